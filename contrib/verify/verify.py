@@ -2,12 +2,15 @@
 """An independent verifier of a toolcrib store, for the sceptic: Python 3.8 and its standard library, no code of toolcrib.
 
     verify.py [--key KEYS] [--signer-state FILE] [--anchor NOTE] [--keys DIR] /var/lib/toolcrib/toolcrib.db
-    verify.py --key KEYS --proof FILE
+    verify.py [--key KEYS] --bundle FILE
+    verify.py --key KEYS --proof FILE [--opening FILE]
 
-The file is opened read-only; the server may run.  Each record is a row of table rec.  Its bytes are the letters TCAR,
-its encoding number, then each column that is not NULL as two bytes of tag, four of length and the value, tags
-ascending: integers as eight bytes, ids of the dictionary and of logs as the text that they stand for.  The leaf is
-SHA-256(0x00 || bytes); the leaves of a log are the leaves of a Merkle tree (RFC 6962), whose root stands in table head.
+The file is opened read-only.  The server may run, but keeps all that it writes meanwhile in its WAL: of a large store take
+a copy.  Its schema has to be that of a release (SCHEMAS), down to the letter, or no record is read by it.  Each record is a
+row of table rec.  Its bytes are the letters TCAR, its encoding number, then each column that is not NULL as two bytes of
+tag, four of length and the value, tags ascending: integers as eight bytes, ids of the dictionary and of logs as the text
+that they stand for.  The leaf is SHA-256(0x00 || bytes); the leaves of a log are the leaves of a Merkle tree (RFC 6962),
+whose root stands in table head.
 
 Table cp holds checkpoints: signed notes (C2SP signed-note, tlog-checkpoint) of origin, size and root of a log, with a line
 of the log key under the log's origin and a line of the key of an epoch under "<instance>/e/<number>".  Table epoch holds
@@ -18,19 +21,31 @@ state and a note that was taken outside show what a store has lost since.
 What records commit to (column cm) is kept, encrypted, in table pay; with --keys it is opened and compared.  A record of a
 change has the numbers of the rows that it made (tag 0103 of ext) and their digests (010c): the rows must still be those.
 
-A proof (C2SP tlog-proof) shows one record to be in a log, without the store.
+A proof (C2SP tlog-proof) shows one record to be in a log, without the store.  What it commits to is shown by the openings of
+"toolcrib --json audit payload CALL --opening": the HMAC-SHA-256 of "toolcrib/c/1", a zero byte, the ctag as two bytes and the
+value, under the opening, is the commitment that column cm has behind the ctag.  A bundle is a range of a log as a tar: the
+records' bytes, the tree at both ends, notes and epochs of the range, and a manifest with the hashes of these.
+
+Everything in the store may be a forger's.  So no loop is as long as a number in it says, what is larger than any release
+writes is a finding, and texts are printed escaped and cut.
 
 Prints a line for each finding and one for the sum.  Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen,
-3 the store cannot be read, 2 usage."""
+3 what was given cannot be read, or no key was pinned, 2 usage."""
 import argparse
 import base64
+import bisect
+import datetime
 import hashlib
 import hmac
+import json
 import os
 import re
+import resource
 import sqlite3
+import stat
 import struct
 import sys
+import urllib.parse
 
 ENCODING = 1
 # column: tag, form.  u integer, d dictionary id, o log id, b bytes (with their length where it is fixed)
@@ -45,28 +60,105 @@ COLUMNS = {
     "rss": (0x55, "u"), "sbox": (0x58, "d"), "beg": (0x60, "u"), "prev": (0x61, "b", 16),
     "trace": (0x68, "b", 16), "obj": (0x70, "d"), "ext": (0x71, "b"),
 }
+# What numbers in records mean (toolcrib-audit(7)).
+KINDS = """
+1 log.open 2 log.close 1001 call.begin 1002 call.end 1003 call.denied 1004 call.recovered 1005 call.denied.summary
+1010 list 1011 notify 1012 message.dropped 1013 resource.subscribe 1014 resource.unsubscribe 1101 auth.fail
+1102 auth.fail.summary 1103 cred.first_use 1104 alias.new 1201 cred.create 1202 cred.rotate 1203 cred.revoke
+1204 cred.expire 1205 cred.suspend 1206 cred.resume 1301 tenant.create 1302 tenant.suspend 1303 tenant.resume
+1304 tenant.delete 1305 tenant.change 1401 policy.change 1402 scope.change 1403 limit.change 1404 level.change
+1405 grant.add 1406 grant.change 1407 grant.remove 1501 tool.register 1502 tool.change 1503 tool.approve
+1504 tool.enable 1505 tool.disable 1506 tool.delete 1507 tool.drift 1511 upstream.add 1512 upstream.change
+1513 upstream.accept 1514 upstream.remove 1521 secret.set 1522 secret.remove 1531 definition.add
+1532 definition.change 1533 definition.remove 1534 registry.vouch 1535 tool.pin 1540 registry.quarantine
+1601 server.start 1602 server.stop 1603 server.crash 1604 config.load 1605 clock.step 1606 time.sync
+1607 sandbox.degraded 1608 space.low 1609 space.ok 1610 audit.fail 1701 admin.cmd 1801 audit.read 1802 audit.export
+1803 audit.verify 1804 audit.review 1901 hold.set 1902 hold.release 1903 retention.change 1904 prune 1905 prune.done
+1906 erase 1907 erase.done 1908 key.rotate 1909 key.destroy 1910 approval.request 1911 approval.grant 2001 logs.commit
+2002 anchor.receipt 2003 epoch.start
+""".split()
+KINDS = dict(zip(map(int, KINDS[::2]), KINDS[1::2]))
+NAMES = {
+    "kind": KINDS, "tport": {1: "stdio", 2: "tcp", 3: "unix", 4: "http", 5: "admin"},
+    "outcome": dict(enumerate("ok tool_error invalid denied rate_limited timeout cancelled input_required crashed aborted overload "
+                              "unknown".split())),
+}
+CTAGS = {1: "arguments", 2: "result", 3: "address", 4: "person", 5: "client", 6: "error", 8: "redacted", 9: "whole_arguments",
+         10: "whole_result", 11: "unknown_name"}
+UNITS = {"n_req": "bytes", "n_res": "bytes", "n_sto": "bytes", "dur": "us", "cpu": "us", "rss": "KiB"}
 NOT_COVERED = {"id", "enc", "leaf"}
 BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
-PRUNE, ERASE, ERASE_DONE = 1904, 1906, 1907
-# Rows of the registry: what records call them, the columns that count.  The digest is over these in this order.
-ROWS = (
-    ("tenant", "id, name, title, state, concurrency, rate_count, rate_per_s, created_us, sandbox, audit_level FROM tenant"),
-    ("principal", "id, tenant_id, pseudonym, state, created_us FROM principal"),
-    ("cred", "id, tenant_id, principal_id, accessor, hash, created_us, expires_us, revoked_us, not_before_us, scopes, cidr, "
-             "arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us, suspended_us FROM cred"),
-    ("grant", "id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant"),
-    ("tool", "tool.id, name, state, tool.version, tool.created_us, kind, uri, digest, definition FROM tool "
-             "LEFT JOIN tool_version v ON v.tool_id = tool.id AND v.version = tool.version"),
-    ("schema", "id, uri, state, digest, definition, created_us FROM shared_schema"),
-    ("upstream", "id, name, state, definition, digest, prefix, created_us FROM upstream"),
-    ("secret", "id, name, created_us, changed_us FROM secret"),
-    ("limit", "id, tenant_id, scope, subject, concurrency, queue, rate_count, rate_per_s, requests_count, requests_per_s, calls_day, "
-              "bytes_day FROM limit_row"),
-    ("level", "id, tenant_id, tool, level FROM tool_level"),
-    ("upstream_tool", "id, upstream_id, remote, tool_id, pinned FROM upstream_tool"),
-)
-TABLES = ("rec", "dict", "log", "head", "cp", "epoch", "tenant")
+OPEN, VOUCH, QUARANTINE = 1, 1534, 1540
+HOLD_SET, HOLD_RELEASE, RETENTION, PRUNE, PRUNE_DONE, ERASE, ERASE_DONE = 1901, 1902, 1903, 1904, 1905, 1906, 1907
+BY_SYSTEM = 5                   # column actor
+RECEIPT = 2002
+# Limits: no release writes more, or this program does not keep more in mind.
+TEXT_MAX = 200                  # characters of a text that are printed
+VALUE_MAX = 16 << 20            # bytes of a value
+MEMORY_MAX = 1 << 30            # bytes of address space
+FINDINGS_MAX = 10000            # that are listed; the others are counted
+BUNDLE_MAX, PART_MAX, LINE_MAX = 8 << 30, 8 << 20, 1 << 20      # bytes of a bundle, of a member but the records, of a record's line
+LOGS_MAX = 1000000              # that are looked at
+HEADS_MAX = 1024                # logs in one logs.commit of form 2
+RUNNING_MAX = 1 << 20           # begins without an end, of one log
+TOMBS_MAX = 1000                # erasures of the same record or key, or of many records, of one log
+BAD_NOTES_MAX = 100             # of one log; checking a signature takes long
+RECEIPT_US = 60000000           # between a row of table anchor and its record
+POLICY, LEVEL, CLOCK_STEP, REQUEST, GRANT = 1401, 1404, 1605, 1910, 1911
+# Rows of the registry: number and name by which records call them, the columns that count.  The digest is over these in this
+# order; before them stand the log and index of the record that speaks of the row.
+SETTINGS = "CASE key WHEN 'audit_level' THEN 1 WHEN 'approvals' THEN 2 WHEN 'versions' THEN 3 END"
+ROWS = {
+    1: ("tenant", "id, name, title, state, concurrency, rate_count, rate_per_s, created_us, sandbox, audit_level FROM tenant"),
+    2: ("principal", "id, tenant_id, pseudonym, state, created_us FROM principal"),
+    3: ("cred", "id, tenant_id, principal_id, accessor, hash, created_us, expires_us, revoked_us, not_before_us, scopes, cidr, "
+                "arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us, suspended_us FROM cred"),
+    4: ("grant", "id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version FROM tool_grant"),
+    5: ("tool", "t.id, t.name, t.state, t.version, t.created_us, kind, uri, digest, definition FROM "
+                "(SELECT rec_log, rec_idx, id, name, state, version, created_us FROM tool) t "
+                "LEFT JOIN (SELECT tool_id, version, kind, uri, digest, definition FROM tool_version) v "
+                "ON v.tool_id = t.id AND v.version = t.version"),
+    6: ("schema", "id, uri, state, digest, definition, created_us FROM shared_schema"),
+    7: ("upstream", "id, name, state, definition, digest, prefix, created_us FROM upstream"),
+    8: ("secret", "id, name, created_us, changed_us FROM secret"),
+    9: ("limit", "id, tenant_id, scope, subject, concurrency, queue, rate_count, rate_per_s, requests_count, requests_per_s, "
+                 "calls_day, bytes_day FROM limit_row"),
+    10: ("level", "id, tenant_id, tool, level FROM tool_level"),
+    11: ("upstream_tool", "id, upstream_id, remote, tool_id, pinned FROM upstream_tool"),
+    19: ("version", "id, tool_id, version, digest, list_digest, definition, actor, created_us, kind, uri FROM tool_version"),
+    20: ("setting", f"{SETTINGS}, key, value FROM meta WHERE key IN ('approvals', 'audit_level', 'versions')"),
+    21: ("pending", "tool_id, version, state, actor, created_us FROM pending_version"),
+    22: ("log", "id, origin, tenant_id, state FROM log"),
+    23: ("hold", "id, log, from_idx, to_idx, prn, set_by, released_by FROM hold"),
+    24: ("remote_state", "id, state, seen, pending, held, note FROM upstream_tool"),
+}
+PLACES = {24: "state_log, state_idx"}           # of the others: rec_log, rec_idx
+LATER = 19                      # from here on, kinds that have records since there is registry.vouch
+# What a file says it is (application_id), and by its schema's number (user_version) the digest of that schema, see schema().
+STORE, KEYS = 0x54435242, 0x54434B59
+SCHEMAS = {
+    STORE: {
+        23: "a01a99d20c59a9519dd0c31793118f75e50c06284288e5239bea0ac16175120e",
+    },
+    KEYS: {
+        2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
+    },
+}
 GAPS = {"DANGLING", "NOT_CHECKED", "KEY_MISSING"}
+
+
+def safe(value):
+    """A text of the store as it may be printed: ASCII, no control characters, not long."""
+    text = str(value)
+    return ascii(text[:TEXT_MAX])[1:-1] + ("..." if len(text) > TEXT_MAX else "")
+
+
+def utc(us):
+    """As records are told, with microseconds; what is no year of ours, as the number that it is."""
+    try:
+        return (datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    except OverflowError:
+        return f"{us} us"
 
 
 # --- Ed25519 (RFC 8032, 5.1.7), slow and short
@@ -186,12 +278,12 @@ class PayloadKeys:
     """keys.db and the files that its keys are wrapped with: a key of a tenant, under it a key of a subject and month."""
 
     def __init__(self, folder):
-        self.db = sqlite3.connect(f"file:{folder}/keys.db?mode=ro", uri=True)
+        self.db = open_store(os.path.join(folder, "keys.db"))
+        self.schema = schema(self.db, KEYS)
         self.wrapping, self.known = {}, {}
         for name in os.listdir(folder):
             if name == "master.key" or re.fullmatch("secret-[0-9a-f]{16}[.]key", name):
-                with open(os.path.join(folder, name), "rb") as file:
-                    key = file.read()
+                key = read_bytes(os.path.join(folder, name))
                 derived = {what: hashlib.blake2b(what, key=key, digest_size=32).digest()
                            for what in (b"toolcrib/secret-id/1", b"toolcrib/kek/1")}
                 self.wrapping[derived[b"toolcrib/secret-id/1"][:8].hex()] = derived[b"toolcrib/kek/1"]
@@ -301,6 +393,33 @@ class Tree:
         return root
 
 
+def head_leaf(number, size, root):
+    """A log's entry in logs.commit, as a leaf of the tree of form 2."""
+    return hashlib.sha256(b"\0" + struct.pack(">IQ", number, size) + root).digest()
+
+
+def said_heads(data):
+    """Form 2 of the heads in logs.commit: (log, size) of each, and the root.  Numbers have seven bits in a byte, the lowest
+    first; log and size are differences to the entry before, of sizes 0, -1, 1, -2, ... are 0, 1, 2, 3, ..."""
+    numbers, end, value, shift = [], len(data) - 32, 0, 0
+    for at, byte in enumerate(data[:max(end, 0)]):
+        value, shift = value | (byte & 127) << shift, shift + 7
+        if byte < 128:
+            if value >> 64 or byte == 0 and shift > 7:
+                raise ValueError("a number of heads")
+            numbers.append(value)
+            value = shift = 0
+    if not numbers or shift or len(numbers) % 2 or len(numbers) > 2 * HEADS_MAX:
+        raise ValueError("heads")
+    said, number, size = [], 0, 0
+    for step, folded in zip(numbers[::2], numbers[1::2]):
+        number, size = number + step, size + (folded >> 1 ^ -(folded & 1))
+        if not step or number >> 32 or not 0 < size < 1 << 63:
+            raise ValueError("heads")
+        said.append((number, size))
+    return said, data[end:]
+
+
 def included(leaf, index, size, path, root):
     """RFC 9162, 2.1.3.2."""
     if not 0 <= index < size:
@@ -317,6 +436,28 @@ def included(leaf, index, size, path, root):
             leaf = node(leaf, hash)
         index, last = index >> 1, last >> 1
     return last == 0 and leaf == root
+
+
+def consistent(first, second, path, old, new):
+    """RFC 9162, 2.1.4.2: does the tree of this size and root go on to be that one?"""
+    if not 0 < first < second or not path:
+        return first == second and old == new and not path
+    path = path if first & first - 1 else [old, *path]
+    one, two = first - 1, second - 1
+    while one & 1:
+        one, two = one >> 1, two >> 1
+    left = right = path[0]
+    for hash in path[1:]:
+        if two == 0:
+            return False
+        if one & 1 or one == two:
+            left, right = node(hash, left), node(hash, right)
+            while not one & 1 and one:
+                one, two = one >> 1, two >> 1
+        else:
+            right = node(right, hash)
+        one, two = one >> 1, two >> 1
+    return two == 0 and (left, right) == (old, new)
 
 
 def check_proof(text, keys):
@@ -349,28 +490,327 @@ def fields(record):
     return found
 
 
+def commitments(cm):
+    """Tag -> commitment, ascending."""
+    found = {struct.unpack(">H", cm[at:at + 2])[0]: cm[at + 2:at + 34] for at in range(0, len(cm), 34)}
+    if not cm or len(cm) % 34 or list(found) != sorted(found) or len(found) != len(cm) // 34:
+        raise ValueError("commitments")
+    return found
+
+
+# --- the files
+
+PRAGMAS = {"integrity_check", "application_id", "user_version"}
+
+
+def regular(path):
+    """A pipe would never end, nor would a device."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError(f"{path!r} is no regular file")
+    return path
+
+
+def read_bytes(path):
+    with open(regular(path), "rb") as file:
+        data = file.read(VALUE_MAX + 1)
+    if len(data) > VALUE_MAX:
+        raise ValueError(f"{path!r} is too long")
+    return data
+
+
+def read(path):
+    return read_bytes(path).decode()
+
+
+def only_tables(action, what, _, __, view):
+    """All that may be read: no view, whatever it is called, and nothing is written."""
+    may = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_TRANSACTION) or action == sqlite3.SQLITE_READ and view is None or \
+        action == sqlite3.SQLITE_PRAGMA and what in PRAGMAS
+    return sqlite3.SQLITE_OK if may else sqlite3.SQLITE_DENY
+
+
+def open_store(path):
+    """Read-only, and so that nothing in the file runs."""
+    path = os.path.realpath(path)
+    for name in (path + tail for tail in ("", "-wal", "-shm", "-journal")):
+        if name == path or os.path.lexists(name):
+            regular(name)
+    db = sqlite3.connect(f"file://{urllib.parse.quote(os.fsencode(path))}?mode=ro", uri=True)
+    if hasattr(db, "setlimit"):         # Python 3.11; before, memory is the limit
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_MAX)
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", f"hard_heap_limit = {VALUE_MAX}"):
+        db.execute(f"PRAGMA {setting}").fetchall()
+    db.set_authorizer(only_tables)
+    return db
+
+
+def schema(db, what):
+    """None when the schema is one that this program knows, else the finding and its detail.  The digest is over every column
+    of every row of sqlite_schema, but of what ANALYZE makes; an index of that table, which a forger can make, is not used."""
+    (application,), (version,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version"))
+    if application != what:
+        raise ValueError("not a file of toolcrib, by its application_id")
+    if version not in SCHEMAS[what]:
+        return "NOT_CHECKED", f"schema {version} is not one that this program knows, so nothing was read by it"
+    digest = hashlib.sha256()
+    for row in db.execute("SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) "
+                          "FROM sqlite_master NOT INDEXED ORDER BY type, name, tbl_name, sql"):
+        if row not in STATISTICS:
+            for value in row:
+                digest.update(struct.pack(">I", len(value or b"")) + (value or b""))
+    if digest.hexdigest() != SCHEMAS[what][version]:
+        return "SCHEMA", f"the schema is not that of any release that has number {version}, so nothing was read by it"
+    return None
+
+
+STATISTICS = [(b"table", name, name, b"CREATE TABLE " + name + columns) for name, columns in
+              ((b"sqlite_stat1", b"(tbl,idx,stat)"), (b"sqlite_stat4", b"(tbl,idx,neq,nlt,ndlt,sample)"))]
+
+
+# --- deeds that need two administrators
+
+DAY, MINUTE = 86400 * 10 ** 6, 60 * 10 ** 6
+REQUESTS_MAX = 1 << 16
+LEVELS = (b"metadata", b"request", b"request_response")
+
+
+class Approvals:
+    """Each such deed against the records of a request and of its grant by somebody else, of the same action, within a day,
+    used once; or against the policy that one is enough.  The system log is read first."""
+
+    def __init__(self, found):
+        self.found = found              # of Verifier
+        self.requests, self.versions = {}, {}
+        self.one, self.wait, self.changes = False, False, []
+        self.stepped = self.full = self.unsaid = self.again = False
+        self.first, self.last = None, 0
+        self.freed, self.days, self.log = False, (), None       # of the record at hand; of its log, the newest periods
+
+    @staticmethod
+    def text(said, tag):
+        return said.get(tag, b"").decode("utf-8", "replace")
+
+    def late(self, ts, than):
+        return not self.stepped and ts > than + MINUTE
+
+    def granted(self, request, by, ts):
+        return bool(request and request["by"] == by and not self.late(ts, request["granted"] + DAY) and
+                    not self.late(request["granted"], ts))
+
+    def request(self, number, who, said, ts):
+        if number in self.requests:
+            return False
+        if len(self.requests) >= REQUESTS_MAX:
+            self.full = True
+            return True
+        asked = said.get(0x12E)
+        self.requests[number] = {"who": who, "digest": said.get(0x101), "asked": asked and asked[:32], "used": None,
+                                 "person": asked[32:] if asked else b"", "at": ts, "by": None, "gone": False}
+        return len(said.get(0x101, b"")) == 32
+
+    def grant(self, number, who, said, ts):
+        request, asked = self.requests.get(number), said.get(0x12E)
+        if not request:
+            return self.full
+        if (request["by"] or request["gone"] or said.get(0x101) != request["digest"] or who == request["who"] or
+                self.text(said, 0x106) != who or self.late(ts, request["at"] + DAY) or
+                (asked and asked[:32]) != request["asked"] or request["person"] and asked[32:] == request["person"]):
+            return False
+        request["by"], request["granted"] = who, ts
+        return True
+
+    def use(self, number, said, ts):
+        """The command's own record: what it was allowed to do is used up; without an approver it was denied."""
+        request = self.requests.get(number)
+        good = 0x106 not in said
+        if not good:
+            by, between, _ = self.text(said, 0x106).partition(" approval/")
+            good = not request and self.full or bool(
+                between and self.granted(request, by, ts) and not request["gone"] and said.get(0x101) == request["digest"])
+        if request:
+            request["gone"], request["used"] = True, ts if 0x106 in said else None
+        return good
+
+    def deed(self, system, by, number, ts):
+        request = self.requests.get(number)
+        if not request and self.full or not system and not (request and request["by"]) and ts > self.last:
+            return True
+        if request and request["gone"] and (system or request["used"] is None or self.late(ts, request["used"])):
+            return False
+        return self.granted(request, by, ts)
+
+    def alone(self, system, ts):
+        if system:
+            return self.one
+        ends = [at for at, _ in self.changes[1:]] + [1 << 63]
+        return self.full or ts > self.last or any(
+            one and (self.stepped or at - MINUTE <= ts <= end + MINUTE) for (at, one), end in zip(self.changes, ends))
+
+    def claim(self, system, kind, who, obj, said, ts):
+        by, needs = self.text(said, 0x106), self.needs(kind, obj, said)
+        if not by:
+            if needs:
+                if self.first is not None and ts >= self.first:
+                    return False
+                self.unsaid = True
+            return True
+        if by.endswith("approval policy one"):
+            return self.alone(system, ts)
+        by, between, number = by.partition(" approval/")
+        if between:
+            return self.deed(system, by, int(number) if number.isascii() and number.isdigit() else 0, ts)
+        author = self.versions.get((obj, said.get(0x101)))
+        return not system or who == by and (author not in (None, who) or self.full and not author)
+
+    def needs(self, kind, obj, said):
+        """What always needs two, as far as the record itself says."""
+        if kind == LEVEL:               # "default" may be any
+            before, between, after = (said.get(0x113, b"").partition(b" -> "))
+            return obj.count("/") == 1 and before in LEVELS and after in LEVELS and LEVELS.index(after) < LEVELS.index(before)
+        if kind == RETENTION:           # 0: no end
+            before, self.days = self.days, struct.unpack(">QQ", said[0x10F]) if len(said.get(0x10F, b"")) == 16 else ()
+            return bool(before and self.days and (self.days[0] < before[0] or 0 < self.days[1] < before[1]))
+        return kind in (HOLD_RELEASE, PRUNE, ERASE) or kind == POLICY and self.freed
+
+    def change(self, ts, one):
+        self.one, self.full = one, self.full or len(self.changes) >= 4096
+        self.changes += [] if self.full else [(ts, one)]
+
+    def policy(self, kind, obj, said, ts):
+        if kind == COMMIT:
+            word, self.first = said.get(0x12F), ts if self.first is None and 0x12F in said else self.first
+            if self.first is None or word is None or len(word) != 2:
+                return self.first is None
+            good = (self.one or word[0] != 1) and (not self.wait or word[1] == 1)
+            self.wait = self.wait or word[1] == 1       # it may ask for more: a start does not believe what is unsigned
+            if self.one and word[0] != 1:
+                self.change(ts, False)
+            return good
+        self.freed = self.wait and obj == "approval/versions/free"
+        self.wait = {"approval/versions/required": True, "approval/versions/free": False}.get(obj, self.wait)
+        if obj in ("approval/policy/one", "approval/policy/two"):
+            self.change(ts, obj == "approval/policy/one")
+        return True
+
+    def good(self, system, kind, obj, said, ts):
+        who = self.text(said, 0x113).split(":")[0].split(" (cli)")[0]
+        word, _, number = obj.partition("/")
+        number = int(number) if word == "approval" and number.isascii() and number.isdigit() and len(number) < 19 else 0
+        if system:
+            self.last, self.stepped = max(self.last, ts), self.stepped or kind == CLOCK_STEP
+        if kind in (REQUEST, GRANT) and not system:
+            return True
+        if kind == REQUEST and number:
+            return self.request(number, who, said, ts)
+        if kind == REQUEST:
+            self.full = self.full or len(self.versions) >= 1 << 18
+            self.versions.update({} if self.full else {(obj, said.get(0x101)): who})
+            return True
+        if kind == GRANT:
+            return self.grant(number, who, said, ts)
+        if kind == ADMIN and number:
+            return self.use(number, said, ts)
+        return (not system or kind not in (COMMIT, POLICY) or self.policy(kind, obj, said, ts)) and \
+            self.claim(system, kind, who, obj, said, ts)
+
+    def record(self, origin, row, obj):
+        kind = row["kind"]
+        if self.log != row["log"]:
+            self.log, self.days = row["log"], ()
+        if not isinstance(kind, int) or kind < 1201 or not isinstance(row["ext"], bytes) and kind != CLOCK_STEP:
+            return
+        try:
+            said = fields(row["ext"] or b"")
+            again = kind == ERASE and row["actor"] == BY_SYSTEM and 0x106 not in said
+            self.again = self.again or again            # because keys.db said so, which nobody signs
+            good = again or self.good(row["log"] == 1, kind, obj(row["obj"]), said, row["ts"] if isinstance(row["ts"], int) else 0)
+        except (ValueError, struct.error):
+            good = False
+        if not good:
+            self.found("APPROVAL", origin, row["idx"])
+
+    def finish(self):
+        if self.full:
+            self.found("NOT_CHECKED", detail="more approvals than their check keeps in mind")
+        if self.unsaid:
+            self.found("NOT_CHECKED", detail="deeds from before records said which policy was in force name nobody")
+        if self.again:
+            self.found("NOT_CHECKED", detail="what keys.db called erased went again: by whose leave is not on record")
+
+
 # --- the store
 
-class Verifier:
+class Findings:
+    """What is told, and how much was looked at."""
+
+    def __init__(self):
+        self.findings, self.sums, self.records, self.logs = [], {}, 0, 0
+        self.bad = self.gaps = 0
+
+    def found(self, code, origin="-", idx=None, detail="", gap=None, last=None):
+        """Neighbours of one kind in one log are one finding."""
+        run = self.sums.get((code, origin))
+        last = idx if last is None else last
+        if idx is not None and run and run[3] == idx - 1:
+            run[3] = last
+            return
+        finding = [code, origin, idx, last, detail, code in GAPS if gap is None else gap]
+        self.gaps, self.bad = self.gaps + finding[5], self.bad + (not finding[5])
+        if len(self.findings) < FINDINGS_MAX:
+            self.sums[code, origin] = finding
+            self.findings.append(finding)
+
+    def tell(self, unpinned=False):
+        """A line for each finding and one for the sum; the exit status."""
+        for code, origin, first, last, detail, _ in self.findings:
+            print(code, safe(origin), *([first] if first == last else [first, last]) if first is not None else [], safe(detail))
+        word, status = next((word, status) for word, status, true in (
+            ("DAMAGED", 4, self.bad), ("UNPINNED", 3, unpinned), ("INCOMPLETE", 5, self.gaps), ("INTACT", 0, True)) if true)
+        return status, f"{word} {self.records} records of {self.logs} logs: {self.bad} bad, {self.gaps} gaps"
+
+
+class Commit:
+    """A logs.commit of form 2: one root for all of its logs, whose leaves are made as these are read."""
+
+    def __init__(self, idx, epoch, said, root):
+        self.idx, self.epoch, self.said, self.root = idx, epoch, said, root
+        self.leaves, self.newest = [None] * len(said), len(said)        # newest: of so many logs the newest one of its epoch
+
+    def give(self, at, root):
+        self.leaves[at] = head_leaf(*self.said[at], root)
+
+    def fits(self):
+        tree = Tree()
+        for leaf in self.leaves:
+            tree.append(leaf)
+        return tree.root() == self.root
+
+
+class Verifier(Findings):
     def __init__(self, db, keys=None, state=None, anchors=(), payload_keys=None):
-        self.db, self.findings, self.records, self.logs = db, [], 0, 0
-        self.entries, self.sums = {}, {}
+        super().__init__()
+        self.db, self.entries = db, {}
         self.keys, self.state, self.anchors = keys, state, anchors
         self.epochs, self.instance, self.stopped, self.life = [], None, False, None
-        self.payload_keys = payload_keys
+        self.payload_keys, self.unread = payload_keys, False     # unread: by a foreign schema
+        self.pinned, self.shut = False, 0       # is a key of the chain from outside; what was not opened for lack of keys
+        self.kept = {}                  # of the log that was read: kind -> {index: ext, prn} of holds and periods
+        self.intents = {}               # of the log that was read: prunes and erasures that have not ended
+        self.receipts = []              # records anchor.receipt
+        self.commits, self.commits_many = [], 64        # of form 2, those that are needed; when to look which are
+        self.newest = {}                # log -> size, root or Commit of what the newest logs.commit says
+        self.signed = []                # size, epoch of each checkpoint of the system log
+        self.outsiders = {}             # origin -> largest size of which somebody outside has the same root
+        self.last = None                # kind of the last record of the system log
         self.said = {}                  # (kind, id) of a row -> time, log, index, digest: the newest record of it
-        self.changed = self.adopted = 0         # times of the first change, of the last start that took rows as they were
-        self.tombs = []                 # of the log that was read: index, from, to, keys, done
+        self.changed = self.adopted = 0         # times of the first change, of the last record that took rows as they were
+        self.spoken, self.spoken_before, self.vouch = set(), set(), -2  # kinds that have records; before the last VOUCH; its end
+        self.since = 0                  # when rows that are older were taken as they were
+        self.adopted_rows = set()              # (kind, id) of rows that were taken as they were
+        self.tombs = {}                 # of the log that was read: index -> index, from, to, keys, done
+        self.places = {}                # the same by what they erase: an index, a key, a longer range
+        self.two = Approvals(self.found)
         self.wanted = {}                # origin -> {size: [(code, root, detail)]}: roots that others vouch for
-
-    def found(self, code, origin="-", idx=None, detail="", gap=None):
-        """Neighbours of one kind in one log are one finding."""
-        last = self.sums.get((code, origin))
-        if idx is not None and last and last[3] == idx - 1:
-            last[3] = idx
-            return
-        self.sums[code, origin] = finding = [code, origin, idx, idx, detail, code in GAPS if gap is None else gap]
-        self.findings.append(finding)
 
     def want(self, origin, size, code, root, detail=""):
         self.wanted.setdefault(origin, {}).setdefault(size, []).append((code, root, detail))
@@ -381,6 +821,10 @@ class Verifier:
                 self.entries.clear()
             self.entries[number] = self.db.execute("SELECT kind, text, typeof(text) FROM dict WHERE id = ?", (number,)).fetchone()
         return self.entries[number]
+
+    def object(self, number):
+        entry = self.entry(number) if isinstance(number, int) and number < 1 << 63 else None
+        return entry[1] if entry and isinstance(entry[1], str) else ""
 
     def value(self, origin, idx, name, value):
         """The bytes of a column's value, or None when there is no way to know them."""
@@ -425,7 +869,11 @@ class Verifier:
 
     def pair(self, origin, row, running, first):
         who = tuple(row[name] for name in ("cred", "prn", "tool"))
-        if row["kind"] == BEGIN and row["call"] is not None and row["call"] not in running:
+        if len(running) >= RUNNING_MAX:
+            if RUNNING_MAX not in running:
+                self.found("NOT_CHECKED", origin, detail="more begins without an end than this program keeps in mind")
+            running[RUNNING_MAX] = None, None, None
+        elif row["kind"] == BEGIN and row["call"] is not None and row["call"] not in running:
             running[row["call"]] = (row["idx"], who, row["ts"])
         elif row["kind"] in (END, RECOVERED):
             pruned = row["beg"] is not None and row["beg"] < first
@@ -441,19 +889,20 @@ class Verifier:
     # --- checkpoints
 
     def chain(self):
-        """The keys of the epochs, each certified by the one before, the first one pinned."""
-        pinned = self.keys.get(f"{self.instance}/e/0") if self.keys else None
+        """The keys of the epochs, each certified by the one before; those that are pinned are the pinned ones."""
         for n, key, cert in self.db.execute("SELECT n, pk, cert FROM epoch ORDER BY n"):
             at = len(self.epochs)
-            if n != at or not isinstance(key, bytes) or len(key) != 32:
-                self.found("KEYCHAIN", detail=f"epoch {n}")
-                return
-            if at == 0 and pinned not in (None, key):
-                self.found("KEYCHAIN", detail="epoch 0 is not the one that you pinned")
-            if at > 0 and not (isinstance(cert, bytes) and
-                               signed_by(self.epochs[-1], b"epoch" + struct.pack(">Q", n) + key, cert)):
-                self.found("KEYCHAIN", detail=f"epoch {n}")
+            pin = self.keys.get(f"{self.instance}/e/{at}") if self.keys else None
+            good = n == at and isinstance(key, bytes) and len(key) == 32 and pin in (None, key) and (
+                cert is None if at == 0 else isinstance(cert, bytes) and
+                signed_by(self.epochs[-1], b"epoch" + struct.pack(">Q", at) + key, cert))
+            if not good:
+                self.found("KEYCHAIN", detail=f"epoch {at} does not follow from the one before, or is not the pinned one")
+                break
+            self.pinned |= pin is not None
             self.epochs.append(key)
+        if self.keys and not self.pinned:
+            self.found("KEYCHAIN", detail="the store has no epoch of which a key is pinned")
 
     def note(self, number, origin, size, epoch, data):
         """A stored note, if it is good."""
@@ -469,17 +918,24 @@ class Verifier:
             self.found("CP_SIG", origin, size)
         return note if good else None
 
-    def checkpoints(self, number, origin):
-        """What the notes of a log say; the size that the newest one covers."""
-        newest, last, seen = 0, -1, set()
-        for size, epoch, data in self.db.execute("SELECT size, epoch, note FROM cp WHERE log = ? ORDER BY size", (number,)):
+    def checkpoints(self, number, origin, noted):
+        """What the notes of a log say, up to the newest there was; the size that the newest one covers."""
+        newest, last, seen, bad = 0, -1, set(), 0
+        for size, epoch, data in self.db.execute("SELECT size, epoch, note FROM cp WHERE log = ? AND size <= ? ORDER BY size",
+                                                  (number, noted)):
+            if bad > BAD_NOTES_MAX or not isinstance(size, int) or not isinstance(epoch, int):
+                self.found("PARSE", origin, detail="a checkpoint whose size or epoch is no number, or many that are not good")
+                break
             note = self.note(number, origin, size, epoch, data)
+            bad += note is None
             if epoch < last:
                 self.found("CP_ORDER", origin, size)
             last = max(last, epoch)
             seen.add(epoch)
-            newest = max(newest, size)
+            if number == 1:
+                self.signed.append((size, last))
             if note:
+                newest = max(newest, size)
                 self.want(origin, size, "ROOT", note.root)
         if origin == self.instance and self.epochs:
             for n in set(range(len(self.epochs))) - seen:
@@ -494,60 +950,110 @@ class Verifier:
                 if word[0] == "log" and int(word[1]) > 0:
                     self.want(word[3], int(word[1]), "SIGNER_AHEAD", bytes.fromhex(word[2]))
         for text in self.anchors:
-            note = Note(text)
-            key = self.keys and self.keys.get(self.instance)
-            if key and not note.signed_by(note.origin, key):
-                raise ValueError("an anchor is not signed by the key that you pinned")
+            note, key = Note(text), self.keys and self.keys.get(self.instance)
+            signers = [(f"{self.instance}/e/{n}", k) for n, k in enumerate(self.epochs)] if self.pinned else []
+            signers = [(note.origin, key)] if key else [who for who in signers if who[0] in {s[0] for s in note.signatures}]
+            if not self.pinned and not key:
+                self.found("NOT_CHECKED", note.origin, detail="who signed the checkpoint from outside: no key was pinned")
+            elif not any(note.signed_by(*who) for who in signers):
+                self.found("ANCHOR", note.origin, detail="the checkpoint from outside is not signed by the log's key")
             self.want(note.origin, note.size, "ANCHOR", note.root)
 
     def commit(self, origins, row):
-        """logs.commit: heads of the other logs."""
+        """logs.commit: heads of the other logs; each with its root, or all with one, which has to wait for them."""
+        idx, place = row["idx"], f"record {row['idx']} of {self.instance}"
         try:
-            heads = fields(row["ext"] or b"").get(0x10A, b"")
-            if len(heads) % 44:
+            said = fields(row["ext"] or b"")
+            heads, all_heads = said.get(0x10A, b""), said.get(0x117)
+            if len(heads) % 44 or heads and all_heads is not None:
                 raise ValueError("heads")
+            entries, root = said_heads(all_heads) if all_heads is not None else ([], None)
         except (ValueError, struct.error):
-            self.found("PARSE", self.instance, row["idx"])
+            self.found("PARSE", self.instance, idx)
             return
+        good = True
         for at in range(0, len(heads), 44):
             number, size, root = struct.unpack(">IQ32s", heads[at:at + 44])
+            last, before = self.newest.get(number, (0, root))
+            good = good and (size > last or size == last and (isinstance(before, Commit) or before == root))
+            self.newest[number] = size, root
             if number not in origins:
-                self.found("LOG_MISSING", self.instance, row["idx"], f"log {number}")
+                self.found("LOG_MISSING", self.instance, idx, f"log {number}")
             else:
-                self.want(origins[number], size, "CROSS_REF", root, f"record {row['idx']} of {self.instance}")
+                self.want(origins[number], size, "CROSS_REF", root, place)
+        if entries:
+            at = bisect.bisect(self.signed, (idx + 1,))
+            made = Commit(idx, self.signed[at][1] if at < len(self.signed) else None, entries, root)
+            for number, size in entries:
+                last, before = self.newest.get(number, (0, None))
+                good = good and size >= last
+                if isinstance(before, Commit) and before.epoch == made.epoch:
+                    before.newest -= 1
+                self.newest[number] = size, made
+            self.commits.append(made)
+            if len(self.commits) > self.commits_many:
+                self.commits = [commit for commit in self.commits if commit.newest]
+                self.commits_many = 2 * len(self.commits) + 64
+        if not good:
+            self.found("CROSS_REF", self.instance, idx, "it contradicts the commit before")
+
+    def say(self, origins):
+        """The system log was read: what commits of form 2 want of the others."""
+        self.commits = [commit for commit in self.commits if commit.newest]
+        for commit in self.commits:
+            for at, (number, size) in enumerate(commit.said):
+                if number not in origins:
+                    self.found("LOG_MISSING", self.instance, commit.idx, f"log {number}")
+                else:
+                    self.want(origins[number], size, "CROSS_REF", (commit, at), f"record {commit.idx} of {self.instance}")
+
+    def roots(self, firsts):
+        """All logs were read: the roots of those commits.  What was pruned since has its root from a note, if there is one: that
+        the others fit proves it."""
+        for commit in self.commits:
+            for at, (number, size) in enumerate(commit.said):
+                if commit.leaves[at] is None and size < firsts.get(number, 0):
+                    for data, in self.db.execute("SELECT note FROM cp WHERE log = ? AND size = ?", (number, size)):
+                        try:
+                            commit.give(at, Note(data).root)
+                        except (TypeError, ValueError):
+                            pass
+            if None not in commit.leaves and not commit.fits():
+                self.found("CROSS_REF", self.instance, commit.idx, "it commits other roots than its logs have")
 
     # --- what records commit to
 
     def tomb(self, row):
         """A record of an erasure, or of its end."""
+        idx = row["idx"]
         try:
             found = fields(row["ext"] or b"")
             if row["kind"] == ERASE:
-                keys = found.get(0x103, b"")
-                self.tombs.append([row["idx"], *struct.unpack(">QQ", found.get(0x102, bytes(16))),
-                                   set(struct.unpack(f">{len(keys) // 8}Q", keys)), None])
-            for tomb in self.tombs if row["kind"] == ERASE_DONE else ():
-                if tomb[0] == struct.unpack(">IQ", found[0x116])[1]:
-                    tomb[4] = row["idx"]
+                start, end = struct.unpack(">QQ", found.get(0x102, bytes(16)))
+                keys = {("key", key) for key, in struct.iter_unpack(">Q", found.get(0x103, b""))}
+                tomb = self.tombs[idx] = [idx, start, end, keys, None]
+                small = range(start, end) if not (start, end) == (0, idx) and end - start <= 16 else ()
+                for place in (*keys, *(small or (("range",) if start < end else ()))):
+                    if len(self.places.setdefault(place, [])) == TOMBS_MAX:
+                        self.found("NOT_CHECKED", detail=f"more than {TOMBS_MAX} erasures of the same, or of many records")
+                    else:
+                        self.places[place].append(tomb)
+            else:
+                intent = self.tombs.get(struct.unpack(">IQ", found[0x116])[1])
+                if intent:
+                    intent[4] = idx
         except (KeyError, ValueError, struct.error):
             pass                        # whatever it erased is missing then
 
     def erased(self, idx, key, done=False):
         """done: so that nothing may be left.  What calls wrote between the record and its end is lost with the keys."""
-        for at, start, end, keys, until in self.tombs:
-            last = idx + 1 if until is None else until
-            to = last if (start, end) == (0, at) and not keys and not done else min(end, at)
-            if (until is not None or not done) and (start <= idx < to or idx < last and key in keys):
-                return True
+        for place in (idx, ("key", key), "range"):
+            for at, start, end, keys, until in self.places.get(place, ()):
+                last = idx + 1 if until is None else until
+                to = last if (start, end) == (0, at) and not keys and not done else min(end, at)
+                if (until is not None or not done) and (start <= idx < to or idx < last and ("key", key) in keys):
+                    return True
         return False
-
-    @staticmethod
-    def commitments(cm):
-        """Tag -> commitment, ascending."""
-        found = {struct.unpack(">H", cm[at:at + 2])[0]: cm[at + 2:at + 34] for at in range(0, len(cm), 34)}
-        if not cm or len(cm) % 34 or list(found) != sorted(found) or len(found) != len(cm) // 34:
-            raise ValueError("commitments")
-        return found
 
     def payload(self, origin, tenant, row):
         """The finding on what is kept of a record."""
@@ -565,12 +1071,13 @@ class Verifier:
         if nonce is None or ct is None:
             return "PAYLOAD_MISSING"
         if not self.payload_keys:
+            self.shut += 1
             return None
         secret = self.payload_keys.find(tenant, key)
         if not secret:
             return None if self.erased(idx, key) else "KEY_MISSING"
         place = b"toolcrib/p/1\0" + salt + struct.pack(">QQ", idx, key) + origin.encode()
-        values, wanted = decrypt(mac(secret, b"toolcrib/e/1\0"), nonce, place, ct), self.commitments(cm)
+        values, wanted = decrypt(mac(secret, b"toolcrib/e/1\0"), nonce, place, ct), commitments(cm)
         values = fields(values) if values else {}
         good = sum(map(len, values.values())) == stored and (sh or len(values) == len(wanted)) and all(
             opens(secret, salt, origin, idx, ctag, value, wanted.get(ctag)) for ctag, value in values.items())
@@ -592,10 +1099,15 @@ class Verifier:
         name, kind, idx, key, nonce, ct, said, cm, its_key, its_name, salt, person = row
         if said != ALIAS or name != its_name or key != its_key:
             return False
-        (ctag, commitment), = self.commitments(cm).items()
+        (ctag, commitment), = commitments(cm).items()
         secret = self.payload_keys and self.payload_keys.find(tenant, key)
-        if ctag != {1: 4, 2: 4, 3: 3, 4: 5}.get(kind) or not secret:
-            return ctag == {1: 4, 2: 4, 3: 3, 4: 5}.get(kind)
+        if ctag != {1: 4, 2: 4, 3: 3, 4: 5}.get(kind):
+            return False
+        if not secret:
+            self.shut += not self.payload_keys
+            if self.payload_keys and not self.erased(idx, key):
+                self.found("KEY_MISSING", origin, idx)
+            return True
         place = b"toolcrib/a/1\0" + struct.pack(">QQ", kind, key) + origin.encode() + b"\0" + name.encode()
         value = decrypt(mac(secret, b"toolcrib/e/1\0"), nonce, place, ct)
         return value is not None and opens(secret, salt, origin, idx, ctag, value, commitment) and \
@@ -613,36 +1125,76 @@ class Verifier:
                 good = False
             if not good:
                 self.found("ALIAS", origin, detail=row[0])
-        for idx, key in self.db.execute('SELECT r.idx, r."key" FROM rec r LEFT JOIN dict d ON d.id = r.obj LEFT JOIN alias a '
+        gone = set()
+        for idx, key, name in self.db.execute('SELECT r.idx, r."key", d.text FROM rec r LEFT JOIN dict d ON d.id = r.obj LEFT JOIN alias a '
                                         "ON a.name = d.text AND a.log = r.log AND a.idx = r.idx WHERE r.log = ? "
                                         "AND r.kind = ? AND r.idx >= ? AND r.idx < ? AND a.id IS NULL ORDER BY r.idx",
                                         (number, ALIAS, first, size)):
-            if not self.erased(idx, key):
+            if self.erased(idx, key):
+                gone.add(name)
+            else:
                 self.found("ALIAS", origin, idx)
+        # Each tenant begins with a principal of that name, whom no record need have named.
+        for pseudonym, in self.db.execute("SELECT pseudonym FROM principal n WHERE tenant_id = ? AND name <> 'default' AND "
+                                          "NOT EXISTS (SELECT 1 FROM alias a WHERE a.name = n.pseudonym)", (tenant,)):
+            if not first and pseudonym not in gone:
+                self.found("NOT_CHECKED", origin, detail="a principal whose name no record has said")
 
     # --- rows of the registry
 
     def rows_of(self, number, idx, kind, time, ext):
         """What a record says of rows."""
-        if not (1201 <= kind <= 1533 or 1908 <= kind <= 1909 or kind in (ADMIN, START)) or not isinstance(ext, bytes):
+        if not (1201 <= kind <= QUARANTINE or 1908 <= kind <= 1909 or kind in (OPEN, ADMIN, START)) or not isinstance(ext, bytes):
             return
         try:
             found = fields(ext)
             keys, digests = found.get(0x103, b""), found.get(0x10C, b"")
         except (ValueError, struct.error):
             return
-        if not keys or len(keys) % 8 or len(keys) * 4 != len(digests):
-            return
-        if kind == START:
-            self.adopted = max(self.adopted, time)
-        else:
+        if len(keys) % 8 or len(keys) * 4 != len(digests):
+            keys = b""
+        keys = [(key >> 48, key & (1 << 48) - 1) for key, in struct.iter_unpack(">Q", keys)]
+        if kind in (START, VOUCH) and number == 1:
+            self.took(idx, kind, time, {row[0] for row in keys}, found.get(0x128, b""))
+        elif keys and kind not in (OPEN, START, VOUCH):
             self.changed = min(self.changed or time, time)
-        for at in range(len(keys) // 8):
-            row, = struct.unpack(">Q", keys[8 * at:8 * at + 8])
-            row = row >> 48, row & (1 << 48) - 1
+        for at, row in enumerate(keys):
             before = self.said.get(row)
             if not before or time >= before[0] or before[1] == number:
                 self.said[row] = time, number, idx, digests[32 * at:32 * at + 32]
+                (self.adopted_rows.add if kind == VOUCH else self.adopted_rows.discard)(row)
+
+    def took(self, idx, kind, time, kinds, known):
+        """A record that took rows as they were: once of each kind, at the first start that knows the kind."""
+        if kind == VOUCH and idx != self.vouch + 1:
+            self.spoken_before = set(self.spoken)
+        if kinds & (self.spoken_before if kind == VOUCH else self.spoken):
+            self.found("REGISTRY", self.instance, idx, "took rows as they were, though there were records of them")
+        if any(number < LATER for number in kinds):
+            self.adopted = max(self.adopted, time)
+        if kind == VOUCH and kinds and self.changed and self.changed < time:
+            self.since = time
+        if kind == VOUCH:
+            self.vouch = idx
+            self.spoken |= {number for number, in struct.iter_unpack(">H", known[:len(known) // 2 * 2])}
+
+    def same_text(self, number):
+        """Whether the digest of a version that was taken as it was is that of its definition; numbers are compared by nobody."""
+        for digest, text in self.db.execute("SELECT digest, definition FROM tool_version WHERE id = ?", (number,)):
+            try:
+                doc = json.loads(text, parse_float=self.no_number)
+            except ArithmeticError:
+                self.found("NOT_CHECKED", detail=f"version/{number} has a fraction in it")
+                return True
+            except (ValueError, TypeError, RecursionError):
+                return False
+            text = json.dumps(doc, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() == digest
+        return True
+
+    @staticmethod
+    def no_number(text):
+        raise ArithmeticError(text)
 
     def registry(self, firsts, sizes):
         for number, size in sizes.items():      # what came since
@@ -651,8 +1203,11 @@ class Verifier:
                 self.rows_of(*row)
         if self.changed and self.adopted > self.changed:
             self.found("REGISTRY", detail="a start took rows as they were, though there were records of them")
-        for kind, (name, columns) in enumerate(ROWS, 1):
-            for log, idx, number, *values in self.db.execute(f"SELECT rec_log, rec_idx, {columns}"):
+        if self.db.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone() != (self.instance,):
+            self.found("REGISTRY", detail="meta/instance is not the name of the system log")
+        unvouched = set()
+        for kind, (name, columns) in ROWS.items():
+            for log, idx, number, *values in self.db.execute(f"SELECT {PLACES.get(kind, 'rec_log, rec_idx')}, {columns}"):
                 text = b"TCRR\1" + struct.pack(">H", kind)
                 for tag, value in enumerate((number, *values), 1):
                     if value is not None:
@@ -660,13 +1215,28 @@ class Verifier:
                             value if isinstance(value, bytes) else str(value).encode()
                         text += struct.pack(">HI", tag, len(value)) + value
                 said = self.said.pop((kind, number), None)
-                if not said and idx is not None and 0 <= idx < firsts.get(log, 0):
+                if kind >= LATER and kind not in self.spoken and not said and idx is None:
+                    unvouched.add(name)
+                elif not said and idx is not None and 0 <= idx < firsts.get(log, 0):
                     self.found("NOT_CHECKED", detail=f"the record of {name}/{number} was pruned")
                 elif not said or said[1:] != (log, idx, hashlib.sha256(text).digest()):
                     self.found("REGISTRY", detail=f"{name}/{number}")
+                if (kind, number) in self.adopted_rows and name == "version" and not self.same_text(number):
+                    self.found("REGISTRY", detail=f"{name}/{number} has not the digest of its definition")
+        if unvouched:
+            self.found("NOT_CHECKED", detail=f"no start of this release has vouched for rows yet: {', '.join(sorted(unvouched))}")
         for (kind, number), (*_, digest) in self.said.items():
-            if digest != bytes(32) and 0 < kind <= len(ROWS):
-                self.found("REGISTRY", detail=f"{ROWS[kind - 1][0]}/{number} is missing")
+            if digest != bytes(32) and kind in ROWS:
+                self.found("REGISTRY", detail=f"{ROWS[kind][0]}/{number} is missing")
+
+    def whose(self, origin, tenant, row):
+        """log.open says whose log it is; the log of an older release has it from registry.vouch."""
+        try:
+            said = fields(row["ext"] or b"").get(0x129)
+        except (ValueError, struct.error):
+            return
+        if said and (len(said) < 8 or struct.unpack(">Q", said[:8])[0] != tenant):
+            self.found("REGISTRY", origin, row["idx"], "the log is another tenant's")
 
     # --- one log
 
@@ -681,7 +1251,7 @@ class Verifier:
                 start, end = struct.unpack(">QQ", found[0x102])
                 peaks = [found[0x109][at:at + 32] for at in range(0, len(found[0x109]), 32)]
                 tree = Tree(first, peaks)
-                if end == first and len(peaks) == bin(first).count("1") and tree.root() == found[0x108]:
+                if end == first and first % 256 == 0 and len(peaks) == bin(first).count("1") and tree.root() == found[0x108]:
                     return tree
             except (KeyError, TypeError, ValueError, struct.error):
                 continue
@@ -690,64 +1260,171 @@ class Verifier:
 
     def compare(self, origin, tree):
         for code, root, detail in self.wanted.get(origin, {}).pop(tree.size, ()):
-            if root != tree.root():
+            if isinstance(root, tuple):
+                root[0].give(root[1], tree.root())
+            elif root != tree.root():
                 self.found(code, origin, tree.size, detail)
+            elif code in ("ANCHOR", "SIGNER_AHEAD"):
+                self.outsiders[origin] = max(self.outsiders.get(origin, 0), tree.size)
 
-    def log(self, number, origin, size, root, first, origins):
-        here, = self.db.execute("SELECT coalesce(max(idx) + 1, 0) FROM rec NOT INDEXED WHERE log = ?", (number,)).fetchone()
-        tree, expected, running, before = self.cut(number, origin, first), first, {}, 0
+    def log(self, number, origin, size, root, first, here, origins, tenant):
+        tree, expected, running = self.cut(number, origin, first), first, {}
         whole = tree is not None
         tree = tree or Tree()
         self.compare(origin, tree)
-        self.tombs = []
-        rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? ORDER BY idx", (number, first))
+        self.tombs, self.places, self.intents, self.kept = {}, {}, set(), {HOLD_SET: {}, HOLD_RELEASE: {}, RETENTION: {}}
+        rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx", (number, first, size))
         names = [column[0] for column in rows.description]
         for values in rows:
             row = dict(zip(names, values))
-            for idx in range(expected, row["idx"]):
-                self.found("GAP", origin, idx)
+            if row["idx"] > expected:
+                self.found("GAP", origin, expected, last=row["idx"] - 1)
             expected = row["idx"] + 1
             tree.append(self.leaf(origin, row))
             self.compare(origin, tree)
             self.pair(origin, row, running, first)
-            if number == 1 and row["kind"] in (START, STOP, CRASH):
-                self.life = (row["kind"], row["ts"])
-            if number == 1 and row["kind"] == COMMIT:
-                self.commit(origins, row)
-            if row["kind"] in (ERASE, ERASE_DONE):
-                self.tomb(row)
+            if number == 1:
+                self.system(origins, row)
+            self.keep(origin, row, first)
+            if row["kind"] == OPEN:
+                self.whose(origin, tenant, row)
             self.rows_of(number, row["idx"], row["kind"], row["ts"], row["ext"])
+            self.two.record(origin, row, self.object)
             self.records += 1
-        for idx in range(here, size):
-            self.found("TRUNCATED", origin, idx)
-        for idx in range(size, here):
-            self.found("UNCOVERED_TAIL", origin, idx)
-        for idx, _, ts in sorted(running.values(), key=lambda begun: begun[0]):
-            if not self.may_run(ts):
+        if here < size:
+            self.found("TRUNCATED", origin, here, last=size - 1)
+        if here > size:
+            self.found("UNCOVERED_TAIL", origin, size, last=here - 1)
+        if expected < min(size, here):
+            self.found("GAP", origin, expected, last=min(size, here) - 1)
+        for idx, _, ts in sorted(running.values(), key=lambda begun: begun[0] or 0):
+            if idx is not None and not self.may_run(ts):
                 self.found("DANGLING", origin, idx)
         if root is None:
             self.found("NOT_CHECKED", origin, detail="no tree yet")
         elif whole and root != tree.root():
             self.found("ROOT", origin)
         self.logs += 1
-        return here
+        return min(size, here)
+
+    def system(self, origins, row):
+        """Records of the system log that others depend on."""
+        self.last = row["kind"]
+        if row["kind"] in (START, STOP, CRASH):
+            self.life = (row["kind"], row["ts"])
+        if row["kind"] == COMMIT:
+            self.commit(origins, row)
+        if row["kind"] == RECEIPT:
+            self.receipts.append((row["idx"], row["ts"], row["ext"]))
+
+    # --- holds, periods, what is to be gone, what was taken outside
+
+    def keep(self, origin, row, first):
+        idx, kind = row["idx"], row["kind"]
+        if kind in (ERASE, ERASE_DONE):
+            self.tomb(row)
+        if kind in (PRUNE, ERASE):
+            self.intents.add(idx)
+        if kind in (PRUNE_DONE, ERASE_DONE):
+            cause = fields(row["ext"] or b"").get(0x116, b"")
+            intent = struct.unpack(">IQ", cause)[1] if len(cause) == 12 else None
+            if intent in self.intents:
+                self.intents.remove(intent)
+            elif intent is None or intent >= first:
+                self.found("PAIRING", origin, idx)
+        if kind in self.kept:
+            prn = self.entry(row["prn"]) if row["prn"] is not None else None
+            self.kept[kind][idx] = fields(row["ext"] or b""), prn and prn[1]
+
+    def vouched(self, origin, kind, idx, first, size):
+        """What the record of a row says: (None, None) where there is none, or where it was pruned."""
+        if isinstance(idx, int) and 0 <= idx < first:
+            self.found("NOT_CHECKED", origin, detail=f"the record {idx} of a hold or period was pruned")
+        elif idx in self.kept[kind]:
+            return self.kept[kind].pop(idx)
+        elif not (isinstance(idx, int) and idx >= size and
+                  self.db.execute("SELECT 1 FROM rec r JOIN log l ON l.id = r.log WHERE l.origin = ? AND r.idx = ? AND r.kind = ?",
+                                  (origin, idx, kind)).fetchone()):
+            self.found("REGISTRY", origin, detail=f"a hold or period without its record {idx}")
+        return None, None
+
+    def retention(self, number, origin, first, size):
+        """Rows of hold and retention against the records that made them; what was pruned is gone."""
+        for at, released, *span, prn in self.db.execute(
+                "SELECT set_by, released_by, from_idx, to_idx, prn FROM hold WHERE log = ?", (number,)):
+            said, who = self.vouched(origin, HOLD_SET, at, first, size)
+            if said is not None and (who != prn or span != list(struct.unpack(">QQ", said[0x102]) if 0x102 in said else (None, None))):
+                self.found("REGISTRY", origin, at)
+            if released is not None:
+                self.vouched(origin, HOLD_RELEASE, released, first, size)
+        for at, since, least, most in self.db.execute("SELECT set_by, from_idx, min_days, max_days FROM retention WHERE log = ?",
+                                                      (number,)):
+            said, _ = self.vouched(origin, RETENTION, at, first, size)
+            if said is not None and (since != at or said.get(0x10F) != struct.pack(">QQ", least, most or 0)):
+                self.found("REGISTRY", origin, at)
+        for idx in sorted(idx for records in self.kept.values() for idx in records):
+            self.found("REGISTRY", origin, idx)
+        for idx in sorted(self.intents):
+            self.found("DANGLING", origin, idx)
+        for count, low, high in self.db.execute("SELECT count(*), min(idx), max(idx) FROM rec WHERE log = ? AND idx >= 0 AND idx < ?",
+                                                (number, first)):
+            if count and not self.intents:
+                self.found("ERASED_BUT_PRESENT", origin, low, "records that were pruned are still there", last=high)
+
+    @staticmethod
+    def receipt_fits(row, time, ext):
+        number, kind, size, data, receipt, ts = row
+        try:
+            found, note = fields(ext), Note(data.rstrip(b"\n") + b"\n")
+            return (found[0x111] == hashlib.sha256(data).digest() and found.get(0x112) == receipt and note.size == size and
+                    abs(ts - time) <= RECEIPT_US and kind == (1 if found[0x113] == b"file" else 2))
+        except (KeyError, TypeError, ValueError, struct.error):
+            return False
+
+    def taken(self, first, size):
+        """Each row of anchor has its record, in one order; of a log that was pruned the first have theirs no more."""
+        rows, met = self.db.execute("SELECT id, kind, size, note, receipt, ts FROM anchor ORDER BY id"), first == 0
+        for idx, time, ext in self.receipts:
+            fits = next((fits for fits in (self.receipt_fits(row, time, ext) for row in rows) if fits or met), False)
+            if not fits:
+                self.found("REGISTRY", self.instance, idx)
+            met = True
+        since, = self.db.execute("SELECT count(*) FROM rec WHERE log = 1 AND kind = ? AND idx >= ?", (RECEIPT, size)).fetchone()
+        if met and sum(1 for _ in rows) > since:
+            self.found("REGISTRY", self.instance, detail="checkpoints taken outside that no record knows")
+
+    # --- the end
 
     def uncovered(self, origin, covered, size):
-        """Records that no checkpoint covers: there are some while a server runs and after a crash, none after a stop."""
+        """Records that no checkpoint covers: there are some while a server runs and after a crash, none after a stop.  A start
+        that is not signed is nobody's word: a server has it signed before it serves."""
         if covered < size:
-            self.found("UNCOVERED_TAIL", origin, covered, gap=not self.stopped)
-            self.sums["UNCOVERED_TAIL", origin][3] = size - 1
+            self.found("UNCOVERED_TAIL", origin, covered, gap=not self.stopped, last=size - 1)
 
     def leftover(self, firsts, ends):
-        """Roots that no log had a tree to compare with: it is too short, or has gaps."""
+        """Roots that no log had a tree to compare with: it is not there, too short, or has gaps, or they were pruned."""
         for origin, sizes in self.wanted.items():
             for size, wants in sizes.items():
                 for code, _, detail in wants:
                     if origin not in firsts and code != "ROOT":
-                        self.found("LOG_MISSING" if code == "CROSS_REF" else code, origin, size, detail)
+                        self.found("LOG_MISSING" if code in ("ANCHOR", "CROSS_REF") else code, origin,
+                                   detail=f"a state at {size} was signed of a log that is not there")
                     elif origin in firsts and size > firsts[origin]:
                         short = code == "ROOT" and size > ends[origin]
                         self.found("TRUNCATED" if short else code, origin, size, detail)
+                    elif code in ("ANCHOR", "SIGNER_AHEAD") and origin not in self.outsiders:
+                        self.found("NOT_CHECKED", origin, detail=f"what a checkpoint from outside covers at {size} was pruned")
+
+    def strays(self):
+        """Records that stand nowhere in a log, so that no tree has them; rows of logs that are not there."""
+        for log, count, low, high in self.db.execute(
+                "SELECT log, count(*), min(idx), max(idx) FROM rec NOT INDEXED WHERE typeof(log) <> 'integer' OR idx < 0 OR "
+                "typeof(idx) <> 'integer' OR typeof(kind) <> 'integer' OR typeof(ts) <> 'integer' GROUP BY log LIMIT ?", (FINDINGS_MAX,)):
+            self.found("TYPE", detail=f"{count} records of log {log} have no place in it, or are of no kind: {low} to {high}")
+        for table in ("rec", "head", "cp", "hold", "retention", "alias", "tile"):
+            for (number,) in self.db.execute(f"SELECT DISTINCT log FROM {table} WHERE log NOT IN (SELECT id FROM log) LIMIT ?",
+                                             (FINDINGS_MAX,)):
+                self.found("LOG_MISSING", detail=f"rows of {table} of log {number}")
 
     def indexes(self):
         """Each index of rec has to have the rows that its condition takes."""
@@ -762,11 +1439,30 @@ class Verifier:
             if here != there:
                 self.found("INDEX", detail=name)
 
+    def trusted(self):
+        """Whether the schemas are a release's own, without which every statement may mean something else."""
+        wrong = schema(self.db, STORE)
+        if wrong:
+            self.unread = True
+            self.found(wrong[0], detail=wrong[1])
+        if self.payload_keys and self.payload_keys.schema:
+            self.found(self.payload_keys.schema[0], detail="keys.db: " + self.payload_keys.schema[1])
+            self.payload_keys = None
+        return not wrong
+
     def store(self):
-        kinds = dict(self.db.execute("SELECT name, type FROM sqlite_schema"))
-        for name in TABLES:
-            if kinds.get(name) != "table":
-                self.found("SCHEMA", detail=f"{name} is no table")
+        """All of it.  What stops this program is a value that no release writes."""
+        if not self.trusted():
+            return
+        try:
+            self.db.execute("BEGIN")    # one state of the store, whoever writes to it meanwhile
+            self.look()
+        except sqlite3.DataError as error:
+            self.found("TYPE", detail=f"a value that is larger than any: {error}")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
+            self.found("TYPE", detail=f"a value that no release writes: {type(error).__name__}: {error}")
+
+    def look(self):
         for kind, text in self.db.execute(
                 "SELECT kind, CAST(text AS TEXT) FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB) HAVING count(*) > 1"):
             self.found("DICT", detail=f"{text!r} of kind {kind} twice")
@@ -775,67 +1471,388 @@ class Verifier:
             self.found("LOG_MISSING", detail=f"tenant {name}")
         for (origin,) in self.db.execute("SELECT origin FROM log WHERE id NOT IN (SELECT log FROM head)"):
             self.found("LOG_MISSING", detail=f"head of {origin}")
-        for (number,) in self.db.execute("SELECT DISTINCT log FROM rec WHERE log NOT IN (SELECT id FROM log)"):
-            self.found("LOG_MISSING", detail=f"records of log {number}")
+        self.strays()
         said = self.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if said != "ok":
             self.found("INDEX", detail=said)
         self.indexes()
         if self.db.execute("SELECT 1 FROM pay WHERE rec NOT IN (SELECT id FROM rec) LIMIT 1").fetchone():
             self.found("PAYLOAD_EXTRA", detail="payloads of records that are not there")
-        logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx, coalesce(l.tenant_id, 0) FROM log l "
-                               "JOIN head h ON h.log = l.id ORDER BY l.id").fetchall()
-        origins = {number: origin for number, origin, *_ in logs}
-        self.instance = origins.get(1)
+        logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx, coalesce(l.tenant_id, 0), "
+                               "(SELECT coalesce(max(idx), -1) FROM rec WHERE log = l.id), "
+                               "(SELECT coalesce(max(size), 0) FROM cp WHERE log = l.id) FROM log l JOIN head h ON h.log = l.id "
+                               "ORDER BY l.id LIMIT ?", (LOGS_MAX + 1,)).fetchall()
+        if len(logs) > LOGS_MAX:
+            self.found("NOT_CHECKED", detail=f"more than {LOGS_MAX} logs")
+        for log in logs:
+            if not (isinstance(log[1], str) and all(isinstance(log[at], int) and log[at] >= 0 for at in (0, 2, 4, 5))):
+                self.found("TYPE", log[1], detail="a log whose name, size or beginning is none")
+                return
+        origins = {log[0]: log[1] for log in logs}
+        name = self.db.execute("SELECT origin FROM log WHERE id = 1").fetchone()
+        self.instance = name and name[0]
         self.chain()
-        covered = {number: self.checkpoints(number, origin) for number, origin in origins.items()}
+        covered = {log[0]: self.checkpoints(log[0], log[1], log[7]) for log in logs}
         self.outside()
-        last = self.db.execute("SELECT kind FROM rec WHERE log = 1 AND idx = ?", (covered.get(1, 0) - 1,)).fetchone()
-        self.stopped = last == (STOP,)
-        sizes = {}
-        for number, origin, size, root, first, tenant in logs:
-            sizes[number] = self.log(number, origin, size, root, first, origins)
+        sizes, firsts = {}, {log[0]: log[4] for log in logs}
+        for number, origin, size, root, first, tenant, highest, _ in logs[:LOGS_MAX]:
+            sizes[number] = self.log(number, origin, size, root, first, highest + 1, origins, tenant)
+            if number == 1:
+                self.say(origins)
             self.payloads(number, origin, tenant, first, size)
             self.aliases(number, origin, tenant, first, size)
-        self.registry({number: first for number, _, _, _, first, _ in logs}, sizes)
-        for number, origin in origins.items():
-            if self.epochs:
-                self.uncovered(origin, covered[number], sizes[number])
-        self.leftover({origin: first for _, origin, _, _, first, _ in logs}, {origins[n]: size for n, size in sizes.items()})
+            self.retention(number, origin, first, size)
+        self.roots(firsts)
+        self.taken(firsts.get(1, 0), sizes.get(1, 0))
+        self.registry(firsts, sizes)
+        covered = {number: max(covered[number], self.outsiders.get(origin, 0)) for number, origin in origins.items()}
+        last = self.db.execute("SELECT kind FROM rec WHERE log = 1 AND idx = ?", (covered.get(1, 0) - 1,)).fetchone()
+        self.stopped = STOP in (last and last[0], self.last)
+        for number in sizes if self.epochs else ():
+            self.uncovered(origins[number], covered[number], sizes[number])
+        self.two.finish()
+        self.leftover({origins[n]: first for n, first in firsts.items()}, {origins[n]: size for n, size in sizes.items()})
         if not self.epochs:
             self.found("NOT_CHECKED", detail="the store has no signed checkpoints")
+        if self.shut:
+            self.found("NOT_CHECKED", detail=f"no keys were given: {self.shut} kept values and names were not opened")
 
 
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+# --- a bundle
+
+MEMBERS = "records.jsonl", "tree.json", "notes.json", "epochs.json", "manifest.json"
 
 
-def prove(path, keys):
+class Wrong(ValueError):
+    """What ends the reading of a bundle: a finding and its detail."""
+
+
+def strict(value, *names):
+    """An object of these members and no others, as a list: what is not compared with something has no place in a bundle."""
+    if not isinstance(value, dict) or value.keys() != set(names):
+        raise ValueError(f"not an object of {', '.join(names)}")
+    return [value[name] for name in names]
+
+
+def once(pairs):
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a member twice")
+    return dict(pairs)
+
+
+def is_time(text):
+    form = "%Y-%m-%dT%H:%M:%S.%fZ"
+    return datetime.datetime.strptime(text, form).strftime(form) == text
+
+
+def number(value):
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError("not a number")
+    return value
+
+
+def root_of(value, size):
+    """The tree that stands at an end of the range."""
+    said, root, peaks = strict(value, "size", "root", "frontier")
+    tree = Tree(size, map(strict_base64, peaks))
+    if number(said) != size or len(tree.peaks) != bin(size).count("1") or any(len(peak) != 32 for peak in tree.peaks) or \
+            strict_base64(root) != tree.root():
+        raise ValueError("not a tree")
+    return tree
+
+
+def view(record):
+    """What people read, and the columns; ValueError: no release writes such bytes."""
+    if record[:5] != b"TCAR" + bytes([ENCODING]):
+        raise ValueError("another encoding")
+    values, left = {}, fields(record)
+    for name, (tag, form, *size) in COLUMNS.items():
+        value = left.pop(tag, None)
+        if value is None:
+            continue
+        if form == "u":
+            value = number(struct.unpack(">Q", value)[0])
+        elif form == "b" and size and len(value) != size[0]:
+            raise ValueError(f"column {name}")
+        values[name] = value.hex() if form == "b" else value if form == "u" else value.decode()
+    if left or not {"log", "idx", "ts", "kind"} <= values.keys():
+        raise ValueError("unknown columns, or too few")
+    return {"time": utc(values["ts"]), "event": KINDS.get(values["kind"], "unknown"), **values}
+
+
+class Bundle(Findings):
+    """Nothing in it is believed that does not follow from something else in it, or from a key that you have."""
+
+    def __init__(self, path, keys):
+        super().__init__()
+        self.file, self.keys, self.logs = open(regular(path), "rb"), keys or {}, 1
+        self.origin, self.first, self.end, self.places = "-", 0, 0, {}
+
+    def wrong(self, code, detail):
+        self.found(code, self.origin, detail=detail)
+
+    def check(self):
+        try:
+            self.members()
+            self.manifest()
+            self.trees()
+            self.chain()
+            self.checkpoints()
+            self.lines()
+            self.covered()
+        except Wrong as wrong:
+            self.wrong(*wrong.args)
+
+    def zeros(self, size):
+        while size > 0:
+            block = self.file.read(min(size, VALUE_MAX))
+            if not block or any(block):
+                raise Wrong("PARSE", "something stands between the members or behind them")
+            size -= len(block)
+
+    def members(self):
+        """A ustar of regular files, each once, and zeros."""
+        size = os.fstat(self.file.fileno()).st_size
+        try:
+            for _ in MEMBERS if size <= BUNDLE_MAX else ():
+                head = self.file.read(512)
+                name, length = head[:100].rstrip(b"\0").decode(), int(re.fullmatch(b"([0-7]{11})\0", head[124:136])[1], 8)
+                total = int(re.fullmatch(b"([0-7]{6})\0 ", head[148:156])[1], 8)
+                if total != sum(head[:148] + b" " * 8 + head[156:]) or head[257:262] != b"ustar" or head[156:157] != b"0" or \
+                        any(head[157:257]) or any(head[345:500]) or name not in MEMBERS or name in self.places or \
+                        length > size - self.file.tell() or name != MEMBERS[0] and length > PART_MAX:
+                    raise ValueError(name)
+                self.places[name] = self.file.tell(), length
+                self.file.seek(length, os.SEEK_CUR)
+                self.zeros(-length % 512)
+        except (TypeError, ValueError) as error:
+            raise error if isinstance(error, Wrong) else Wrong("PARSE", "this is no bundle: a tar of five members, each once")
+        if len(self.places) < len(MEMBERS):
+            raise Wrong("PARSE", "this is no bundle, or larger than any")
+        self.zeros(size - self.file.tell())
+
+    def part(self, name):
+        at, size = self.places[name]
+        self.file.seek(at)
+        data = self.file.read(size)
+        if name != "manifest.json" and hashlib.sha256(data).hexdigest() != self.hashes[name]:
+            raise Wrong("PARSE", "a member is not what the manifest says")
+        try:
+            return json.loads(data.decode(), object_pairs_hook=once)
+        except (ValueError, RecursionError):
+            raise Wrong("PARSE", "a member is no JSON")
+
+    def manifest(self):
+        try:
+            form, program, made, self.origin, self.first, self.end, count, *self.times, query, self.hashes = strict(
+                self.part("manifest.json"), "format", "program", "made", "origin", "from", "to", "records", "first", "last", "query",
+                "sha256")
+            strict(self.hashes, *MEMBERS[:4])
+            self.instance, _, tenant = self.origin.partition("/t/")
+            if form != "toolcrib bundle 1" or not number(self.first) < number(self.end) or count != self.end - self.first or \
+                    not re.fullmatch(r"toolcrib [0-9a-z.+~-]{1,54}", program) or not is_time(made) or \
+                    not all(isinstance(time, str) for time in self.times) or \
+                    query not in (f"audit bundle {tenant}", f"retention prune {tenant}"):
+                raise ValueError("claims")
+        except (AttributeError, TypeError, ValueError) as error:
+            raise error if isinstance(error, Wrong) else Wrong("PARSE", "the manifest does not say what is here")
+
+    def trees(self):
+        try:
+            parts = self.part("tree.json")
+            self.growth = parts.pop("growth", None)
+            start, end = strict(parts, "start", "end")
+            self.tree, self.last = root_of(start, self.first), root_of(end, self.end)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise error if isinstance(error, Wrong) else Wrong("TILE", "the hashes at the ends of the range contradict each other")
+
+    def chain(self):
+        """Each epoch's key is certified by the one before; one that is pinned is the pinned one."""
+        self.epochs, self.pinned = [], False
+        try:
+            for n, value in enumerate(self.part("epochs.json")):
+                said, since, key, cert = strict(value, "n", "from", "pk", "cert")
+                key, pin = strict_base64(key), self.keys.get(f"{self.instance}/e/{n}")
+                if number(said) != n or number(since) < 0 or len(key) != 32 or pin not in (None, key) or not (
+                        cert is None if n == 0 else
+                        signed_by(self.epochs[-1], b"epoch" + struct.pack(">Q", n) + key, strict_base64(cert))):
+                    raise ValueError(n)
+                self.pinned |= pin is not None
+                self.epochs.append(key)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise error if isinstance(error, Wrong) else \
+                Wrong("KEYCHAIN", "an epoch does not follow from the one before, or is not the pinned one")
+
+    def checkpoints(self):
+        self.notes, newest = {}, self.first
+        try:
+            for value in self.part("notes.json"):
+                size, epoch, text = strict(value, "size", "epoch", "note")
+                note = Note(text.encode())
+                if note.origin != self.origin or note.size != number(size) or size <= newest:
+                    raise ValueError(size)
+                if number(epoch) >= len(self.epochs) or not note.signed_by(f"{self.instance}/e/{epoch}", self.epochs[epoch]):
+                    self.wrong("CP_SIG", f"the checkpoint at {size} is not signed by the key of its epoch")
+                self.notes[size], newest = note.root, size
+        except (AttributeError, TypeError, ValueError) as error:
+            raise error if isinstance(error, Wrong) else Wrong("PARSE", "a note is malformed, of another log or out of order")
+
+    def line(self, data):
+        """A record: what is wrong with it, and its leaf."""
+        codes, leaf, idx = [], bytes(32), self.tree.size
+        try:
+            value = json.loads(data.decode(), object_pairs_hook=once)
+            record = strict_base64(value["bytes"])
+            leaf, shown = leaf_hash(record), view(record)
+        except (KeyError, TypeError, ValueError, RecursionError, struct.error):
+            return ["PARSE"], leaf
+        if shown["idx"] != idx or shown["log"] != self.origin:
+            codes.append("GAP")
+        if value.get("leaf") != leaf.hex():
+            codes.append("LEAF")
+        if value.keys() != {"idx", "enc", "leaf", "bytes", "view"} or (value["idx"], value["enc"]) != (shown["idx"], ENCODING) or \
+                value["view"] != shown:
+            codes.append("VIEW")
+        self.seen = [self.seen[0] if self.records else shown["time"], shown["time"]]
+        return codes, leaf
+
+    def lines(self):
+        at, left = self.places["records.jsonl"]
+        digest, self.seen = hashlib.sha256(), [None, None]
+        self.file.seek(at)
+        while left > 0 and self.tree.size < self.end:
+            data = self.file.readline(min(left, LINE_MAX + 1))
+            if not data.endswith(b"\n"):
+                break
+            left -= len(data)
+            digest.update(data)
+            codes, leaf = self.line(data)
+            for code in codes:
+                self.found(code, self.origin, self.tree.size)
+            self.tree.append(leaf)
+            self.records += 1
+            if self.tree.size in self.notes and self.notes[self.tree.size] != self.tree.root():
+                self.found("ROOT", self.origin, self.tree.size - 1)
+        if left > 0:
+            self.wrong("PARSE", "more records than the manifest says, or a line without an end")
+        elif digest.hexdigest() != self.hashes["records.jsonl"]:
+            self.wrong("PARSE", "a member is not what the manifest says")
+
+    def covered(self):
+        if self.tree.size != self.end:
+            self.found("GAP", self.origin, self.tree.size, last=self.end - 1)
+            return
+        if self.tree.root() != self.last.root():
+            self.wrong("ROOT", "the records do not give the root at the end of the range")
+        behind = [size for size in self.notes if size > self.end]
+        try:
+            if behind or self.growth is not None:
+                size, path = strict(self.growth, "size", "proof")
+                path = list(map(strict_base64, path))
+                if behind != [number(size)] or not consistent(self.end, size, path, self.tree.root(), self.notes[size]):
+                    raise ValueError(size)
+        except (AttributeError, TypeError, ValueError):
+            self.wrong("ROOT", "the records do not lead to the note behind them")
+        if self.seen != self.times:
+            self.wrong("VIEW", "the manifest has other times of the first and last record than these")
+        if not any(size >= self.end for size in self.notes):
+            self.wrong("NOT_CHECKED", "no checkpoint covers the end of the range")
+        elif not self.pinned:
+            self.wrong("NOT_CHECKED", "no key is pinned: the checkpoints are signed by keys of the bundle itself")
+
+
+def check_bundle(path, keys):
+    bundle = Bundle(path, keys)
+    bundle.check()
+    status, said = bundle.tell()
+    print(f"bundle of {safe(bundle.origin)}, records {bundle.first}-{bundle.end - 1}")
+    print(said)
+    return status
+
+
+# --- a proof, and what its record commits to
+
+def for_people(name, form, value):
+    """A column: names for numbers, UTC for times."""
+    if form == "u":
+        number = int.from_bytes(value, "big")
+        more = NAMES[name].get(number) if name in NAMES else UNITS.get(name)
+        return utc(number) if name == "ts" else f"{number} {more}" if more else str(number)
+    if name == "cm":
+        return ", ".join(f"{CTAGS.get(ctag, 'unknown')} {made.hex()}" for ctag, made in commitments(value).items())
+    if form == "b" and name in ("call", "prev"):
+        return "-".join(value.hex()[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
+    return value.hex() if form == "b" else value.decode()
+
+
+TEXTS = {0x104: "ground", 0x105: "ticket", 0x106: "approver", 0x113: "reason", 0x114: "command", 0x12C: "result"}
+
+
+def for_people_ext(ext):
+    """A line for each field; what is none, as the bytes that it is."""
+    while len(ext) >= 6 and len(ext) - 6 >= struct.unpack(">I", ext[2:6])[0]:
+        tag, length = struct.unpack(">HI", ext[:6])
+        value, ext = ext[6:6 + length], ext[6 + length:]
+        try:
+            yield f"{tag:04x} {TEXTS[tag]} {safe(value.decode())}" if b"\0" not in value else f"{tag:04x} {value.hex()}"
+        except (KeyError, UnicodeDecodeError):
+            yield f"{tag:04x} {value.hex()}"
+    if ext:
+        yield ext.hex()
+
+
+def openings(path, index):
+    """The openings of a record, from what audit payload --opening says with --json: ctag, opening and value."""
+    for line in read(path).splitlines():
+        try:
+            row = json.loads(line, object_pairs_hook=once)
+            if row["index"] != index or row.get("opening") is None or row.get("value") is None:
+                continue
+            value = strict_base64(row["bytes"]) if "bytes" in row else row["value"].encode()
+            key = bytes.fromhex(row["opening"])
+            if key.hex() != row["opening"].lower():
+                raise ValueError("blanks")
+            yield number(row["ctag"]), key, value
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            raise ValueError("a line that audit payload --opening does not say")
+
+
+def prove(path, opening, keys):
     record, index, note = check_proof(read(path), keys)
-    values = fields(record)
-    print(f"PROVED record {index} of {note.origin}, in a log of {note.size}")
+    values, status = fields(record), 0
+    print(f"PROVED record {index} of {safe(note.origin)}, in a log of {note.size}")
     for name, (tag, form, *_) in COLUMNS.items():
-        if tag in values:
-            value = values[tag]
-            shown = str(int.from_bytes(value, "big")) if form == "u" else value.hex() if form == "b" else value.decode()
-            print(f"  {name} {shown}")
-    return 0
+        if tag in values and name == "ext":
+            print("\n".join(f"  ext {line}" for line in list(for_people_ext(values[tag])) or [""]))
+        elif tag in values:
+            text = for_people(name, form, values[tag])
+            print(f"  {name} {text if form == 'b' else safe(text)}")
+    if opening:
+        wanted, status = commitments(values.get(COLUMNS["cm"][0], b"")) if COLUMNS["cm"][0] in values else {}, 5
+        for ctag, key, value in openings(opening, index):
+            if mac(key, b"toolcrib/c/1\0", struct.pack(">H", ctag), value) != wanted.get(ctag):
+                raise ValueError(f"this is not what the record commits to as its {CTAGS.get(ctag, 'value')}")
+            print(f"OPENED {CTAGS.get(ctag, ctag)}: {safe(value.decode(errors='backslashreplace'))}")
+            status = 0
+        if status:
+            print(f"verify.py: nothing opens what record {index} commits to", file=sys.stderr)
+    return status
 
 
 def verify(args, keys):
     path = os.path.join(args.store, "toolcrib.db") if os.path.isdir(args.store) else args.store
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    verifier = Verifier(db, keys, args.signer_state and read(args.signer_state), [read(name).encode() for name in args.anchor],
-                        args.keys and PayloadKeys(args.keys))
+    verifier = Verifier(open_store(path), keys, args.signer_state and read(args.signer_state),
+                        [read(name).encode() for name in args.anchor], args.keys and PayloadKeys(args.keys))
     verifier.store()
-    for code, origin, first, last, detail, _ in verifier.findings:
-        print(code, origin, *([first] if first == last else [first, last]) if first is not None else [], detail)
-    gaps = sum(finding[5] for finding in verifier.findings)
-    bad = len(verifier.findings) - gaps
-    word = "DAMAGED" if bad else "INCOMPLETE" if gaps else "INTACT"
-    print(f"{word} {verifier.records} records of {verifier.logs} logs: {bad} bad, {gaps} gaps")
-    return 4 if bad else 5 if gaps else 0
+    status, said = verifier.tell(not verifier.pinned and not verifier.unread)
+    if verifier.since:
+        print("old versions, settings, holds and tenants of logs not vouched for before",
+              datetime.datetime.fromtimestamp(verifier.since / 1e6, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    print(said)
+    if status == 3:
+        print("verify.py: no key is pinned: whoever wrote the store may have signed it; --key takes those that you keep",
+              file=sys.stderr)
+    return status
 
 
 def main():
@@ -844,19 +1861,24 @@ def main():
     parser.add_argument("--signer-state", metavar="FILE", help="the file state of toolcrib-sign")
     parser.add_argument("--anchor", metavar="NOTE", action="append", default=[], help="a checkpoint that was taken outside")
     parser.add_argument("--keys", metavar="DIR", help="open payloads with keys.db and the key files of this folder")
+    parser.add_argument("--bundle", metavar="FILE", help="check this bundle of records")
     parser.add_argument("--proof", metavar="FILE", help="check this proof of one record")
+    parser.add_argument("--opening", metavar="FILE", help="with --proof: what audit payload --opening said, with --json")
     parser.add_argument("store", nargs="?", help="the store's folder, its toolcrib.db, or a copy of it")
     args = parser.parse_args()
-    if (args.proof is None) == (args.store is None) or args.proof and not args.key:
-        parser.error("a store, or --proof with --key")
+    if (args.proof, args.bundle, args.store).count(None) != 2 or args.proof and not args.key or args.opening and not args.proof:
+        parser.error("a store, or --bundle, or --proof with --key and perhaps --opening")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, resource.getrlimit(resource.RLIMIT_AS)[1]))
     try:
         keys = args.key and parse_keys(read(args.key) if os.path.exists(args.key) else args.key)
-        return prove(args.proof, keys) if args.proof else verify(args, keys)
-    except ValueError as error:
-        print(f"verify.py: {error}", file=sys.stderr)
+        if args.proof:
+            return prove(args.proof, args.opening, keys)
+        return check_bundle(args.bundle, keys) if args.bundle else verify(args, keys)
+    except (ValueError, struct.error) as error:
+        print(f"verify.py: {safe(error)}", file=sys.stderr)
         return 4 if args.proof else 3
-    except (sqlite3.Error, OSError) as error:
-        print(f"verify.py: {error}", file=sys.stderr)
+    except (sqlite3.Error, OSError, MemoryError) as error:
+        print(f"verify.py: {safe(error) or 'a value takes too much memory'}", file=sys.stderr)
         return 3
 
 

@@ -16,6 +16,7 @@ struct app;
 struct conf;
 struct db_owner;
 struct ev_loop;
+struct str;
 
 enum app_profile { APP_DAEMON, APP_STDIO, APP_EMBEDDED };
 
@@ -29,6 +30,8 @@ struct app_opt {
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
 	/* Names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */
 	const char *const *adopt;
+	/* Rows to take out of service (audit_quarantine()), likewise */
+	const char *const *quarantine;
 	bool confine;                   /* the process that this is: for ever, when it is ready (HARDENING 1.3) */
 };
 /* Open the store, recover, load, listen.  On failure everything is closed again, the owner lock too. */
@@ -57,6 +60,8 @@ int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 
 /* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
 int app_init_store(const char *store, struct err *err) MUST_CHECK;
+/* Rows that keep the store from starting, by reading it, as lines of JSON: {"row":{"row","what","closing"}}. */
+int app_fsck(const char *store, struct str *rows, struct err *err) MUST_CHECK;
 /* The first start of a store, with which its logs are signed for the first time, and its keys in their text form, which
  * somebody outside should pin; free() both. */
 int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch,

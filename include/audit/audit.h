@@ -11,7 +11,7 @@
 
 /* The audit: records of what happened, one log for each tenant and one for the system, each a Merkle tree.
  *
- * An audit_event says what a caller knows.  audit_append() makes a row of it (audit/row.h), gives it its place in the
+ * An audit_event says what a caller knows.  audit_append() makes a row of it (block/row.h), gives it its place in the
  * log, the ids of its texts and the pseudonyms of persons, and adds its hash to the log's tree.  audit_logs is the
  * writer's picture of all logs; it lives from the opening of the store to its closing, belongs to the writer thread,
  * and follows the transaction: what was appended since a mark can be rolled back.
@@ -75,6 +75,9 @@
 	X(DEFINITION_ADD, 1531, "definition.add") \
 	X(DEFINITION_CHANGE, 1532, "definition.change") \
 	X(DEFINITION_REMOVE, 1533, "definition.remove") \
+	X(REGISTRY_VOUCH, 1534, "registry.vouch") \
+	X(TOOL_PIN, 1535, "tool.pin") \
+	X(REGISTRY_QUARANTINE, 1540, "registry.quarantine") \
 	X(SERVER_START, 1601, "server.start") \
 	X(SERVER_STOP, 1602, "server.stop") \
 	X(SERVER_CRASH, 1603, "server.crash") \

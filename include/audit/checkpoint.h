@@ -25,20 +25,47 @@ struct audit_head {
 struct audit_beat {
 	struct audit_head *head; size_t nhead;
 	uint64_t ts;
+	bool owed;                      /* a log has grown that no logs.commit says yet */
 };
 void audit_beat_fini(struct audit_beat *b);
-/* In the writer's open transaction: what was not signed yet, at most max logs of tenants, those that wait longest
- * first.  The heads of all tenants' logs that have grown since the last beat go into logs.commit.  always: there
- * is one also when nothing has grown. */
-int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret,
+/* Which heads logs.commit says now: none; of all logs that have grown since the last one; of all that have grown since
+ * the last one that said all, so that an epoch ends with one record that holds each of its logs. */
+enum audit_saying { AUDIT_SAY_LATER, AUDIT_SAY_GROWN, AUDIT_SAY_ALL };
+struct audit_beat_opt {
+	size_t max;                     /* logs of tenants that are signed, those first that wait longest */
+	enum audit_saying say;
+	bool always;                    /* there is a logs.commit also when it has no heads to say */
+	const uint8_t *policies;        /* AUDIT_POLICIES_SIZE bytes of audit/second.h that it says, or NULL */
+};
+/* In the writer's open transaction: what was not signed yet, and logs.commit. */
+int audit_beat(struct audit_logs *logs, struct db *db, const struct audit_beat_opt *opt, struct audit_beat *ret,
 	       struct err *err) MUST_CHECK;
+/* Nobody knows any more which heads a logs.commit has said: the next one says all. */
+void audit_heads_forget(struct audit_logs *logs);
 /* Then the system log, as it is now, if it is due: as the last head.  A beat without heads has nothing to sign. */
 int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat *b, struct err *err) MUST_CHECK;
 /* In a later transaction: the note of each head, in order; NULL = it was not signed.  Older ones that nobody needs
- * go. */
+ * go: of this hour and epoch the one before, and, AUDIT_THIN_ROWS being looked at in a turn, those of tenants that are
+ * older than a month and not the last of their epoch. */
+#define AUDIT_THIN_US (30 * INT64_C(86400000000))
+#define AUDIT_THIN_ROWS 64
 struct audit_note { const char *p; size_t len; };
 int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_beat *b, const struct audit_note *notes,
 		     int64_t epoch, struct err *err) MUST_CHECK;
+
+/* heads.c: the second form of the heads in logs.commit, tag AUDIT_TAG_HEADS_ROOT.  Logs ascend. */
+#define AUDIT_HEADS_MAX 1024            /* of one record */
+#define AUDIT_HEAD_BYTES (4 + 8 + TREE_HASH)    /* of one log in form 1 */
+#define AUDIT_HEADS_BYTES (AUDIT_HEADS_MAX * (5 + 10) + TREE_HASH)
+struct audit_said { uint64_t log, size; };
+/* The leaf of its entry, as form 1 would have it, in the tree of form 2. */
+void audit_head_leaf(const struct audit_said *said, const uint8_t root[TREE_HASH], uint8_t ret[TREE_HASH]);
+/* How many bytes. */
+size_t audit_heads_write(const struct audit_said *said, size_t n, const uint8_t root[TREE_HASH],
+			 uint8_t ret[AUDIT_HEADS_BYTES]);
+/* ERR_INVALID: it is none, or not as audit_heads_write() writes it. */
+int audit_heads_read(const uint8_t *p, size_t len, struct audit_said ret[AUDIT_HEADS_MAX], size_t *ret_n,
+		     uint8_t ret_root[TREE_HASH]) MUST_CHECK;
 
 /* A new epoch: its row, and epoch.start in the system log.  cert NULL: epoch 0. */
 int audit_epoch_begin(struct audit_logs *logs, struct db *db, uint64_t n, const uint8_t public[SIGN_PUBLIC_SIZE],

@@ -20,9 +20,17 @@ enum audit_tag {
 	AUDIT_TAG_REASON = 0x0113, AUDIT_TAG_COMMAND = 0x0114,  /* text */
 	AUDIT_TAG_TAILS = 0x0115,               /* of each log: 4 bytes number, 8 bytes each from, to, first and last time */
 	AUDIT_TAG_CAUSE = 0x0116,               /* 4 bytes number of a log, 8 bytes index */
+	AUDIT_TAG_HEADS_ROOT = 0x0117,          /* heads in their second form: audit_heads_read() */
 	AUDIT_TAG_EPOCH = 0x0120,               /* 8 bytes */
 	AUDIT_TAG_PUBLIC = 0x0121,              /* the epoch's public key */
 	AUDIT_TAG_CERT = 0x0122,                /* the old epoch's signature over it */
+	AUDIT_TAG_ROW_KINDS = 0x0128,           /* 2 bytes each: kinds of rows that records vouch for from here on */
+	AUDIT_TAG_TENANT = 0x0129,              /* whose log it is: 8 bytes id, then the name of that day */
+	AUDIT_TAG_RESULT = 0x012c,              /* text: what came of a verification */
+	AUDIT_TAG_ASKED = 0x012e,               /* SHA-256 of the text that is agreed to; then the person's name, if any */
+	AUDIT_TAG_VERSION = 0x0138,             /* 8 bytes: of a tool that a tenant goes on with, 0 = the one in force */
+	AUDIT_TAG_ROW = 0x0139,                 /* a row that was taken out of service, its columns as they were digested */
+	AUDIT_TAG_POLICIES = 0x012f,            /* 1: one administrator is enough, else 2; 1: versions wait, else 0 */
 };
 struct audit_field { uint16_t tag; const void *p; size_t len; };
 #define AUDIT_FIELDS_MAX 16

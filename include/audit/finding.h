@@ -35,7 +35,8 @@
 	X(TIME, true, "times that fall though nobody has set the clock") \
 	X(LIFECYCLE, true, "starts, stops and crashes do not alternate") \
 	X(REGISTRY, true, "a row that its record does not vouch for") \
-	X(CROSS_REF, true, "the system log has committed something else of this log") \
+	X(APPROVAL, true, "a deed of two administrators, and no earlier record of two different ones") \
+	X(CROSS_REF, true, "the system log has committed something else of a log") \
 	X(LOG_MISSING, true, "a tenant without a log") \
 	X(SIGNER_AHEAD, true, "the signer has signed more, or something else") \
 	X(ANCHOR, true, "a checkpoint from outside is not of this log") \
@@ -70,8 +71,11 @@ struct audit_coverage {
 	/* Principals whose names nothing vouches for but keys that were not given, and the first of them. */
 	uint64_t names;
 	char named[160];
+	uint64_t shut;                  /* kept values and names that were not opened, because no keys were given */
 	uint64_t notes, epochs;         /* checkpoints whose signatures were checked */
+	uint64_t vouched_us;            /* older rows were taken as they were then; 0: all have records of their own */
 	bool pinned;                    /* the chain of epochs begins with a key from outside */
+	bool foreign;                   /* the schema is not the release's own, so that no record was read by it */
 	bool indexes_summed;            /* the indexes of records were found sound by sums, without looking each row up */
 };
 
@@ -81,12 +85,13 @@ struct note_key;
 struct audit_anchor { const char *p; size_t len; };     /* a signed note from outside */
 struct keys;
 struct audit_evidence {
-	struct keys *keys;              /* of payloads; NULL: nothing is opened, and nothing said of what is shut */
+	struct keys *keys;              /* of payloads; NULL: nothing is opened, and a gap says how much is shut */
+	const char *keys_wrong;         /* they were brought, and this is wrong with their file; NULL: nothing is */
 	/* pinned: the system log's, and that of an epoch, the first as a rule */
 	const struct note_key *key; size_t nkey;
 	const struct signer_state *signer;
 	const struct audit_anchor *anchor; size_t nanchor;
-	uint64_t anchor_age_s;          /* an older one than this is NO_ANCHOR; 0 = any */
+	uint64_t anchor_age_s;          /* an older one than this is NO_ANCHOR, or one of unknown age; 0 = any */
 	uint64_t young_s;               /* the owner asks: unsigned records are no finding unless they are older than this */
 	/* How far it is, at each log and each AUDIT_VERIFY_STEP records, in the caller's thread; NULL: nobody wants to
 	 * know. */

@@ -48,7 +48,7 @@ struct backend_env {
 	const char *store;                      /* directory of the store, which no handler may read; NULL: none */
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
 	struct upstreams *upstreams;            /* other MCP servers (upstream/upstream.h); NULL: there are none */
-	const struct sandbox *sandbox;            /* of all processes (sandbox/sandbox.h); NULL: none is started */
+	const struct sandbox *sandbox;          /* of all processes (sandbox/sandbox.h), behind all runs; NULL: none */
 	struct exec_workers *workers;             /* processes that wait for calls (exec/exec.h); NULL: none is kept */
 	struct worker_pool *pool;                 /* processes for queries (worker/worker.h); NULL: there are none */
 };
@@ -76,6 +76,9 @@ struct backend_req {
 	const void *state; size_t state_len;    /* from the last ask(); the seal has been opened */
 	const uint8_t *call_id;                 /* 16 bytes */
 	bool recorded;                          /* its begin is durable: without, nothing runs (HARDENING F-4) */
+	/* Who asks has written it (`tool test`): errors name paths, addresses and SQL, with where = a pointer into the
+	 * definition, which a caller never learns. */
+	bool author;
 	int64_t tenant_id;
 	const char *tenant, *principal, *rev;   /* for templates and the child contract */
 	uint32_t caps;                          /* CAP_ bits that the client declared */
@@ -116,7 +119,11 @@ struct backend_sink {
 	void (*error)(void *arg, const struct err *err, int rpc_code, json_t *data);
 	/* Before error(): what the process of the run used, likewise for the record. */
 	void (*used)(void *arg, uint64_t cpu_us, uint64_t rss_kib);
+	/* Before the end, at most once: what else may have made it fail, for who wrote the tool and for the record, never for
+	 * its caller.  NULL: nobody wants to know. */
+	void (*hint)(void *arg, const char *text);
 };
+#define BACKEND_HINT_MAX 400            /* bytes of a hint */
 /* Somebody wants to hear of it when what a resource gives is another.  fn: on the loop thread, never from inside
  * watch() or backend_unwatch(). */
 typedef void backend_changed_fn(void *arg);

@@ -58,8 +58,10 @@ void arena_free(struct arena **a);
  * that it must (FAULT F2).  They are in builds made with --enable-crash-points only, which are not for use; elsewhere
  * CRASH_AT() is nothing.  The names are those of tests/faults/crash_points, and a check compares the two. */
 #ifdef CRASH_POINTS
-/* Ends the process at once, status 137, at the n-th passage of the point that TOOLCRIB_CRASH_AT=name[:n] names.  Any
- * thread. */
+/* Ends the process at once, CRASH_STATUS, at the n-th passage of the point that TOOLCRIB_CRASH_AT=name[:n] names.  With
+ * TOOLCRIB_CRASH_DOES="execve PATH" or "open PATH" it does that first, as somebody would who has taken the process
+ * over: CRASH_REFUSED when it may not, CRASH_DONE (or the program's own status) when it may.  Any thread. */
+enum { CRASH_STATUS = 137, CRASH_REFUSED = 77, CRASH_DONE = 78 };
 void crash_at(const char *name);
 #define CRASH_AT(name) crash_at(name)
 #else

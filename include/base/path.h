@@ -38,11 +38,16 @@ int path_read_as(const char *path, unsigned how, size_t max, struct str *ret, st
 int path_read_input(const char *path, size_t max, struct str *ret, struct err *err) MUST_CHECK;
 /* Write a new file of this mode, fsync it and its directory.  ERR_CONFLICT when it exists. */
 int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
-/* The same over what is there: written beside it, then renamed, so that either content is whole at any moment. */
+/* Make all that was written to the file system of dir durable: many files at once. */
+int path_sync_all(const char *dir, struct err *err) MUST_CHECK;
+/* path_create() over what is there: written beside it, then renamed, so that either content is whole at any moment. */
 int path_replace(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
 /* Its halves: the new content is whole, under another name; it is in its place. */
 int path_prepare(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
 int path_put_in_place(const char *path, struct err *err) MUST_CHECK;
+/* A file without a name in dir's file system, to read and write: what is in it goes with its last descriptor.  The
+ * descriptor, which is the caller's, or -1 and errno. */
+int path_nameless(const char *dir);
 /* A new, empty file (0600) to read and write.  *ret_lent: it was lent, and its owner makes its name durable. */
 int path_make(const char *path, int *ret_fd, bool *ret_lent, struct err *err) MUST_CHECK;
 /* What was made and failed: half a file is worse than none. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "audit/finding.h"
+#include "block/row.h"
 #include "base/err.h"
 
 /* Bundles (AUDIT A-1002): a range of a log as one tar file that verifies without the store.  Members: records.jsonl
@@ -25,6 +26,7 @@
 #define AUDIT_BUNDLE_PEAKS_MAX 63
 
 struct db;
+struct str;
 
 struct audit_bundle {
 	char origin[256];
@@ -55,5 +57,22 @@ int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_
 /* Whether the records of a verified bundle are those that a verified store had at its place. */
 int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg,
 		      struct audit_coverage *sum, struct err *err) MUST_CHECK;
+
+/* The text of a proof (tlog/proof.h) that a record is in its tenant's log as the newest checkpoint has it, made from
+ * the records themselves and the hashes of whole tiles (AUDIT A-410), and checked against that checkpoint before it is
+ * given out.  *ret_size: of the log at that checkpoint.  ERR_CONFLICT: no checkpoint covers the record yet, or it has
+ * been pruned; ERR_CORRUPT: the records do not give what was signed.  Any thread, with a reader. */
+int audit_prove(struct db *db, int64_t tenant_id, int64_t idx, struct str *ret, uint64_t *ret_size,
+		struct err *err) MUST_CHECK;
+
+/* What a proof proves: a record of a log that had so many when the checkpoint was signed.  row borrows record, which
+ * free() takes. */
+struct audit_proved { char origin[256]; uint64_t index, size; struct audit_row row; uint8_t *record; };
+/* Of `with` the keys count.  ERR_INVALID, ERR_LIMIT: what is wrong with it. */
+int audit_proof_check(const char *text, size_t len, const struct audit_evidence *with, struct audit_proved *ret,
+		      struct err *err) MUST_CHECK;
+/* Whether the record commits to this value, by the opening that audit payload gives. */
+bool audit_proof_opens(const struct audit_proved *p, unsigned ctag, const uint8_t opening[32], const void *value,
+		       size_t len);
 
 #endif

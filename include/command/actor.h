@@ -7,8 +7,6 @@
 
 /* "uid 1000", "key NAME" or "system". */
 const char *actor_text(const struct actor *who, char ret[ACTOR_SIZE]);
-/* The role that a key has by its hash, or NULL. */
-const struct conf_role *actor_role_of_key(const struct commands *a, const char *hash);
 /* Is this another person than the one who is `author`, as actor_text() wrote it?  0, or ERR_DENIED with a sentence:
  * AUTHOR `did`; another administrator has to `todo` it.  Two user ids or keys of one person are one administrator;
  * where any has a person, whoever has none is nobody's second (HARDENING F-15). */

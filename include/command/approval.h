@@ -25,8 +25,9 @@ const char *approval_by(const struct command_call *c);
 /* how many: none when nobody was asked */
 size_t approval_field(const struct command_call *c, struct audit_field *ret);
 
-/* By the policy for destructive acts. */
-int approval_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;
+/* Which policies are in force, as records say.  In bodies on the writer's thread. */
+struct audit_policy;
+int approval_policy(const struct command_call *c, struct db *db, struct audit_policy *ret, struct err *err) MUST_CHECK;
 
 /* In a job of its own: find or make the request for run->action. */
 int approval_file(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;

@@ -4,6 +4,7 @@
 #include "command/command.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "json/reply.h"
 #include "registry/registry.h"
 #include "command/approval.h"
 #include "command/actor.h"
@@ -31,26 +32,6 @@ typedef void command_gather_fn(struct command_call *c);
 /* What storing a document did. */
 enum row_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
 
-/* --- what a command says: rows as text, so that no tree crosses a thread */
-
-struct reply {
-	struct str text;
-	bool any;                       /* the open row has a member already */
-	size_t rows;
-};
-bool reply_full(const struct reply *o);         /* nothing more is taken: the command will be refused; stop */
-void reply_row_begin(struct reply *o);
-void reply_row_end(struct reply *o);
-void reply_text(struct reply *o, const char *name, const char *value);      /* NULL: null */
-void reply_int(struct reply *o, const char *name, int64_t value);
-void reply_bool(struct reply *o, const char *name, bool value);
-void reply_time(struct reply *o, const char *name, uint64_t wall_us);       /* 0: null */
-void reply_rate(struct reply *o, const char *name, struct text_rate rate);  /* count 0: null */
-void reply_json(struct reply *o, const char *name, const json_t *value);
-void reply_raw(struct reply *o, const char *name, const char *json, size_t len);
-void reply_ms(struct reply *o, const char *name, uint64_t us);                /* milliseconds, one decimal */
-void reply_hex(struct reply *o, const char *name, const void *p, size_t n);
-
 /* --- which command it is */
 
 const char *command_noun(const struct command_call *c);         /* of the command: "tool", "prompt", … */
@@ -64,6 +45,7 @@ const char *arg_text(const struct command_call *c, const char *name);           
 const json_t *arg_json(const struct command_call *c, const char *name);             /* as it was given, or NULL */
 void arg_copy(const struct command_call *c, const char *name, char *ret, size_t size);      /* absent: "" */
 bool arg_given(const struct command_call *c, const char *name);
+bool arg_is_known(const struct command_call *c, const char *name);  /* has the command such an argument? */
 bool arg_flag(const struct command_call *c, const char *name);                      /* flags, yes/no */
 uint32_t arg_uint(const struct command_call *c, const char *name, uint32_t def);
 uint64_t arg_duration_ms(const struct command_call *c, const char *name, uint64_t def);
@@ -78,6 +60,12 @@ int arg_split(const char *text, char ret_tenant[64], char ret_name[64], struct e
 #define TICKET_SIZE 80
 /* A text that goes into a record: not empty when it is given. */
 int arg_reason(const struct command_call *c, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
+
+/* --- documents of rows with `pieces`, from gather() on, on whatever thread runs the command */
+
+size_t command_documents(const struct command_call *c);
+/* *ret: new reference, as it was sent.  ERR_IO. */
+int command_document(const struct command_call *c, size_t i, json_t **ret, struct err *err) MUST_CHECK;
 
 /* --- inside a WRITER body */
 
@@ -112,11 +100,15 @@ void command_record_as(struct command_call *c, int kind);
  * shape does not say so. */
 void command_seen(struct command_call *c, int64_t tenant_id, int64_t idx);
 #define ADM_SEEN_MAX 64
+/* The same of many records at once, of positions from <= i < to. */
+void command_seen_span(struct command_call *c, int64_t tenant_id, int64_t from, int64_t to, uint64_t rows);
 #define ADM_STATUS_FINDINGS 4
 #define ADM_STATUS_GAPS 5
 /* An event of this kind by whoever gave the command, in the system's log. */
 void command_event_of(const struct command_call *c, int kind, struct audit_event *ev);
 
+void command_gathered(struct command_call *c, const struct err *err);   /* err NULL: body() follows */
+void command_finish(struct command_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
 /* In after() of a WRITER row that has set c->later: the end, instead of the return. */
 void command_ended(struct command_call *c, const struct err *err);
 
@@ -124,6 +116,29 @@ reg_bind_fn *command_bind(const struct command_call *c);        /* of handler bl
 
 /* What the server has; borrowed, gone once commands_closed(). */
 const struct command_env *command_env(const struct command_call *c);
+
+/* --- of a command that is answered elsewhere; loop */
+
+/* A command that reads the audit and is answered by another process.  What is asked is on record before start(); what
+ * comes of it is command_part()'s and at last command_told()'s.  Loop. */
+struct command_elsewhere {
+	int (*start)(struct command_call *c, struct err *err);
+	/* Nobody waits for it any more, or an administrator has stopped it: it ends by command_told(), now. */
+	void (*cancel)(struct command_call *c, bool stopped);
+};
+
+/* 1: a part may come, 0: not yet, its reader is slow; negative: there is none any more. */
+int command_room(struct command_call *c);
+void command_part(struct command_call *c, const struct str *lines);        /* borrowed */
+/* Again, as at its beginning: a reload may have taken the role away.  ERR_DENIED. */
+int command_still_may(struct command_call *c, struct err *err) MUST_CHECK;
+/* Its end: a second record in each log that was read says how, how many rows left, and their digest (SCALE SC-501);
+ * then the reply.  err NULL: all of them did. */
+struct command_told { const char *how; uint64_t rows; uint8_t digest[32]; };
+void command_told(struct command_call *c, const struct command_told *told, const struct err *err);
+
+/* How far it is, to who gave it and asked by the flag `progress`; total below 0: unknown.  Loop. */
+void command_progress(struct command_call *c, double done, double total, const char *note);
 
 /* Give c->priv n zeroed bytes that free() releases. */
 void *command_priv(struct command_call *c, size_t n);
@@ -138,6 +153,18 @@ void commands_ref(struct commands *a);
 void commands_unref(struct commands *a);
 const struct command_env *commands_env(const struct commands *a);
 bool commands_closed(const struct commands *a);         /* env is gone */
+
+/* Commands that run and can be cancelled, as session list has them. */
+struct command_view {
+	uint64_t id;                    /* of those of mcp_peers() */
+	const char *tenant, *principal; /* as whom; NULL: as nobody */
+	const char *line;               /* who gave which command */
+	uint64_t since_us;              /* wall clock */
+};
+typedef void command_view_fn(void *arg, const struct command_view *v);
+void commands_running(const struct commands *a, const char *tenant /* NULL = all */, command_view_fn *fn, void *arg);
+/* By an administrator; false: there is none with this id (of this tenant, NULL = any). */
+bool commands_cancel(const struct commands *a, const char *tenant, uint64_t id);
 
 /* --- who may what */
 

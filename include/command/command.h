@@ -14,25 +14,10 @@
  * ("row") each.  The table describes both, so that the CLI's parsing and printing, --help, man page and
  * completion come from the row. */
 
-struct commands;
-struct reply;
-struct audit_logs;
-struct call_engine;
-struct db;
-struct ev_loop;
-struct exec_workers;
-struct conf_role;
-struct fetcher;
-struct sandbox;
-struct mcp_server;
-struct path_lent;
-struct registry;
-struct str;
-struct tenants;
-struct upstreams;
-struct vault;
-struct worker_pool;
-struct writer;
+struct commands; struct reply; struct audit_logs; struct call_engine; struct db; struct ev_loop;
+struct exec_workers; struct conf_role; struct fetcher; struct sandbox; struct mcp_server;
+struct path_lent; struct registry; struct reports; struct str; struct tenants; struct upstreams; struct vault;
+struct worker_pool; struct writer;
 
 /* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the
  * store holds.  AUDIT: records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those
@@ -44,8 +29,9 @@ enum approval_rule {
 	ADM_SECOND_ALWAYS,      /* before body(); not when check() has set undo */
 	ADM_SECOND_ASKED,       /* body() asks, when what it is about to do needs one */
 };
-/* Where body() runs.  CTL: in the CLI itself, before there is a store or without one. */
-enum command_where { ADM_ON_LOOP, ADM_ON_POOL, ADM_ON_WRITER, ADM_ON_CTL };
+/* Where body() runs.  CTL: in the CLI itself, before there is a store or without one.  ELSEWHERE: there is none,
+ * check() says who answers. */
+enum command_where { ADM_ON_LOOP, ADM_ON_POOL, ADM_ON_WRITER, ADM_ON_CTL, ADM_ELSEWHERE };
 /* How the CLI shows rows to people. */
 enum command_shape {
 	ADM_DONE,       /* the sentence `done`, once per row */
@@ -114,10 +100,14 @@ struct command_call {                       /* one running command */
 	bool undo;                      /* WRITER: body has said what it would do, and nothing of it stays */
 	int status;                     /* exit status of the CLI, for the record of what was read; see command_seen() */
 	enum command_more more;             /* set by each body() of a stream */
+	const struct command_elsewhere *elsewhere;      /* set by check(): who answers instead of body(), in parts */
 	bool later;                     /* ON_LOOP commands that end later set it in body() and call command_finish(); WRITER
 					 * commands set it in after(), which calls command_ended() */
 };
-enum command_column_type { COL_PLAIN, COL_TIME };
+enum command_column_type {
+	COL_PLAIN, COL_TIME,
+	COL_ASKED,      /* behind the others, and shown when a row has it: an option asked for it */
+};
 struct command_column { const char *member, *title; enum command_column_type type; };
 struct command {
 	const char *noun, *verb;        /* "tool", "add"; verb NULL for one-word commands */
@@ -131,7 +121,8 @@ struct command {
 	const char *destructive_with;   /* the same with this flag; the flag dry-run shows what would be done */
 	bool stepwise;                  /* one step each time: the CLI repeats it while the row's member "left" is above 0 */
 	bool stream;                    /* POOL: body() is asked again while it sets c->more; its parts go to the sink */
-	bool storeless;                 /* touches no store: the CLI runs it without one */
+	bool pieces;                    /* any number of documents, a piece of them after another; command_document() */
+	bool storeless, large;          /* touches no store: the CLI runs it without one; its file may be a large one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
 	enum authority role;             /* checked before anything of the handler runs */
@@ -147,6 +138,7 @@ struct command {
 	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
 	int (*body)(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct command_call *c);      /* loop, after COMMIT and after listeners were told */
+	void (*cancel)(struct command_call *c, bool stopped);   /* of `later` rows that end with their peer; or are stopped */
 };
 /* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first
  * row; NULL: there is no more. */
@@ -175,6 +167,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	const uint8_t *master; struct vault *vault;
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
+	struct reports *reports;        /* review/reports.h */
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
 	const struct sandbox *sandbox; struct exec_workers *workers; struct worker_pool *pool;  /* the same, or NULL */
 	const char *sandbox_levels; bool tool_users;    /* reached and required, for `status`; tools have own users */
@@ -207,6 +200,7 @@ struct command_req {
 	json_t *args;                   /* taken: who has a reference of his own leaves it alone until the reply */
 	struct path_lent *files; size_t nfiles; /* what its peer has opened of the paths in args; taken: malloc()ed */
 	const struct command_sink *sink;
+	bool more;                      /* of a row with `pieces`: `documents` is the first of several */
 };
 /* Where the parts of a stream go, with the arg of the reply; without one, such a command is refused. */
 struct command_sink {
@@ -216,15 +210,19 @@ struct command_sink {
 /* Once, not before command_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
 typedef void command_reply_fn(void *arg, const struct str *rows, const struct err *err);
 struct command_call *command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg);
-void command_gathered(struct command_call *c, const struct err *err);   /* err NULL: body() follows */
-void command_finish(struct command_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
+/* Until the reply: who gave it is gone.  One that waits, if its row knows how, or can be cancelled ends now. */
+void command_hang_up(struct command_call *c);
+/* Loop: a further piece of a command that was run with `more`, an array of documents, borrowed; the last one has more
+ * false.  NULL: what is missing will not come, and nothing is done.  Before its reply only; a command that has failed
+ * by then takes no notice. */
+void command_piece(struct command_call *c, const json_t *documents, bool more);
 
 /* The owner's socket: one JSON line in {"command":"tool add","args":{…},"files":[…]}, with a descriptor of each path
- * that the peer has opened; back come lines {"row":{…}} and at last {"done":true} or
- * {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED. */
+ * that the peer has opened.  Where its row says `pieces`, "more":true beside them means that further documents follow,
+ * as lines {"documents":[…],"more":true}, the last without "more".  Back come lines {"row":{…}} and at last
+ * {"done":true} or {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED. */
 struct command_socket;
-struct gate;
-struct tls_server;
+struct gate; struct tls_server;
 /* mode: of the socket's file; the check by uid comes on top. */
 int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode,
 			struct command_socket **ret, struct err *err) MUST_CHECK;

@@ -27,8 +27,10 @@
 #define RATE_OPT OPT("rate", "N/UNIT", ARG_RATE, COMPLETE_NONE, "Calls per time: 10/s, 60/min, 100/h, 5000/day.")
 #define ARGS_OPT \
 	OPT("args", "JSON", ARG_JSON, COMPLETE_NONE, "All arguments as one JSON object; NAME=VALUE words go on top.")
+#define PROGRESS_FLAG FLAG("progress", "Say how far it is on standard error, as on a terminal it does.")
 #define COL(member, title) { member, title, COL_PLAIN }
 #define COL_AT(member, title) { member, title, COL_TIME }
+#define COL_IF(member, title) { member, title, COL_ASKED }
 #define COL_END { NULL, NULL, COL_PLAIN }
 #define BELOW_DETAIL \
 	"A definition whose own audit level comes to lie below the server's or a tenant's needs a second " \

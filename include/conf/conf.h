@@ -42,7 +42,7 @@ struct conf_listener {
 	bool get_opens_sse;             /* http: a GET of the MCP path without a session is GET /sse (MCP B-25) */
 	char **proxies; size_t nproxies;        /* http, tcp: addresses or blocks of reverse proxies (SEC S-107) */
 	bool forwarded;                 /* http: they tell the client's address by Forwarded, not by X-Forwarded-For */
-	uint32_t head_ms, body_ms, idle_ms, credential_ms, stall_ms;    /* deadlines; 0 = as usual (SEC S-116) */
+	uint32_t head_ms, body_ms, idle_ms, credential_ms, stall_ms, late_ms;    /* deadlines; 0 = as usual (SEC S-116) */
 	uint32_t connections_max;
 	struct conf_tls *tls;           /* http, tcp; NULL = plain.  What it points to changes with conf_reload() */
 	/* not from a file: the server's own door for --stdio, which behaves as stdio does */

@@ -15,6 +15,7 @@
 enum db_mode {
 	DB_WRITER,    /* one per process, on the writer thread; the only one that checkpoints (AUDIT A-611) */
 	DB_READER,    /* read-only, query_only, no checkpoint on close */
+	DB_REPORTER,  /* a reader that sorts in a file, in a process that holds nothing else: db_open_reporter() */
 	DB_FOREIGN,   /* a data source of the sql handler: read-only, authorizer; never the store itself */
 };
 
@@ -25,16 +26,26 @@ struct db_stmt;
  * made and read back.  ERR_UNREACHABLE (where = path), ERR_CORRUPT. */
 int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err) MUST_CHECK;
 void db_close(struct db **db);
+#define DB_META_PUT_BACK "put_back"     /* in meta: a writer found that the file is a copy, and no record says so yet */
 /* Another reader of the same file, for another thread.  ERR_CONFLICT: what db does is seen by db alone. */
 int db_open_beside(const struct db *db, struct db **ret, struct err *err) MUST_CHECK;
 
 /* Schema version: forward only.  ERR_CONFLICT when the store is newer than this program ("made by a newer
  * toolcrib: schema 3, this one knows 1"); ERR_INVALID when it is no toolcrib store. */
 int db_migrate(struct db *db, struct err *err) MUST_CHECK;           /* DB_WRITER; each step a transaction */
-int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHECK;  /* current <= known */
-/* Whether tables, indexes, views and triggers are exactly what the steps make (AUDIT A-629); whether the file and its
- * indexes are sound, which reads all of it.  ERR_CORRUPT with what is wrong. */
+/* Which schema the file says it has, current <= known, and whether all objects in it are exactly those that the steps
+ * up to that one make (AUDIT A-629): ERR_CORRUPT names one that is not. */
+int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHECK;
+/* The same, and it is today's; ERR_CONFLICT: an older one. */
 int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
+/* A DB_READER of the store itself, after db_check_version(): what the store's own readers open. */
+int db_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
+/* The same, DB_REPORTER: a statement that reads another table, or another column of one, than `may` allows is
+ * ERR_DENIED.  What it sorts is in a file without a name in dir (one for the process; copied). */
+typedef bool db_may_fn(const void *arg, const char *table, const char *column);
+int db_open_reporter(const char *path, const char *dir, db_may_fn *may, const void *arg, struct db **ret,
+		     struct err *err) MUST_CHECK;
+/* Whether the file and its indexes are sound, which reads all of it.  ERR_CORRUPT with what is wrong. */
 int db_check_integrity(struct db *db, struct err *err) MUST_CHECK;
 /* The same without looking up the rows of one table in its indexes, which is most of the work.  1: sound; 0: it is
  * not. */

@@ -17,6 +17,7 @@
  * durable by keys_commit(), before the records that use them (A-504); keys_abandon() forgets them with the
  * transaction.  What was destroyed is remembered, so that a store that is put back from a copy learns of it. */
 
+#define KEYS_META_GIVEN "keys_given"    /* in meta: the last ids given, of a tenant's and of a payload key */
 #define KEYS_CACHE_MAX 4096             /* keys of each kind that are kept in memory, opened */
 
 struct db;
@@ -26,11 +27,15 @@ struct keys_dek {
 	uint8_t key[32];
 };
 
-/* The writer's: makes the file when it is missing. */
+/* The writer's: makes the file when it is missing; keys_begin() asks first. */
 int keys_open(const struct keyfile_place *place, struct keys **ret, struct err *err) MUST_CHECK;
 /* Read-only, for keys_find() alone. */
 int keys_open_reader(const struct keyfile_place *place, struct keys **ret, struct err *err) MUST_CHECK;
 void keys_close(struct keys **keys);
+/* For keys_begin().  given: the last ids of both kinds that the store remembers, and new ones come behind them; on
+ * return those that the file has, destroyed ones too.  fn: each key file that keys are under. */
+int keys_look(struct keys *keys, int64_t given[2], void (*fn)(void *arg, const char *key_id), void *arg,
+	      struct err *err) MUST_CHECK;
 
 /* The key for what concerns this subject ("" = nobody in particular) of a tenant (0: the system log) at this time,
  * and the tenant's key for tokens (32 bytes).  Made when there is none; borrowed until the next call on keys.
@@ -41,6 +46,8 @@ int keys_token(struct keys *keys, struct db *store, int64_t tenant_id, const uin
 /* Make durable what was made.  Comes before the COMMIT of the records that use it (AUDIT A-504); a spare key does
  * no harm. */
 int keys_commit(struct keys *keys, struct err *err) MUST_CHECK;
+/* In the transaction of those records, before keys_commit(): the store remembers which ids were given. */
+int keys_remember(struct keys *keys, struct db *store, struct err *err) MUST_CHECK;
 /* nothing that was appended since the last commit stays: nor do its keys */
 void keys_abandon(struct keys *keys);
 

@@ -1,6 +1,7 @@
 #ifndef KEYS_VAULT_H
 #define KEYS_VAULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@
 struct secret_source;
 struct db;
 struct keys;
+struct str;
 struct vault;
 struct vault_change;
 
@@ -52,5 +54,31 @@ struct vault_rekeyed {
  * interrupted goes on, and one that was finished begins anew.  ERR_CORRUPT names a secret whose box does not open. */
 int vault_rekey(struct db *db, const struct keyfile_place *place, struct keys *keys, struct vault_rekeyed *ret_done,
 		struct vault_change **ret, struct err *err) MUST_CHECK;
+
+/* Are the key files that lie beside a store those that it was left with?  Asked at each start by the process that owns
+ * it, before it writes (decision 0051). */
+
+#define KEYS_FILE_ADOPT "keys.db"       /* what a person says who takes over a store without its payload keys */
+#define KEYS_META_MASTER "master_key"   /* in meta: the id of master.key */
+#define KEYS_META_LOST "keys_lost"      /* in meta: those of the ones that are lost, and since when, in µs */
+
+/* What a start has to write down. */
+struct keys_begin {
+	char master[KEYFILE_ID_SIZE];   /* the store has not known it yet; "" = it has */
+	const char *by;                 /* with it: what is under it, for people; NULL: nothing */
+	int64_t kek, dek;               /* given until now */
+	bool lost;                      /* some of them are gone, and somebody has just said that it shall go on */
+};
+
+/* Opens keys.db, which it makes only where the store never had a payload key.  adopt: go on without keys that the store
+ * remembers.  ERR_CORRUPT, nothing written: master.key is another one; keys.db, or keys in it, are missing (hint: the
+ * way back); it is another store's.  store: a writer's connection. */
+int keys_begin(const struct keyfile_place *place, struct db *store, bool adopt, struct keys **ret,
+	       struct keys_begin *ret_begin, struct err *err) MUST_CHECK;
+/* In the transaction of the record of the start: write that down. */
+int keys_begun(struct db *store, const struct keys_begin *b, struct err *err) MUST_CHECK;
+/* For people: what of the files of a store is not as it should be, appended; nothing where all is.  Any
+ * thread. */
+int keys_files_wrong(const struct keyfile_place *place, struct db *db, struct str *ret, struct err *err) MUST_CHECK;
 
 #endif

@@ -30,6 +30,7 @@ enum launcher_row {                     /* programs: who they run as is the row'
 	LAUNCHER_RUN,                   /* toolcrib-run: a tool's cage */
 	LAUNCHER_SIGN,                  /* toolcrib-sign: the service's user */
 	LAUNCHER_WORKER,                /* toolcrib-worker: likewise */
+	LAUNCHER_REPORT,                /* toolcrib-report: likewise */
 	LAUNCHER_ROWS,
 };
 

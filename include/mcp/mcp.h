@@ -142,6 +142,8 @@ struct mcp_peer_view {
 	unsigned listens, running;
 	bool listening;                 /* would be told of a change */
 };
+/* The next id, for what stands beside them there. */
+uint64_t mcp_next_id(struct mcp_server *srv);
 typedef void mcp_peer_fn(void *arg, const struct mcp_peer_view *v);
 void mcp_peers(const struct mcp_server *srv, int64_t tenant_id /* 0 = all */, mcp_peer_fn *fn, void *arg);
 

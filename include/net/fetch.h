@@ -117,6 +117,8 @@ int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fet
 		struct fetch **ret, struct err *err) MUST_CHECK;
 void fetch_cancel(struct fetch *f);                     /* idempotent; done() follows */
 
+/* Where it went last, address and port; "" = nowhere.  During done(), for the log and for who wrote a tool. */
+const char *fetch_address(const struct fetch *f);
 int fetch_head_status(const struct fetch_head *h);
 /* The value of the first header of this name (lower case), NULL without; valid during head(). */
 const char *fetch_head_get(const struct fetch_head *h, const char *name);

@@ -91,6 +91,8 @@ FOR_TESTS int http_body_take(struct http_body *b, const char *p, size_t len, siz
 #define HTTP_HEAD_MS 5000               /* whole-request timers, not per byte (SEC S-116) */
 #define HTTP_BODY_MS 15000
 #define HTTP_IDLE_MS 60000
+/* A body that finds no room is told so (503) after this, or up to twice as long (HARDENING F-5). */
+#define HTTP_LATE_MS 4000
 
 struct ev_loop;
 struct gate_pass;
@@ -98,7 +100,7 @@ struct http_conn;
 struct http_request;
 struct tls;
 /* 0 = as the constants, and STREAM_STALL_MS. */
-struct http_timers { uint32_t head_ms, body_ms, idle_ms, stall_ms; };
+struct http_timers { uint32_t head_ms, body_ms, idle_ms, stall_ms, late_ms; };
 
 struct http_ops {
 	/* The head is whole (h is valid during the call).  0: go on, the body is read up to *body_max (HTTP_BODY_MAX at

@@ -31,6 +31,9 @@ struct tls_opt {
 	bool only_1_3;
 	/* static: the one protocol spoken here; NULL: a client that asks for any is turned away */
 	const char *alpn;
+	/* NULL, or what wrong dates say instead of failing: code, where and message of the first, of the server's and the
+	 * clients' certificates and lists; code 0: none is wrong. */
+	struct err *late;
 };
 /* Read and check the files: readable, not too large, certificates valid now and for servers, the key theirs and nobody
  * else's to read, lists of revoked ones by those who vouch for clients, and not over.  ERR_INVALID, ERR_LIMIT,

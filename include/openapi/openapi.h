@@ -16,6 +16,8 @@
 struct openapi_options {
 	const char *server;             /* http(s)://host[:port][/path]; NULL: the first of the description's servers */
 	const char *prefix;             /* in front of the names; NULL = "" */
+	const json_t *tags, *paths;     /* globs, of which an operation must match one of each list; NULL = all */
+	const json_t *headers;          /* name -> template, of all requests, before what the description says; or NULL */
 };
 
 struct openapi_sink {
@@ -25,7 +27,8 @@ struct openapi_sink {
 	void (*note)(void *arg, const char *pointer, const char *text);
 };
 
-/* ERR_INVALID with where = JSON pointer: it is no such description, or its server is no URL. */
+/* ERR_INVALID with where = JSON pointer: it is no such description, or its server is no URL.  ERR_NOT_FOUND: a glob
+ * matches no operation, or all of them together none. */
 int openapi_convert(const json_t *description, const struct openapi_options *options, const struct openapi_sink *sink,
 		    void *arg, struct err *err) MUST_CHECK;
 

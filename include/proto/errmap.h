@@ -52,9 +52,9 @@ void rpc_error_text(struct rpc_error *e, const char *name, const char *value);
 void rpc_error_raw(struct rpc_error *e, const char *name, const char *json);
 /* 4290 with data.retryAfterMs. */
 void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms);
-/* The same of a limit, with data.reason, which limit it was without whose: "rate", "concurrency", "queue", "wait",
- * "quota", "storage", "requests", "bytes", "audit" (SEC S-840).  Of a budget data.budget says how much it was of
- * what. */
+/* The same of a limit, with data.reason, which it was: "rate", "concurrency", "queue", "wait", "quota", "storage",
+ * "requests", "bytes", "audit" (SEC S-840), and data.limit, whose: "tenant", "principal", "key", "tool", or "queue".
+ * The message has its numbers, which are the caller's own.  Of a budget data.budget says them as well. */
 void rpc_error_limit(struct rpc_error *e, const struct err *why);
 /* With data.scope: the words that are lacking. */
 void rpc_error_scope(struct rpc_error *e, const char *need);

@@ -17,6 +17,8 @@ struct catalogue;
 
 /* An empty one, on top of another that is borrowed for life, or of none: what is set here hides what is below. */
 struct catalogue *catalogue_new(const struct catalogue *below);
+/* One with the same schemas that stands alone, for another thread; c may be NULL. */
+struct catalogue *catalogue_copy(const struct catalogue *c);
 void catalogue_free(struct catalogue **c);
 /* Copies all.  text: JSON, or NULL: there is no such schema (any more). */
 void catalogue_set(struct catalogue *c, const char *uri, const char *text, size_t len, const uint8_t digest[32]);

@@ -31,6 +31,19 @@ void define_free(struct define_item *d);
 /* Legal, but real hosts choke on it (MCP B-31, B-32). */
 typedef void define_warn_fn(void *arg, const char *pointer, const char *text);
 void define_lint(const json_t *doc, define_warn_fn *warn, void *arg);
+/* What of a schema's new version breaks those who rely on the old one: fn() for each place, a JSON pointer into the
+ * schema, with why ("is required now", "was 1, is 5").  DEFINE_INPUT: what was valid and no longer is; DEFINE_OUTPUT:
+ * what may come and could not before.  certain false: it cannot be told.  A property that is new and optional breaks
+ * nobody, whatever the old schema let pass unnamed; what shared schemas say is not looked at.  Returns how many; fn may
+ * be NULL.  Pure; any thread; bounded in steps and depth. */
+enum define_side { DEFINE_INPUT, DEFINE_OUTPUT };
+struct define_pair { const json_t *old, *now; bool old_formats, now_formats; };        /* format decides there */
+typedef void define_break_fn(void *arg, const char *pointer, bool certain, const char *why);
+FOR_TESTS size_t define_schema_breaks(const struct define_pair *pair, enum define_side side, define_break_fn *fn,
+				      void *arg);
+/* What of a new version breaks those who call, get or read what the old one said: fn() for each place, a JSON pointer
+ * into the definition; returns how many.  Documents that are no definitions have none.  Pure. */
+size_t define_breaks(const json_t *old, const json_t *now, define_break_fn *fn, void *arg);
 /* Compile a definition: schemas, handler plan, limits.  The plan and the texts live in mem; the schemas are freed
  * by define_compiled_fini().  Used by reg_compile() and by `tool test`. */
 int define_compile(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, const struct catalogue *shared,

@@ -53,5 +53,7 @@ struct confine_place { const char *path; unsigned may; };
  * below these places as they say; one that is not there is passed over.  It executes nothing.  Needs no_new_privs.
  * abi: as of sandbox_level_probe(), or less; 0 = nothing is done.  ERR_IO. */
 int places_confine(const struct confine_place *places, size_t n, unsigned abi, struct err *err) MUST_CHECK;
+/* The same without what libraries read: these places alone. */
+int places_only(const struct confine_place *places, size_t n, unsigned abi, struct err *err) MUST_CHECK;
 
 #endif

@@ -66,6 +66,9 @@ struct sandbox_policy {
 	bool udp;                       /* SANDBOX_NET_PORTS: UDP as well, to any port */
 };
 
+/* May what it starts read this absolute path, by its lists and what every program reads?  *ret_hidden: no list can
+ * allow it.  By name: links are not followed, and nothing is looked at. */
+bool sandbox_policy_reads(const struct sandbox_policy *p, const char *path, bool *ret_hidden);
 /* 64 digits, small letters. */
 bool sandbox_sha256_valid(const char *text);
 struct str;

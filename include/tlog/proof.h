@@ -24,12 +24,12 @@ struct proof {
 	const char *note; size_t note_len;
 };
 /* ERR_INVALID, ERR_LIMIT */
-FOR_TESTS int proof_parse(const char *p, size_t len, struct proof *ret, struct err *err) MUST_CHECK;
-FOR_TESTS void proof_fini(struct proof *p);
+int proof_parse(const char *p, size_t len, struct proof *ret, struct err *err) MUST_CHECK;
+void proof_fini(struct proof *p);
 void proof_print(const struct proof *p, struct str *ret);
 /* The checkpoint is signed by that key, under its own origin, and has the record at that index.  ERR_INVALID: what
  * is wrong. */
-FOR_TESTS int proof_check(const struct proof *p, const struct note_key *key, struct checkpoint *ret,
-			  struct err *err) MUST_CHECK;
+int proof_check(const struct proof *p, const struct note_key *key, struct checkpoint *ret,
+		struct err *err) MUST_CHECK;
 
 #endif

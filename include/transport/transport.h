@@ -43,10 +43,13 @@ struct transport_ops {
 	/* At once; what was open is told so in the deferred work of this turn, so mcp and tenants must outlive that. */
 	void (*close)(struct transport **t);
 };
-/* Read and check the files that c->tls names; no tls: *ret is NULL. */
-int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, struct err *err) MUST_CHECK;
-/* Its next handshakes use *next, which is taken; the other connections go on.  t and *next both have TLS, or
- * neither. */
+/* Read and check the files that c->tls names; no tls: *ret is NULL.  late: as in struct tls_opt. */
+int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, struct err *late,
+		       struct err *err) MUST_CHECK;
+/* Why nobody comes in though it is open: it was opened with certificates whose dates are wrong; or NULL. */
+const char *transport_shut(const struct transport *t);
+/* Its next handshakes use *next, which is taken; the other connections go on, and one that was shut is not any more.  t
+ * and *next both have TLS, or neither. */
 void transport_tls_renew(struct transport *t, struct tls_server **next);
 /* When its certificate expires, wall clock; 0 = plain. */
 uint64_t transport_tls_expires_us(const struct transport *t);

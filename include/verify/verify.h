@@ -10,7 +10,7 @@
  * hash is believed: records are encoded and hashed anew, and whatever the store says of them is compared with that.
  *
  * audit_evidence (audit/finding.h) is what a verifier brings along: pinned keys, the signer's state, checkpoints from
- * outside, keys of payloads; verify/evidence.h reads it from files.  What is found is told by a function of the caller,
+ * outside, keys of payloads; struct evidence reads it from files.  What is found is told by a function of the caller,
  * finding by finding, and summed up in audit_coverage.
  *
  * Threads: any, with a connection of its own, for as long as it takes; a second thread checks the file's indexes beside
@@ -32,5 +32,28 @@ int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evide
 /* The same without any. */
 FOR_TESTS int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg,
 			   struct audit_coverage *ret, struct err *err) MUST_CHECK;
+
+/* No verification keeps more requests, versions and changes of a policy in mind than n (SIZE_MAX: as many as ever);
+ * what is there beyond is NOT_CHECKED. */
+FOR_TESTS void verify_approvals_bound(size_t n);
+
+/* --- evidence.c */
+
+/* What somebody brings to a verification, from files and words. */
+
+struct audit_evidence;
+struct evidence;
+struct evidence *evidence_new(void);
+void evidence_free(struct evidence **e);
+/* The text of a key, or a file with one in each line (empty ones and those that begin with # aside). */
+int evidence_key(struct evidence *e, const char *value, struct err *err) MUST_CHECK;
+/* The file `state` of a signer, or the directory that has it. */
+int evidence_signer(struct evidence *e, const char *path, struct err *err) MUST_CHECK;
+/* A file with signed notes, one after the other. */
+int evidence_anchor(struct evidence *e, const char *path, struct err *err) MUST_CHECK;
+int evidence_anchor_age(struct evidence *e, const char *duration, struct err *err) MUST_CHECK;
+/* A directory with keys.db and the key files: payloads are opened. */
+int evidence_payload_keys(struct evidence *e, const char *dir, struct err *err) MUST_CHECK;
+const struct audit_evidence *evidence_get(struct evidence *e);          /* borrowed */
 
 #endif

@@ -47,6 +47,9 @@ struct writer_guard {
 	int (*stopping)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*stopped)(void *arg, struct db *db, struct audit_logs *logs);
 	void *arg;
+	const char *const *adopt;       /* what a person takes over by name: KEYS_FILE_ADOPT; NULL-terminated, or NULL */
+	/* Rows that the start takes out of service (audit_quarantine()), NULL-terminated, and who said so; or NULL */
+	const char *const *quarantine, *quarantined_by;
 };
 
 /* Opens toolcrib.db and keys.db in place->store as DB_WRITER, migrates them, recovers dangling calls (count in
@@ -77,11 +80,16 @@ struct writer_job {
 	bool volatile_only;
 	/* True: run() comes after the COMMIT instead, with no transaction open, and writes no row: upkeep of the files. */
 	bool between;
+	/* True: it may run beyond the deadline, and is no sign then that the disk does not answer. */
+	bool patient;
 	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call.  May be NULL.  ERR_AUDIT:
 	 * nothing was changed.  A job that runs is waited for beyond the deadline: only its outcome is true. */
 	void (*done)(void *arg, int rc, const struct err *err);
 };
 int writer_submit(struct writer *w, const struct writer_job *job, void *arg) MUST_CHECK;   /* ERR_BUSY, ERR_AUDIT */
+
+/* Why the writer has just refused something with rc, then what comes of it: "the disk is full; nothing was done". */
+void writer_refused(const struct writer *w, int rc, const char *what, struct err *err);
 
 /* Reservation before a call is admitted (A-211): room for begin and end in bytes.  ERR_AUDIT when the disk
  * has not enough; book until the end is durable. */

@@ -87,8 +87,10 @@ WHERE t.state <> 3 AND substr(t.name, 1, instr(t.name, ':')) = ?1 ORDER BY t.nam
 SELECT max(version) FROM tool_version WHERE tool_id = ?1;
 
 -- name: admin_tool_versions
--- tool history, newest first.  UNIQUE(tool_id, version).
-SELECT id, version, digest, actor, created_us FROM tool_version WHERE tool_id = ?1 ORDER BY version DESC;
+-- tool history, newest first, with the grants that keep a tenant on it.  UNIQUE(tool_id, version); the grants once for each.
+-- any tenant: they are counted.
+SELECT id, version, digest, actor, created_us, (SELECT count(*) FROM tool_grant g WHERE g.glob = ?2 AND g.version = v.version)
+FROM tool_version v WHERE tool_id = ?1 ORDER BY version DESC;
 
 -- name: admin_tool_version
 -- tool show.  UNIQUE(tool_id, version).

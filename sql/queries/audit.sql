@@ -88,13 +88,20 @@ SELECT kind, ts FROM rec WHERE log = 1 AND kind IN (1601, 1602, 1603) ORDER BY i
 SELECT 'the text "' || CAST(text AS TEXT) || '" of kind ' || kind FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB)
 HAVING count(*) > 1;
 
--- audit_verify(): tenants without a log, logs without a head, records of no log.  rec_pos, a step for each log.
+-- audit_verify(): tenants without a log, logs without a head, records and rows of no log.  rec_pos, a step for each log;
+-- walks of small tables; of holds, which have no index by log, the last such log.
 -- name: audit_list_logless
 SELECT 'tenant/' || name FROM tenant WHERE id NOT IN (SELECT tenant_id FROM log WHERE tenant_id IS NOT NULL)
 UNION ALL SELECT origin FROM log WHERE id NOT IN (SELECT log FROM head)
 UNION ALL SELECT 'records of log ' || x || ', which is not there' FROM (
   WITH RECURSIVE l(x) AS (SELECT min(log) FROM rec UNION ALL SELECT (SELECT min(log) FROM rec WHERE log > x) FROM l WHERE x IS NOT NULL)
-  SELECT x FROM l WHERE x IS NOT NULL AND x NOT IN (SELECT id FROM log));
+  SELECT x FROM l WHERE x IS NOT NULL AND x NOT IN (SELECT id FROM log))
+UNION ALL SELECT 'rows of ' || n || ' of log ' || x || ', which is not there' FROM (
+  SELECT 'cp' n, log x FROM (SELECT DISTINCT log FROM cp)
+  UNION ALL SELECT 'hold', x FROM (SELECT max(log) x FROM hold WHERE log NOT IN (SELECT id FROM log)) WHERE x IS NOT NULL
+  UNION ALL SELECT 'retention', log FROM (SELECT DISTINCT log FROM retention)
+  UNION ALL SELECT 'alias', log FROM (SELECT DISTINCT log FROM alias)
+  UNION ALL SELECT 'tile', log FROM (SELECT DISTINCT log FROM tile) UNION ALL SELECT 'head', log FROM head) WHERE x NOT IN (SELECT id FROM log);
 
 -- audit_query(): the log of a tenant.  Unique index.
 -- name: audit_get_log

@@ -13,6 +13,14 @@ INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(?1, ?2, ?3, ?4, ?5, 
 DELETE FROM cp WHERE log = ?1 AND size = ?2 AND epoch = ?3 AND ts / 3600000000 = ?4 / 3600000000
   AND NOT (log = 1 AND EXISTS(SELECT 1 FROM anchor a WHERE a.size = cp.size));
 
+-- audit_beat_store(): notes of tenants, from where the last turn has come to (A-706).  Primary key.
+-- name: cp_list_on
+SELECT log, size, epoch, ts FROM cp WHERE (log, size) > (?1, ?2) ORDER BY log, size LIMIT ?3;
+
+-- audit_beat_store(): one that is thinned out.  Primary key.
+-- name: cp_delete
+DELETE FROM cp WHERE log = ?1 AND size = ?2;
+
 -- audit_epoch_begin().
 -- name: epoch_insert
 INSERT INTO epoch(n, pk, cert, from_ts) VALUES(?1, ?2, ?3, ?4);
@@ -41,9 +49,18 @@ SELECT n, pk, cert FROM epoch WHERE n >= ?1 ORDER BY n;
 -- name: verify_next_note
 SELECT size, epoch, note FROM cp WHERE log = ?1 AND size > ?2 AND size <= ?3 ORDER BY size LIMIT 1;
 
--- audit_verify_with(): when a checkpoint was last taken outside.  A scan of few rows.
--- name: verify_get_anchored
-SELECT max(ts) FROM anchor;
+-- look_at_cuts(): logs of which something was pruned.  Primary key.
+-- name: verify_list_cuts
+SELECT id, min_idx FROM log WHERE min_idx > 0 ORDER BY id;
+
+-- note_receipt(): the next row, which the next record anchor.receipt vouches for.  Primary key.
+-- name: verify_next_anchor
+SELECT id, kind, size, note, receipt, ts FROM anchor WHERE id > ?1 ORDER BY id LIMIT 1;
+
+-- check_receipts(): rows that no record vouched for, and records that came since the head was read.  Primary key, rec_kind.
+-- name: verify_count_anchors
+SELECT (SELECT count(*) FROM anchor WHERE id > ?1),
+  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 2002 AND idx >= ?2);
 
 -- receipt_run().
 -- name: anchor_insert

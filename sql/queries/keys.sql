@@ -44,6 +44,10 @@ WHERE kek_id IN (SELECT id FROM kek WHERE tenant_id = ?1 AND gone_us IS NULL) AN
 -- name: keys_destroy_keks_of
 UPDATE kek SET box = NULL, gone_us = ?2 WHERE tenant_id = ?1 AND gone_us IS NULL;
 
+-- keys_begin(): under which key files there are keys.  Walk of kek; one row for each tenant.
+-- name: keys_list_files
+SELECT DISTINCT key_id FROM kek WHERE gone_us IS NULL;
+
 -- keys_stale(), keys_rewrap(): those under another key file, and the next of one file.  Walks of kek; one row for each tenant.
 -- name: keys_count_stale
 SELECT key_id, count(*) FROM kek WHERE gone_us IS NULL AND key_id <> ?1 GROUP BY key_id;

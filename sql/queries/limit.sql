@@ -5,6 +5,14 @@
 SELECT scope, subject, concurrency, queue, rate_count, rate_per_s, requests_count, requests_per_s, calls_day, bytes_day
 FROM limit_row WHERE tenant_id = ?1 ORDER BY scope, subject;
 
+-- name: limit_written
+-- apply --prune, export: what is below a tenant, by name; column 10 is NULL when it is gone.  Primary keys.
+SELECT l.scope, l.subject, l.concurrency, l.queue, l.rate_count, l.rate_per_s, l.requests_count, l.requests_per_s, l.calls_day,
+       l.bytes_day, CASE l.scope WHEN 2 THEN (SELECT p.name FROM principal p WHERE p.id = l.subject AND p.tenant_id = ?1)
+       WHEN 3 THEN (SELECT c.accessor FROM cred c WHERE c.id = l.subject AND c.tenant_id = ?1 AND c.revoked_us IS NULL)
+       ELSE (SELECT t.name FROM tool t WHERE t.id = l.subject AND t.state <> 3) END AS name
+FROM limit_row l WHERE l.tenant_id = ?1 AND l.scope > 1 ORDER BY l.scope, name;
+
 -- name: limit_get
 -- admin: limit set, tenant set, apply.  Primary key.
 SELECT scope, subject, concurrency, queue, rate_count, rate_per_s, requests_count, requests_per_s, calls_day, bytes_day

@@ -2,11 +2,16 @@
 
 -- db_migrate(): is the file empty?
 -- name: meta_count_schema
-SELECT count(*) FROM sqlite_schema;
+SELECT count(*) FROM sqlite_master NOT INDEXED;
 
--- db_migrate(): what there is, to be compared with what the steps make (AUDIT A-629).
+-- db_check_schema(): all there is, to be compared with what the steps make (AUDIT A-629), but what ANALYZE makes.  A file
+-- may bring an index of this table that leaves rows out.
 -- name: meta_list_schema
-SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name;
+SELECT type, name, tbl_name, sql FROM sqlite_master NOT INDEXED
+WHERE (type, name, tbl_name, sql) IS NOT ('table', 'sqlite_stat1', 'sqlite_stat1', 'CREATE TABLE sqlite_stat1(tbl,idx,stat)')
+  AND (type, name, tbl_name, sql) IS NOT
+    ('table', 'sqlite_stat4', 'sqlite_stat4', 'CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)')
+ORDER BY type, name, tbl_name, sql;
 
 -- db_check_structure(): tables with an index, or that are one; but ?1.
 -- name: meta_list_indexed
@@ -31,3 +36,11 @@ SELECT value FROM meta WHERE key = ?1;
 
 -- name: meta_set_value
 INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value;
+
+-- keys_begin(), for a store from before it remembered: the last key that a pseudonym is under, and the key files of secrets.
+-- Walks of alias and secret, once.
+-- name: meta_last_key
+SELECT coalesce(max("key"), 0) FROM alias;
+
+-- name: meta_secret_files
+SELECT DISTINCT key_id FROM secret;

@@ -72,7 +72,7 @@ WHERE a.log = ?1 ORDER BY a.id;
 
 -- check_unnamed(): principals of a tenant whose pseudonym no record has named.  UNIQUE of principal, of alias.
 -- name: verify_list_unnamed
-SELECT n.name FROM principal n WHERE n.tenant_id = ?1 AND NOT EXISTS (SELECT 1 FROM alias a WHERE a.name = n.pseudonym)
+SELECT n.name, n.pseudonym FROM principal n WHERE n.tenant_id = ?1 AND NOT EXISTS (SELECT 1 FROM alias a WHERE a.name = n.pseudonym)
 ORDER BY n.name;
 
 -- verify_payload_orphans(): which records have something kept, and NULL for none.  A walk of pay, primary keys.

@@ -1,68 +1,22 @@
 -- Statements of the reports (toolcrib audit ...).  Their columns are the reports': names, order and values are what
 -- json, jsonl and csv say.  A column that begins with _ is for the engine alone.  Parameters have the same place in all:
--- 1 log, 2 and 3 time (from, before), 4 tool, 5 pseudonym, 6 accessor, 7 outcome (-1: any), 8 rows, 9 and 10 where the
--- page before ended (_ts, _idx), 11 a text, 12 a number.  Paged ones are ordered by time and position, newest first, and
--- give _ts and _idx.
+-- 1 log, 2 and 3 time (from, before), 4 tool, 5 pseudonym, 6 accessor, 7 outcome (-1: any), 8 rows, 9 below which position,
+-- 11 a text, 12 a number.  Paged ones are ordered by position, newest first, and give _ts and _idx; of several logs the
+-- engine merges them by these.  Those with parameter 10, from which position on, walk that part of the log in its order, and
+-- test row by row; the engine asks them for parts in which the probes at the end have found something.  Counts of several
+-- logs are added up by the engine: rows.c says by which columns.
 
--- audit calls.  rec_ts.
+-- audit calls.  rec_pos.
 -- name: report_calls
 SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
   request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
   scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+FROM v_calls WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
   AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
   AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
   AND (?7 < 0 OR +outcome_code = ?7)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
-
--- audit calls.  rec_prn.
--- name: report_calls_prn
-SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
-  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
-  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-  AND prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5)
-  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
-  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-  AND (?7 < 0 OR +outcome_code = ?7)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
-
--- audit calls.  rec_cred.
--- name: report_calls_cred
-SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
-  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
-  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
-  AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)
-  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-  AND (?7 < 0 OR +outcome_code = ?7)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
-
--- audit calls.  rec_tool.
--- name: report_calls_tool
-SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
-  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
-  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
-  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
-  AND tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)
-  AND (?7 < 0 OR +outcome_code = ?7)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
-
--- audit calls.  rec_out.
--- name: report_calls_out
-SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
-  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
-  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
-  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
-  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-  AND outcome_code = ?7 AND outcome_code <> 0
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+ORDER BY idx DESC LIMIT ?8;
 
 -- audit calls --group-by: the names in ?11, with commas around.  rec_ts.
 -- name: report_calls_grouped
@@ -75,26 +29,27 @@ SELECT CASE WHEN instr(?11, ',client,') THEN coalesce(client, 'none') END AS cla
   CASE WHEN instr(?11, ',transport,') THEN transport END AS transport,
   CASE WHEN instr(?11, ',revision,') THEN coalesce(revision, 'none') END AS revision,
   CASE WHEN instr(?11, ',day,') THEN substr(time, 1, 10) END AS day,
-  count(*) AS calls, sum(outcome_code <> 0) AS not_ok, round(avg(ms), 3) AS average_ms, min(time) AS first, max(time) AS last
+  CASE WHEN instr(?11, ',tenant,') THEN tenant END AS tenant,
+  count(*) AS calls, sum(outcome_code <> 0) AS not_ok, round(avg(ms), 3) AS average_ms, min(time) AS first, max(time) AS last,
+  count(ms) AS _timed
 FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3
   AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
   AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
   AND (?7 < 0 OR +outcome_code = ?7)
-GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY calls DESC, 1, 2, 3, 4, 5, 6, 7, 8, 9 LIMIT ?8;
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ORDER BY calls DESC, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 LIMIT ?8;
 
--- audit denied.  rec_kind, merged.
+-- audit denied.  rec_pos.
 -- name: report_denied
-SELECT * FROM (
-SELECT time, tool, principal, "key", rule, outcome, transport, authn, revision, address, client, call, detail, ts AS _ts, idx AS _idx
-FROM v_denied WHERE log_id = ?1 AND kind_code = 1003 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5)) AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)) AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) AND (?7 < 0 OR outcome_code = ?7)
-UNION ALL
-SELECT time, tool, principal, "key", coalesce(rule, 'summary'), outcome, transport, authn, revision, address, client, call, detail,
-  ts AS _ts, idx AS _idx
-FROM v_denied WHERE log_id = ?1 AND kind_code = 1005 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-  AND ?4 IS NULL AND ?5 IS NULL AND ?7 < 0 AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)))
-ORDER BY _ts DESC, _idx DESC LIMIT ?8;
+SELECT time, tool, principal, "key", CASE kind_code WHEN 1005 THEN coalesce(rule, 'summary') ELSE rule END AS rule, outcome,
+  transport, authn, revision, address, client, call, detail, ts AS _ts, idx AS _idx
+FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +kind_code IN (1003, 1005)
+  AND (+kind_code = 1003 OR (?4 IS NULL AND ?5 IS NULL AND ?7 < 0))
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +outcome_code = ?7)
+ORDER BY idx DESC LIMIT ?8;
 
 -- audit denied --by.  rec_kind.
 -- name: report_denied_by
@@ -105,15 +60,12 @@ FROM v_denied WHERE log_id = ?1 AND kind_code = 1003 AND ts >= ?2 AND ts < ?3
   AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5)) AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)) AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) AND (?7 < 0 OR outcome_code = ?7)
 GROUP BY 1 ORDER BY denied DESC, value LIMIT ?8;
 
--- audit auth-failures.  rec_kind, merged.
+-- audit auth-failures.  rec_pos.
 -- name: report_auth_failures
-SELECT * FROM (
 SELECT time, tenant, kind, "key", rule, transport, authn, address, client, detail, ts AS _ts, idx AS _idx
-FROM v_auth_failures WHERE log_id = ?1 AND kind_code = 1101 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10) AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
-UNION ALL
-SELECT time, tenant, kind, "key", rule, transport, authn, address, client, detail, ts AS _ts, idx AS _idx
-FROM v_auth_failures WHERE log_id = ?1 AND kind_code = 1102 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10) AND ?6 IS NULL)
-ORDER BY _ts DESC, _idx DESC LIMIT ?8;
+FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +kind_code IN (1101, 1102)
+  AND (?6 IS NULL OR (+kind_code = 1101 AND +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)))
+ORDER BY idx DESC LIMIT ?8;
 
 -- audit auth-failures --by.  rec_kind.
 -- name: report_auth_failures_by
@@ -126,60 +78,72 @@ GROUP BY 1 ORDER BY failures DESC, value LIMIT ?8;
 -- audit admin.  rec_kind.
 -- name: report_admin
 SELECT time, idx AS "index", kind, object, principal, "key", actor, detail, before, after, ts AS _ts, idx AS _idx
-FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+ORDER BY +idx DESC LIMIT ?8;
 
 -- audit access: who read, exported, verified, reviewed.  rec_kind.
 -- name: report_access
 SELECT time, tenant, kind, actor, transport, detail, ts AS _ts, idx AS _idx
-FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+ORDER BY +idx DESC LIMIT ?8;
 
 -- audit credentials: the life of keys.  rec_kind.
 -- name: report_credentials
 SELECT time, tenant, kind, "key", principal, object, actor, detail, before, after, ts AS _ts, idx AS _idx
-FROM v_keys WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_keys WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+ORDER BY +idx DESC LIMIT ?8;
 
 -- audit config: configuration and policies.  rec_kind.
 -- name: report_config
 SELECT time, tenant, kind, object, detail, before, after, ts AS _ts, idx AS _idx
-FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1401, 1402, 1403, 1404, 1604)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1401, 1402, 1403, 1404, 1604)
+ORDER BY +idx DESC LIMIT ?8;
 
 -- audit clock: steps and states of the clock.  rec_kind.
 -- name: report_clock
 SELECT time, kind, clock, detail, ts AS _ts, idx AS _idx
-FROM v_lifecycle WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1605, 1606)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_lifecycle WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1605, 1606)
+ORDER BY +idx DESC LIMIT ?8;
 
 -- audit key-history: keys at rest, secrets.  rec_kind.
 -- name: report_keys
 SELECT time, tenant, kind, object, actor, detail, before, after, ts AS _ts, idx AS _idx
-FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1521, 1522, 1908, 1909, 2003)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1521, 1522, 1908, 1909, 2003)
+ORDER BY +idx DESC LIMIT ?8;
 
 -- audit reviews.  rec_kind.
 -- name: report_reviews
 SELECT time, tenant, actor, detail, ts AS _ts, idx AS _idx
-FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code = 1804
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code = 1804
+ORDER BY +idx DESC LIMIT ?8;
 
 -- audit erasures: asked for, done, ground, who approved.  rec_kind.
 -- name: report_erasures
-SELECT time, tenant, kind, object, range_from, range_to, ground, ticket, approver, detail, ts AS _ts, idx AS _idx
-FROM v_retention WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1906, 1907)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+SELECT time, tenant, kind, object, range_from, range_to - 1 AS range_to, ground, ticket, approver, detail, ts AS _ts, idx AS _idx
+FROM v_retention WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1906, 1907)
+ORDER BY +idx DESC LIMIT ?8;
 
--- audit dual-control: destructive acts that nobody else approved.  rec_kind.
+-- audit dual-control: destructive acts that no two administrators did, by the records: nobody else was asked (or could be, as
+-- for registry.quarantine), or whoever
+-- granted it was not recorded as somebody else than who asked.  rec_kind; approvals by rec_kind of the system log.
 -- name: report_dual_control
 SELECT time, tenant, kind, object, approver, detail, ts AS _ts, idx AS _idx
-FROM v_retention WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1904, 1906)
-  AND (approver IS NULL OR instr(detail, approver || ':') = 1)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_retention d WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+  AND (kind_code IN (1902, 1904, 1906) OR (kind_code = 1903 AND approver IS NOT NULL))
+  AND (approver IS NULL OR instr(approver, ' approval/') = 0
+    OR NOT EXISTS (SELECT 1 FROM v_records q CROSS JOIN v_records g
+      WHERE q.log_id = 1 AND q.kind_code = 1910 AND q.kind_code <> 1001 AND q.kind_code <> 1002
+      AND g.log_id = 1 AND g.kind_code = 1911 AND g.kind_code <> 1001 AND g.kind_code <> 1002
+      AND q.object = substr(d.approver, instr(d.approver, ' approval/') + 1) AND g.object = q.object AND g.ts <= d.ts
+      AND g.approver || ' ' || g.object = d.approver
+      AND substr(replace(q.detail, ' (cli):', ':'), 1, length(g.approver) + 1) <> g.approver || ':'))
+UNION ALL SELECT time, tenant, kind, object, approver, detail, ts, idx
+FROM v_records WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code = 1540
+  AND kind_code <> 1001 AND kind_code <> 1002
+ORDER BY _idx DESC LIMIT ?8;
 
--- audit anchors: what was taken outside, the oldest record that it does not cover, and epochs of the signing key.  Walks of
--- small tables; rec_pos.
+-- audit anchors: what was taken outside, the oldest record that it does not cover, and epochs of the signing key, by the
+-- records epoch.start, of which none is pruned.  A walk of a small table; rec_pos, rec_kind.
 -- name: report_anchors
 SELECT strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS time,
   CASE a.kind WHEN 1 THEN 'anchor in a file' WHEN 2 THEN 'anchor by a command' ELSE 'anchor ' || a.kind END AS what, a.size AS covers,
@@ -188,15 +152,40 @@ SELECT strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%0
     FROM rec r WHERE r.log = 1 AND r.idx = a.size) AS uncovered_since
 FROM anchor a WHERE a.ts >= ?2 AND a.ts < ?3
 UNION ALL
-SELECT strftime('%Y-%m-%dT%H:%M:%S', e.from_ts / 1000000, 'unixepoch') || printf('.%06dZ', e.from_ts % 1000000), 'epoch ' || e.n || ' begins',
+SELECT strftime('%Y-%m-%dT%H:%M:%S', s.ts / 1000000, 'unixepoch') || printf('.%06dZ', s.ts % 1000000), 'epoch ' || s.n || ' begins',
   NULL, NULL, NULL
-FROM epoch e WHERE e.from_ts >= ?2 AND e.from_ts < ?3 ORDER BY time DESC LIMIT ?8;
+FROM (SELECT r.ts AS ts, row_number() OVER (ORDER BY r.idx) - 1 AS n FROM rec r
+  WHERE r.log = 1 AND r.kind = 2003 AND r.kind <> 1001 AND r.kind <> 1002) s
+WHERE s.ts >= ?2 AND s.ts < ?3 ORDER BY time DESC LIMIT ?8;
 
--- tool history --events.  rec_kind.
+-- tool history --events: what was done to a definition (?11), who asked for a version, who approved or rejected it; requests
+-- and grants of what needed a second administrator.  A rejection is a command's record, so these are looked through from the
+-- first request on.  rec_kind; objects by the unique index.
 -- name: report_definition_events
-SELECT time, kind, object, actor, detail, before, after, ts AS _ts, idx AS _idx
-FROM v_definitions WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND (?11 IS NULL OR object = ?11 OR substr(object, 1, length(?11) + 1) = ?11 || '@')
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+WITH name(id) AS (
+    SELECT id FROM dict WHERE kind = 112 AND text = ?11
+    UNION ALL SELECT id FROM dict WHERE kind = 112 AND text >= ?11 || '@' AND text < ?11 || 'A'),
+  agreed(object) AS (
+    SELECT substr(approver, instr(approver, ' approval/') + 1) FROM v_records WHERE log_id = ?1 AND kind_code <> 1001
+      AND kind_code <> 1002 AND kind_code BETWEEN 1501 AND 1533 AND +obj_id IN (SELECT id FROM name)
+      AND instr(approver, ' approval/') > 0),
+  asked(ts) AS (
+    SELECT min(r.ts) FROM rec r WHERE r.log = ?1 AND r.kind <> 1001 AND r.kind <> 1002 AND r.kind = 1910
+      AND r.obj IN (SELECT id FROM name))
+SELECT time, kind, object, actor, approver, detail, before, after, +ts AS _ts, idx AS _idx
+FROM v_records WHERE log_id = ?1 AND kind_code <> 1001 AND kind_code <> 1002 AND kind_code BETWEEN 1501 AND 1533 AND kind_code NOT IN (1521, 1522)
+  AND +obj_id IN (SELECT id FROM name)
+  AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+UNION ALL
+SELECT time, kind, object, actor, approver, detail, before, after, +ts AS _ts, idx AS _idx
+FROM v_records WHERE log_id = ?1 AND kind_code <> 1001 AND kind_code <> 1002 AND kind_code IN (1910, 1911)
+  AND +obj_id IN (SELECT id FROM name UNION ALL SELECT d.id FROM agreed a JOIN dict d ON d.kind = 112 AND d.text = a.object)
+  AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+UNION ALL
+SELECT time, kind, object, actor, approver, detail, before, after, +ts AS _ts, idx AS _idx
+FROM v_records WHERE log_id = ?1 AND kind_code <> 1001 AND kind_code <> 1002 AND kind_code = 1701
+  AND +obj_id IN (SELECT id FROM name) AND ts >= (SELECT ts FROM asked) AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+ORDER BY _idx DESC LIMIT ?8;
 
 -- audit credential: from where a key was used, and for what.  rec_cred.
 -- name: report_credential
@@ -204,11 +193,11 @@ SELECT transport, address, client, revision, tool, outcome, count(*) AS calls, m
 FROM v_calls WHERE log_id = ?1 AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND ts >= ?2 AND ts < ?3
 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first LIMIT ?8;
 
--- audit credential --timeline: all that was done with a key and to it.  rec_cred.
+-- audit credential --timeline: all that was done with a key and to it.  rec_pos.
 -- name: report_credential_timeline
 SELECT time, kind, tool, outcome, rule, principal, object, call, detail, ts AS _ts, idx AS _idx
-FROM v_records WHERE log_id = ?1 AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND kind_code <> 1001 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND +kind_code <> 1001
+ORDER BY idx DESC LIMIT ?8;
 
 -- audit subject: what there is about a principal.  rec_prn.
 -- name: report_subject
@@ -216,12 +205,12 @@ SELECT tenant, principal, pseudonym, kind, tool, count(*) AS records, min(time) 
 FROM v_records WHERE log_id = ?1 AND prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND kind_code <> 1001 AND ts >= ?2 AND ts < ?3
 GROUP BY kind, tool ORDER BY records DESC, kind, tool LIMIT ?8;
 
--- audit subject --export: all of it.  rec_prn.
+-- audit subject --export: all of it.  rec_pos.
 -- name: report_subject_export
 SELECT time, idx AS "index", kind, tool, outcome, ms, rule, principal, pseudonym, "key", object, transport, revision, definition, sandbox,
   address, client, on_behalf_of, request_bytes, result_bytes, stored_bytes, level, call, detail, ts AS _ts, idx AS _idx
-FROM v_records WHERE log_id = ?1 AND prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND kind_code <> 1001 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND +kind_code <> 1001
+ORDER BY idx DESC LIMIT ?8;
 
 -- audit coverage: each day that has records, and what the server did then.  rec_ts for the days, rec_kind.
 -- name: report_coverage
@@ -269,20 +258,23 @@ FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.i
 -- audit after-revocation: calls that began behind the record of the key's end.  rec_kind, rec_cred, rec_pos.
 -- name: report_after_revocation
 SELECT e.time AS time, e.tenant AS tenant, d.text AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
-  e.call AS call, x.idx AS ended_at, e.beg AS began_at
+  e.call AS call, min(x.idx) AS ended_at, e.beg AS began_at, e.ts AS _ts, e.idx AS _idx
 FROM rec x CROSS JOIN v_records e JOIN dict d ON d.id = x.cred
 WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind IN (1203, 1204)
   AND e.log_id = ?1 AND e.cred_id = x.cred AND e.kind_code <> 1001 AND e.kind_code IN (1002, 1004) AND e.beg > x.idx
-  AND e.ts >= ?2 AND e.ts < ?3
-ORDER BY e.idx LIMIT ?8;
+  AND e.ts >= ?2 AND e.ts < ?3 AND +e.idx < ?9
+GROUP BY e.idx ORDER BY e.idx DESC LIMIT ?8;
 
--- audit continuity: runs of the server, how each ended, how long nothing ran.  rec_kind of the system log.
+-- audit continuity: runs of the server, how each ended, how long nothing ran until the next; with ?11 those of commands
+-- without a server as well.  rec_kind of the system log.
 -- name: report_continuity
-WITH run(ts, idx, kind, detail, next_kind, next_ts, start_ts) AS (
-    SELECT ts, idx, kind_code, detail,
-      lead(kind_code) OVER (ORDER BY idx + 0), lead(ts) OVER (ORDER BY idx + 0),
-      min(CASE WHEN kind_code = 1601 THEN ts END) OVER (ORDER BY idx + 0 ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
-    FROM v_lifecycle WHERE log_id = ?1 AND kind_code IN (1601, 1602, 1603))
+WITH life(ts, idx, kind, detail, shown) AS (
+    SELECT ts, idx, kind_code, detail, kind_code = 1601 AND (?11 IS NOT NULL OR coalesce(detail, '') NOT LIKE 'cli,%')
+    FROM v_lifecycle WHERE log_id = ?1 AND kind_code IN (1601, 1602, 1603)),
+  run(ts, idx, shown, detail, next_kind, next_ts, start_ts) AS (
+    SELECT ts, idx, shown, detail, lead(kind) OVER (ORDER BY idx + 0), lead(ts) OVER (ORDER BY idx + 0),
+      min(CASE WHEN shown THEN ts END) OVER (ORDER BY idx + 0 ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
+    FROM life)
 SELECT strftime('%Y-%m-%dT%H:%M:%S', ts / 1000000, 'unixepoch') || printf('.%06dZ', ts % 1000000) AS started,
   CASE WHEN next_ts IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', next_ts / 1000000, 'unixepoch')
     || printf('.%06dZ', next_ts % 1000000) END AS ended,
@@ -290,17 +282,18 @@ SELECT strftime('%Y-%m-%dT%H:%M:%S', ts / 1000000, 'unixepoch') || printf('.%06d
   round((next_ts - ts) / 1e6, 3) AS ran_s, round((start_ts - next_ts) / 1e6, 3) AS down_s,
   (SELECT count(*) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind IN (1608, 1610)
     AND x.ts >= run.ts AND x.ts < coalesce(next_ts, 9223372036854775807)) AS audit_failures, detail
-FROM run WHERE kind = 1601 AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT ?8;
+FROM run WHERE shown AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT ?8;
 
 -- audit continuity --executions: calls that began while nothing could be recorded, although nothing may run then.  The record
 -- of a failure has the time of its end, and how long it was.  rec_kind of the system log, rec_ts.
 -- name: report_continuity_executions
 WITH f(a, z) AS (
-    SELECT x.ts - coalesce(x.dur, 0), x.ts FROM rec x WHERE x.log = 1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind = 1610 AND x.ts >= ?2 AND x.ts < ?3)
-SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS principal, e.outcome AS outcome, e.call AS call
-FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > f.a AND e.ts - coalesce(e.ms, 0) * 1000 > f.a
-  AND e.ts - coalesce(e.ms, 0) * 1000 < f.z AND e.kind_code = 1002 AND e.not_executed = 0
-ORDER BY e.idx LIMIT ?8;
+    SELECT x.ts - coalesce(x.dur, 0), x.ts FROM rec x WHERE x.log = 1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind = 1610)
+SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS principal, e.outcome AS outcome, e.call AS call,
+  e.ts AS _ts, e.idx AS _idx
+FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > max(f.a, ?2 - 1) AND e.ts < ?3 AND +e.idx < ?9
+  AND e.ts - coalesce(e.ms, 0) * 1000 > f.a AND e.ts - coalesce(e.ms, 0) * 1000 < f.z AND e.kind_code = 1002 AND e.not_executed = 0
+ORDER BY +e.idx DESC LIMIT ?8;
 
 -- audit blast-radius --key: what a key was used for, and what else its tenant's grants open to it.  rec_cred.
 -- name: report_blast_key
@@ -317,14 +310,15 @@ SELECT tenant, tool, principal, "key", count(*) AS calls, sum(outcome_code = 0) 
 FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND definition = ?11
 GROUP BY tenant, tool, principal, "key" ORDER BY calls DESC, tool LIMIT ?8;
 
--- audit drift: calls whose definition was never stored here.  Such texts of the dictionary first; rec_ts, rec_pos.
+-- audit drift: calls whose definition was never stored here.  Such texts of the dictionary first; rec_pos.
 -- name: report_drift
 WITH bad(id) AS (SELECT d.id FROM dict d WHERE d.kind = 35
   AND NOT EXISTS (SELECT 1 FROM tool_version v WHERE lower(hex(v.digest)) = d.text))
-SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.definition AS definition, e.principal AS principal, e.call AS call
-FROM v_calls e WHERE EXISTS (SELECT 1 FROM bad) AND e.log_id = ?1 AND e.ts >= ?2 AND e.ts < ?3
+SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.definition AS definition, e.principal AS principal, e.call AS call,
+  e.ts AS _ts, e.idx AS _idx
+FROM v_calls e WHERE EXISTS (SELECT 1 FROM bad) AND e.log_id = ?1 AND e.idx < ?9 AND e.idx >= ?10 AND +e.ts >= ?2 AND +e.ts < ?3
   AND e.definition IN (SELECT text FROM dict WHERE id IN (SELECT id FROM bad))
-ORDER BY e.idx LIMIT ?8;
+ORDER BY e.idx DESC LIMIT ?8;
 
 -- audit isolation: keys and principals of one tenant in the log of another.  rec_cred, rec_prn: a look for each.
 -- name: report_isolation
@@ -343,19 +337,20 @@ LIMIT ?8;
 -- name: report_sandbox
 SELECT tenant, tool, coalesce(sandbox, 'no process') AS sandbox, count(*) AS calls, min(time) AS first, max(time) AS last
 FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND kind_code = 1002 AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-GROUP BY tool, sandbox ORDER BY tool, calls DESC LIMIT ?8;
+GROUP BY tool, sandbox ORDER BY calls DESC, tool, sandbox LIMIT ?8;
 
--- audit oversight: calls that asked a person, and the round that brought the answer.  rec_out, rec_prn.
+-- audit oversight: calls that asked a person, and the round that brought the answer.  rec_pos, rec_prn.
 -- name: report_oversight
 SELECT q.time AS time, q.tool AS tool, q.principal AS principal, q.call AS call,
   strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS answered,
   lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-' || substr(hex(a.call), 13, 4) || '-'
     || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) AS next_round,
   a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
-FROM v_calls q JOIN rec r ON r.log = ?1 AND r.idx = q.idx
-LEFT JOIN rec a ON a.log = ?1 AND a.kind <> 1001 AND a.prn = r.prn AND a.ts >= r.ts AND a.prev = r.call
-WHERE q.log_id = ?1 AND q.outcome_code = 7 AND q.outcome_code <> 0 AND q.ts >= ?2 AND q.ts < ?3 AND (q.ts < ?9 OR q.idx < ?10)
-ORDER BY q.ts DESC, q.idx DESC LIMIT ?8;
+FROM v_calls q CROSS JOIN rec r ON r.log = ?1 AND r.idx = q.idx
+LEFT JOIN rec a ON a.id = (SELECT min(x.id) FROM rec x
+  WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND x.prev = r.call)
+WHERE q.log_id = ?1 AND q.idx < ?9 AND q.idx >= ?10 AND +q.ts >= ?2 AND +q.ts < ?3 AND +q.outcome_code = 7
+ORDER BY q.idx DESC LIMIT ?8;
 
 -- audit anomalies: plain rules.  A tool that a principal had not used before; a day with ten times the calls of the days
 -- before it (at least 50); calls between 22 and 6 h UTC by who makes less than a twentieth of its calls then; a day with 20
@@ -396,8 +391,8 @@ FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 -- audit capacity --events: when room was short.  rec_kind of the system log.
 -- name: report_capacity_events
 SELECT time, kind, detail, ts AS _ts, idx AS _idx FROM v_lifecycle
-WHERE log_id = ?1 AND kind_code IN (1608, 1609, 1610) AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
-ORDER BY ts DESC, idx DESC LIMIT ?8;
+WHERE log_id = ?1 AND kind_code IN (1608, 1609, 1610) AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+ORDER BY +idx DESC LIMIT ?8;
 
 -- key list --review.  Index cred_principal; rec_kind, rec_cred for the newest record of each key.
 -- name: report_key_review
@@ -459,17 +454,19 @@ FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
 SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts, idx LIMIT 1),
   (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts DESC, idx DESC LIMIT 1);
 
--- The header: newest of a kind.  rec_kind.
--- name: report_head_newest
-SELECT idx, ts FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?2 ORDER BY ts DESC LIMIT 1;
+-- The header: the newest record of a verification, of those that are signed.  rec_kind.
+-- name: report_head_verified
+SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = 1803 AND idx < ?2 ORDER BY ts DESC LIMIT 1;
 
--- The header: how far a log is signed, and when.  Primary key.
+-- The header: how far a log is signed, and the time of the last record in it; that of the checkpoint's row is nobody's word.
+-- Primary keys, rec_pos.
 -- name: report_head_signed
-SELECT ts, size FROM cp WHERE log = ?1 ORDER BY size DESC LIMIT 1;
+SELECT r.ts, c.size FROM cp c LEFT JOIN rec r ON r.log = c.log AND r.idx = c.size - 1
+WHERE c.log = ?1 AND c.size <= (SELECT h.size FROM head h WHERE h.log = ?1) ORDER BY c.size DESC LIMIT 1;
 
--- The header: the newest anchor.  A walk; they are few.
+-- The header: when a checkpoint was last taken outside, by the record of that.  rec_kind.
 -- name: report_head_anchor
-SELECT ts, size FROM anchor ORDER BY id DESC LIMIT 1;
+SELECT ts, idx FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 2002 ORDER BY ts DESC LIMIT 1;
 
 -- The header: how many of a kind.  rec_kind.
 -- name: report_head_count
@@ -515,3 +512,40 @@ WHERE c.accessor = ?1 AND (?2 IS NULL OR t.name = ?2);
 -- The next log behind ?1.  Primary key.
 -- name: report_next_log
 SELECT id, tenant_id FROM log WHERE id > ?1 ORDER BY id LIMIT 1;
+
+-- Where a report has to look: is there anything of a principal (?6: its pseudonym) in the part of a log between two places
+-- (ids ?4 and ?5, of times from ?2 to before ?3)?  The engine knows what times a part can have: walk.c.  rec_prn.
+-- name: report_probe_prn
+SELECT 1 FROM rec WHERE log = ?1 AND prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?6) AND kind <> 1001
+  AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
+
+-- The same of a key.  rec_cred.
+-- name: report_probe_cred
+SELECT 1 FROM rec WHERE log = ?1 AND cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND kind <> 1001
+  AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
+
+-- The same of a tool.  rec_tool.
+-- name: report_probe_tool
+SELECT 1 FROM rec WHERE log = ?1 AND tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?6) AND kind <> 1001
+  AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
+
+-- The same of an outcome but ok.  rec_out.
+-- name: report_probe_out
+SELECT 1 FROM rec WHERE log = ?1 AND outcome = ?6 AND outcome <> 0
+  AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
+
+-- The same of a kind of record.  rec_kind.
+-- name: report_probe_kind
+SELECT 1 FROM rec WHERE log = ?1 AND kind = ?6 AND kind <> 1001 AND kind <> 1002
+  AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
+
+-- The record at a position of a log or the next one behind it, and the last one below.  rec_pos.
+-- name: report_place_from
+SELECT idx, id, ts FROM rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
+
+-- name: report_place_below
+SELECT idx, id, ts FROM rec WHERE log = ?1 AND idx < ?2 ORDER BY idx DESC LIMIT 1;
+
+-- When the clock was set, by the records of that.  rec_kind.
+-- name: report_steps
+SELECT id, ts FROM rec WHERE log = 1 AND kind = 1605 AND kind <> 1001 AND kind <> 1002 ORDER BY ts LIMIT ?1;

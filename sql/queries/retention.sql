@@ -2,12 +2,18 @@
 
 -- name: verify_retention
 -- verify_keep(): the period that a record set.  Primary key.
-SELECT min_days, max_days FROM retention WHERE log = ?1 AND set_by = ?2;
+SELECT min_days, max_days, from_idx FROM retention WHERE log = ?1 AND set_by = ?2;
 
 -- name: verify_count_kept
--- verify_keep_end(): rows whose records are from ?2 on, and whether a record before it is there.  Walks of small tables, rec_pos.
-SELECT (SELECT count(*) FROM hold WHERE log = ?1 AND set_by >= ?2), (SELECT count(*) FROM hold WHERE log = ?1 AND released_by >= ?2),
-  (SELECT count(*) FROM retention WHERE log = ?1 AND set_by >= ?2), EXISTS (SELECT 1 FROM rec WHERE log = ?1 AND idx < ?2);
+-- count_rows(): rows whose records are from ?2 on, and those of records that were pruned, or never were; whether records
+-- before ?2 are there, and such before the first.  Walks of small tables, rec_pos.
+SELECT (SELECT count(*) FROM hold WHERE log = ?1 AND (set_by >= ?2 OR set_by < 0)),
+  (SELECT count(*) FROM hold WHERE log = ?1 AND (released_by >= ?2 OR released_by < 0)),
+  (SELECT count(*) FROM retention WHERE log = ?1 AND (set_by >= ?2 OR set_by < 0)),
+  EXISTS (SELECT 1 FROM rec WHERE log = ?1 AND idx >= 0 AND idx < ?2), EXISTS (SELECT 1 FROM rec WHERE log = ?1 AND idx < 0),
+  (SELECT count(*) FROM hold WHERE log = ?1 AND set_by >= 0 AND set_by < ?2)
+    + (SELECT count(*) FROM hold WHERE log = ?1 AND released_by >= 0 AND released_by < ?2)
+    + (SELECT count(*) FROM retention WHERE log = ?1 AND set_by >= 0 AND set_by < ?2);
 
 -- name: deed_insert
 -- audit_cut_set().
@@ -109,6 +115,51 @@ UPDATE upstream SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 A
 -- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
 -- any tenant: the log stands for it.
 UPDATE secret SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_limit_row
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE limit_row SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_tool_level
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE tool_level SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_upstream_tool
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE upstream_tool SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_tool_version
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE tool_version SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_meta
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE meta SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_pending_version
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE pending_version SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_log
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE log SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_hold
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE hold SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_upstream_tool_state
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE upstream_tool SET state_idx = -1 - state_idx WHERE state_log = ?1 AND state_idx >= 0 AND state_idx < ?2;
 
 -- name: compact_texts
 -- audit_compact(): texts that no record uses.  Walks of rec, one for each column; offline.

@@ -16,6 +16,13 @@ SELECT * FROM (
   UNION ALL SELECT 9 AS kind, id, rec_log, rec_idx FROM limit_row WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 10 AS kind, id, rec_log, rec_idx FROM tool_level WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 11 AS kind, id, rec_log, rec_idx FROM upstream_tool WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 19 AS kind, id, rec_log, rec_idx FROM tool_version WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 20 AS kind, CASE key WHEN 'audit_level' THEN 1 WHEN 'approvals' THEN 2 WHEN 'versions' THEN 3 END, rec_log, rec_idx
+    FROM meta WHERE key IN ('approvals', 'audit_level', 'versions') AND coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 21 AS kind, tool_id, rec_log, rec_idx FROM pending_version WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 22 AS kind, id, rec_log, rec_idx FROM log WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 23 AS kind, id, rec_log, rec_idx FROM hold WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 24 AS kind, id, state_log, state_idx FROM upstream_tool WHERE coalesce(state_idx, -1) < 0
   UNION ALL SELECT kind, id, rec_log, rec_idx FROM row_gone)
 ORDER BY kind, id LIMIT ?1;
 
@@ -23,9 +30,13 @@ ORDER BY kind, id LIMIT ?1;
 -- name: rows_forget_gone
 DELETE FROM row_gone WHERE kind = ?1 AND id = ?2;
 
+-- audit_append_start(): the newest record that took rows as they were.  rec_kind, whose terms are said.
+-- name: rows_last_vouch
+SELECT ext FROM rec WHERE log = 1 AND idx = (SELECT max(idx) FROM rec WHERE log = 1 AND kind = 1534 AND kind <> 1001 AND kind <> 1002);
+
 -- audit_append_rows(), audit_rows_check(): what the record says that vouched for a row.  rec_pos.
 -- name: rows_get_record
-SELECT kind, ext FROM rec WHERE log = ?1 AND idx = ?2;
+SELECT kind, ext, ts FROM rec WHERE log = ?1 AND idx = ?2;
 
 -- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
 -- any tenant: the row is known by its id.
@@ -133,3 +144,152 @@ SELECT rec_log, rec_idx, id, upstream_id, remote, tool_id, pinned FROM upstream_
 -- any tenant: the row is known by its id.
 -- name: rows_vouch_upstream_tool
 UPDATE upstream_tool SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): each version, in force or not.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_version
+SELECT rec_log, rec_idx, id, tool_id, version, digest, list_digest, definition, actor, created_us, kind, uri FROM tool_version
+WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_version
+UPDATE tool_version SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): keys of meta that steer something.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_setting
+SELECT rec_log, rec_idx, CASE key WHEN 'audit_level' THEN 1 WHEN 'approvals' THEN 2 WHEN 'versions' THEN 3 END AS id, key, value FROM meta
+WHERE key IN ('approvals', 'audit_level', 'versions') AND id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_setting
+UPDATE meta SET rec_log = ?2, rec_idx = ?3
+WHERE key = CASE ?1 WHEN 1 THEN 'audit_level' WHEN 2 THEN 'approvals' WHEN 3 THEN 'versions' END;
+
+-- audit_row_digest(), audit_rows_walk(): what waits.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_pending_version
+SELECT rec_log, rec_idx, tool_id, version, state, actor, created_us FROM pending_version
+WHERE tool_id >= ?1 ORDER BY tool_id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_pending
+UPDATE pending_version SET rec_log = ?2, rec_idx = ?3 WHERE tool_id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): whose log it is.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_log
+SELECT rec_log, rec_idx, id, origin, tenant_id, state FROM log WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_log
+UPDATE log SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): all of it.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_hold
+SELECT rec_log, rec_idx, id, log, from_idx, to_idx, prn, set_by, released_by FROM hold
+WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_hold
+UPDATE hold SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): how it stands here.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_remote_state
+SELECT state_log, state_idx, id, state, seen, pending, held, note FROM upstream_tool
+WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_remote_state
+UPDATE upstream_tool SET state_log = ?2, state_idx = ?3 WHERE id = ?1;
+
+-- audit_rows_bad(): rows that somebody deleted and no record speaks of.  Walk of the table, which is empty but for them.
+-- name: rows_gone
+SELECT kind, id FROM row_gone ORDER BY kind, id;
+
+-- audit_quarantine(), all below: a row that is not what its record says closes what it opens.  Whose it is, is not believed:
+-- the tenants of the row and of the log that spoke of it.  Primary keys.
+-- any tenant: the row is known by its id.
+-- name: rows_close_tenant
+UPDATE tenant SET state = 3, name = substr(name, 1, 40) || '~' || id WHERE id = ?1;
+
+-- any tenant: the row is known by its id.
+-- name: rows_close_principal
+UPDATE principal SET state = 2 WHERE id = ?1;
+
+-- Its keys, wherever they say that they belong.  Walk of the table; rare.
+-- any tenant: the principal is known by its id.
+-- name: rows_close_keys
+UPDATE cred SET revoked_us = ?2 WHERE principal_id = ?1 AND revoked_us IS NULL;
+
+-- any tenant: the row is known by its id.
+-- name: rows_close_cred
+UPDATE cred SET revoked_us = min(coalesce(revoked_us, ?2), ?2), old_hash = NULL, old_until_us = NULL WHERE id = ?1;
+
+-- any tenant: the row is known by its id.
+-- name: rows_close_grant
+DELETE FROM tool_grant WHERE id = ?1;
+
+-- any tenant: they belong to the store.
+-- name: rows_close_tool
+UPDATE tool SET state = 3 WHERE id = ?1;
+
+-- any tenant: they belong to the store.
+-- name: rows_close_schema
+UPDATE shared_schema SET state = 3 WHERE id = ?1;
+
+-- any tenant: they belong to the store.
+-- name: rows_close_upstream
+UPDATE upstream SET state = 3, name = substr(name, 1, 40) || '~' || id WHERE id = ?1;
+
+-- any tenant: secrets belong to the store.
+-- name: rows_close_secret
+DELETE FROM secret WHERE id = ?1;
+
+-- any tenant: the row is known by its id.
+-- name: rows_close_limit
+DELETE FROM limit_row WHERE id = ?1;
+
+-- any tenant: the row is known by its id.
+-- name: rows_close_level
+DELETE FROM tool_level WHERE id = ?1;
+
+-- any tenant: they belong to the store.
+-- name: rows_close_version
+UPDATE tool_version SET definition = '{}', digest = zeroblob(32), list_digest = zeroblob(32) WHERE id = ?1;
+
+-- The tool where it is in force, whose row is digested with it.  Primary keys.
+-- any tenant: tools belong to the store.
+-- name: rows_close_in_force
+UPDATE tool SET state = 3 WHERE (id, version) = (SELECT tool_id, version FROM tool_version WHERE id = ?1);
+
+-- any tenant: versions belong to the store.
+-- name: rows_close_pending
+DELETE FROM pending_version WHERE tool_id = ?1;
+
+-- What waited may never have been approved: a tool that is disabled is not enabled by that.
+-- any tenant: they belong to the store.
+-- name: rows_close_waiting
+UPDATE tool SET state = 3 WHERE id = ?1 AND state = 2;
+
+-- Tenants of a row of kind ?1, by the row and by the log that spoke of it; a row that is gone is known by its log.
+-- any tenant: the row is known by its id.
+-- name: rows_tenants
+SELECT tenant_id FROM tool_grant WHERE ?1 = 4 AND id = ?2
+UNION SELECT tenant_id FROM limit_row WHERE ?1 = 9 AND id = ?2
+UNION SELECT tenant_id FROM tool_level WHERE ?1 = 10 AND id = ?2
+UNION SELECT l.tenant_id FROM tool_grant r JOIN log l ON l.id = r.rec_log WHERE ?1 = 4 AND r.id = ?2 AND l.tenant_id IS NOT NULL
+UNION SELECT l.tenant_id FROM limit_row r JOIN log l ON l.id = r.rec_log WHERE ?1 = 9 AND r.id = ?2 AND l.tenant_id IS NOT NULL
+UNION SELECT l.tenant_id FROM tool_level r JOIN log l ON l.id = r.rec_log WHERE ?1 = 10 AND r.id = ?2 AND l.tenant_id IS NOT NULL
+UNION SELECT l.tenant_id FROM row_gone r JOIN log l ON l.id = r.rec_log WHERE r.kind = ?1 AND r.id = ?2 AND l.tenant_id IS NOT NULL;
+
+-- name: rows_suspend_tenant
+UPDATE tenant SET state = 2 WHERE id = ?1 AND state = 1;

@@ -5,8 +5,11 @@
 SELECT id FROM tenant WHERE state <> 3 ORDER BY id;
 
 -- name: tenant_get
--- tenant_image_load.  Primary key.
-SELECT name, title, state, concurrency, rate_count, rate_per_s, sandbox, audit_level FROM tenant WHERE id = ?1;
+-- tenant_image_load.  Primary keys of tenant and limit_row.  The columns of admin_tenant_find, and the level.
+SELECT t.id, t.name, t.title, t.state, t.generation, t.concurrency, t.rate_count, t.rate_per_s, t.created_us, t.sandbox, l.concurrency, l.queue,
+       l.rate_count, l.rate_per_s, l.requests_count, l.requests_per_s, l.calls_day, l.bytes_day, t.audit_level
+FROM tenant t LEFT JOIN limit_row l ON l.tenant_id = t.id AND l.scope = 1 AND l.subject = 0
+WHERE t.id = ?1;
 
 -- name: tenant_tool_levels
 -- tenant_image_load.  Primary key.

@@ -12,6 +12,11 @@ SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition, v.kind, v
 FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
 WHERE t.id = ?1;
 
+-- name: tool_of_version
+-- reg_change_*: the same of a version that a grant names and that is not the one in force.  Primary keys.
+SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition, v.kind, v.uri
+FROM tool_version AS v JOIN tool AS t ON t.id = v.tool_id WHERE v.id = ?1;
+
 -- name: tool_insert
 -- admin: tool add, a new name.
 INSERT INTO tool(name, state, version, created_us) VALUES (?1, 1, ?2, ?3);

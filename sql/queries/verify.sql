@@ -36,3 +36,11 @@ SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'rec' ORDER B
 -- verify_index(): how many entries the pages of rec_call have, NULLs included.
 -- name: verify_count_calls
 SELECT coalesce(sum(ncell), 0) FROM dbstat WHERE name = 'rec_call' AND aggregate = 1;
+
+-- name: verify_version
+-- verify_registry: a version that was taken as it was.  Primary key.
+SELECT digest, definition FROM tool_version WHERE id = ?1;
+
+-- name: verify_instance
+-- verify_registry: a store whose meta has another name than its system log.  Primary keys.
+SELECT 1 WHERE (SELECT origin FROM log WHERE id = 1) IS NOT (SELECT value FROM meta WHERE key = 'instance');

@@ -10,6 +10,7 @@
 #include "command/command.h"
 #include "base/clock.h"
 #include "conf/conf.h"
+#include "review/reports.h"
 #include "sandbox/sandbox.h"
 #include "transport/transport.h"
 
@@ -68,8 +69,10 @@ struct app {
 	struct call_engine *calls;
 	struct mcp_server *mcp;
 	struct commands *admin;
+	struct reports *reports;
 	struct command_socket *command_socket, *public_sock;    /* public: NULL without admin.socket */
 	struct command_socket *remote_sock; /* NULL without admin.listen */
+	char remote_shut[500];          /* why it is NULL all the same; "" = it is not */
 	struct tls_server *admin_tls;   /* its certificate */
 	struct gate *gate;              /* who may connect; NULL on stdio */
 	struct {
@@ -142,6 +145,8 @@ FOR_TESTS int app_confine_process(struct err *err) MUST_CHECK;         /* its pa
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_soon(struct app *a);                                      /* a key was used for the first time */
 void app_used_stop(struct app *a);
+void app_commands_free(struct app *a);
+struct reports *app_reports_new(struct app *a);                         /* as a->reports; commands.c */
 int app_usage_load(struct app *a, struct err *err) MUST_CHECK;         /* once there is a limiter */
 void app_usage_flush(struct app *a);
 /* clock.c */

@@ -2,8 +2,11 @@
  * knows every room of commands; the frame and the program toolcrib are handed the list. */
 #include "config.h"
 
+#include <string.h>
+
 #include "app/app.h"
 
+#include "base/mem.h"
 #include "command/approval.h"
 #include "command/command.h"
 #include "documents/documents.h"
@@ -62,3 +65,26 @@ const struct command *const app_commands[] = {
 	session_commands,
 	NULL,
 };
+
+struct reports *app_reports_new(struct app *a)
+{
+	static const char *const classes[] = { [REPORT_IDLE] = "idle", [REPORT_BATCH] = "batch", [REPORT_NORMAL] = "normal" };
+	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
+	struct reports_opt opt = {
+		.store = a->store, .at_once = conf ? conf->admin_reports : REPORTS_AT_ONCE,
+		.bounds = { .memory = (uint64_t)(conf ? conf->report_memory_mib : REPORT_MEMORY_MIB) << 20,
+			    .temp = (uint64_t)(conf ? conf->report_temp_mib : REPORT_TEMP_MIB) << 20,
+			    .class = REPORT_IDLE, .landlock = a->sandbox.best.landlock },
+	};
+
+	for (size_t i = 0; conf && i < NELEMS(classes); i++)
+		if (strcmp(conf->report_class, classes[i]) == 0)
+			opt.bounds.class = (enum report_class)i;
+	return a->reports = reports_new(a->loop, &opt);
+}
+
+void app_commands_free(struct app *a)
+{
+	commands_free(&a->admin);
+	reports_free(&a->reports);
+}

@@ -244,6 +244,9 @@ int app_confine_files(struct app *a, struct err *err)
 	struct places p = { NULL, 0 };
 	int rc;
 
+	if (a->scratch && access(a->scratch, W_OK | X_OK) != 0)
+		log_warn(NULL, "no own directories for tools, programs will fail tmpdir=%s why=\"%s\"", a->scratch,
+			 strerror(errno));
 	if (!a->opt.confine)
 		return 0;
 	rc = find_places(a, &p, err);

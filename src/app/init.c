@@ -1,17 +1,25 @@
-/* A new store: directory, database with the system log, master key.  The key comes last, so that a store which has
- * one is whole, and one without it that nobody has used is an init that was cut off: it is finished (FAULT F2). */
+/* A new store, and what keeps an old one from starting.  A new one has a directory, a database with the system log and
+ * a master key.  The key comes last, so that a store which has one is whole, and one without it that nobody has used is
+ * an init that was cut off: it is finished (FAULT F2). */
 
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+
+#include <jansson.h>
 
 #include "app/app.h"
 #include "audit/audit.h"
+#include "audit/rows.h"
 #include "base/crypto.h"
 #include "base/id.h"
+#include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "json/json.h"
 
 static int fill(struct db *db, struct err *err)
 {
@@ -101,5 +109,43 @@ int app_init_store(const char *store, struct err *err)
 	if (rc == 0)
 		rc = create(store, err);
 	db_owner_drop(&owner);
+	return rc;
+}
+
+/* --- what keeps a store from starting */
+
+static int put_bad(void *arg, unsigned kind, int64_t id, bool gone, struct err *err)
+{
+	const char *closing = audit_row_closing(kind);
+	char *name = mem_printf("%s/%" PRId64, audit_row_name(kind), id);
+	json_t *row = json_pack("{s:{s:s, s:s, s:s?}}", "row", "row", name, "what",
+				gone ? "is gone, and no record says so" : "is not what its record says", "closing", closing);
+	struct str *rows = arg;
+
+	(void)err;
+	jx_write(row, rows);
+	str_putc(rows, '\n');
+	json_decref(row);
+	free(name);
+	return 0;
+}
+
+int app_fsck(const char *store, struct str *rows, struct err *err)
+{
+	char *file = path_join(store, DB_FILE);
+	struct db *db = NULL;
+	int version, rc = db_open(file, DB_READER, false, &db, err);
+
+	if (rc == 0)
+		rc = db_check_version(db, &version, err);
+	if (rc == 0 && version < db_schema_version()) {
+		rc = err_set(err, ERR_CONFLICT, store, "the store has schema %d, this program looks at %d", version,
+			     db_schema_version());
+		err_hint(err, "toolcrib migrate, or the fsck of the release that made it");
+	}
+	if (rc == 0)
+		rc = audit_rows_bad(db, put_bad, rows, err);
+	db_close(&db);
+	free(file);
 	return rc;
 }

@@ -27,10 +27,10 @@
 
 #include "app_int.h"
 
-/* --- certificates: how long they are good for, as a gauge, and a warning each day from two weeks before the end */
+/* --- certificates: how long they are good for, as a gauge, and a warning each day from thirty days before the end */
 
 #define DAY_US (24ull * 3600 * 1000 * 1000)
-#define WARN_US (14 * DAY_US)
+#define WARN_US (30 * DAY_US)
 
 static void look(const char *address, uint64_t expires_us, uint64_t *first_us)
 {
@@ -43,8 +43,12 @@ static void look(const char *address, uint64_t expires_us, uint64_t *first_us)
 		*first_us = expires_us;
 	if (expires_us > now + WARN_US)
 		return;
-	log_warn(NULL, "certificate expires soon listener=%s expires=%s days=%llu", address,
-		 clock_format_utc(expires_us, text, sizeof(text)), expires_us > now ? (expires_us - now) / DAY_US : 0);
+	clock_format_utc(expires_us, text, sizeof(text));
+	if (expires_us <= now)
+		log_err(NULL, "certificate has expired listener=%s expired=%s", address, text);
+	else
+		log_warn(NULL, "certificate expires soon listener=%s expires=%s days=%llu", address, text,
+			 (expires_us - now) / DAY_US);
 }
 
 void app_certs_look(struct app *a)
@@ -227,9 +231,9 @@ static int open_listener(struct app *a, const struct conf_listener *l, struct er
 	return 0;
 }
 
-static int load_admin_tls(const struct conf *c, struct tls_server **ret, struct err *err)
+static int load_admin_tls(const struct conf *c, struct tls_server **ret, struct err *late, struct err *err)
 {
-	const struct tls_opt opt = { .cert = c->admin_cert, .key = c->admin_key };
+	const struct tls_opt opt = { .cert = c->admin_cert, .key = c->admin_key, .late = late };
 	char file[sizeof(err->where)];
 	int rc = tls_server_new(&opt, ret, err);
 
@@ -250,19 +254,46 @@ int app_conf_check(const struct conf *conf, struct err *err)
 
 		rc = ops_of(l->transport)->check(l, err);
 		if (rc == 0)
-			rc = transport_tls_load(l, &tls, err);
+			rc = transport_tls_load(l, &tls, NULL, err);
 		tls_server_free(&tls);
 		if (rc < 0)
 			(void)about(l, err);
 	}
 	if (rc == 0 && conf->admin_listen)
-		rc = load_admin_tls(conf, &admin, err);
+		rc = load_admin_tls(conf, &admin, NULL, err);
 	tls_server_free(&admin);
 	return rc;
 }
 
+static void say_shut(const char *address, const char *why)
+{
+	log_err(NULL, "listener refused, nobody is served there until a reload finds good files listener=%s why=\"%s\"",
+		address, why);
+}
+
+/* Time alone makes a certificate bad: it takes its listener with it, not those beside it.  The last ends the start. */
+static int check_shut(struct app *a, struct err *err)
+{
+	const char *why = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->nlisteners; i++) {
+		const char *shut = transport_shut(a->listeners[i].t);
+
+		n += shut != NULL;
+		why = shut ? shut : why;
+		if (shut)
+			say_shut(a->listeners[i].ops->address(a->listeners[i].t), shut);
+	}
+	if (n == 0 || n < a->nlisteners)
+		return 0;
+	return err_set(err, ERR_INVALID, "", "no listener is left: %s", why);
+}
+
 int app_listen_start(struct app *a, struct err *err)
 {
+	int shut;
+
 	for (size_t i = 0; i < a->opt.conf->nlisteners; i++) {
 		int rc = open_listener(a, &a->opt.conf->listeners[i], err);
 
@@ -271,7 +302,10 @@ int app_listen_start(struct app *a, struct err *err)
 			return rc;
 		}
 	}
-	return 0;
+	shut = check_shut(a, err);
+	if (shut < 0)
+		app_listen_stop(a);
+	return shut;
 }
 
 static void app_renewal_drop(struct app_renewal *r)
@@ -286,15 +320,21 @@ int app_renewal_make(const struct app *a, const struct conf *conf, struct app_re
 {
 	for (size_t i = 0; i < conf->nlisteners && i < a->nlisteners; i++) {
 		const struct conf_listener *l = &conf->listeners[i];
-		int rc = transport_tls_load(l, &ret->next[i], err);
+		struct err late = { 0 };
+		bool shut = transport_shut(a->listeners[i].t) != NULL;
+		int rc = transport_tls_load(l, &ret->next[i], shut ? &late : NULL, err);
 
+		if (late.code) {                /* it stays shut */
+			tls_server_free(&ret->next[i]);
+			say_shut(l->address, late.msg);
+		}
 		if (rc < 0) {
 			app_renewal_drop(ret);
 			return about(l, err);
 		}
 	}
 	/* Where commands come from needs a restart to change; what its files hold does not. */
-	if (a->remote_sock && load_admin_tls(a->opt.conf, &ret->admin, err) < 0) {
+	if (a->remote_sock && load_admin_tls(a->opt.conf, &ret->admin, NULL, err) < 0) {
 		app_renewal_drop(ret);
 		return err->code;
 	}
@@ -336,6 +376,21 @@ unsigned app_listen_live(const struct app *a)
 	return n;
 }
 
+static void put_certificate(json_t *one, uint64_t expires_us, const char *shut)
+{
+	uint64_t now = clock_wall_us();
+	char text[64];
+
+	(void)json_object_set_new(one, "certificateExpires", json_string(clock_format_utc(expires_us, text, sizeof(text))));
+	if (shut)
+		(void)json_object_set_new(one, "refused", json_string(shut));
+	else if (expires_us <= now + WARN_US) {
+		(void)snprintf(text, sizeof(text), expires_us <= now ? "its certificate has expired"
+			       : "its certificate expires in %llu days", (unsigned long long)((expires_us - now) / DAY_US));
+		(void)json_object_set_new(one, "warning", json_string(text));
+	}
+}
+
 json_t *app_listen_show(void *app)
 {
 	const struct app *a = app;
@@ -353,21 +408,20 @@ json_t *app_listen_show(void *app)
 		(void)json_object_set_new(one, "transport", json_string(ops->name));
 		(void)json_object_set_new(one, "address", json_string(ops->address(a->listeners[i].t)));
 		(void)json_object_set_new(one, "tls", json_boolean(expires_us > 0));
-		if (expires_us > 0) {
-			char text[32];
-
-			(void)json_object_set_new(one, "certificateExpires",
-						  json_string(clock_format_utc(expires_us, text, sizeof(text))));
-		}
+		if (expires_us > 0)
+			put_certificate(one, expires_us, transport_shut(a->listeners[i].t));
 		(void)json_object_set_new(one, "connections", json_integer(ops->live(a->listeners[i].t)));
 		(void)json_array_append_new(list, one);
 	}
-	if (a->remote_sock) {
+	if (a->remote_sock || a->remote_shut[0]) {
 		json_t *one = json_object();
 
 		(void)json_object_set_new(one, "transport", json_string("admin"));
-		(void)json_object_set_new(one, "address", json_string(command_remote_address(a->remote_sock)));
+		(void)json_object_set_new(one, "address", json_string(a->remote_sock ? command_remote_address(a->remote_sock)
+								      : a->opt.conf->admin_listen));
 		(void)json_object_set_new(one, "tls", json_true());
+		if (a->admin_tls)
+			put_certificate(one, tls_server_expires_us(a->admin_tls), a->remote_sock ? NULL : a->remote_shut);
 		(void)json_array_append_new(list, one);
 	}
 	return list;
@@ -419,8 +473,15 @@ static int open_public(struct app *a, const char *path, struct err *err)
 
 static int open_remote(struct app *a, const struct conf *c, struct err *err)
 {
-	int rc = load_admin_tls(c, &a->admin_tls, err);
+	struct err late = { 0 };
+	int rc = load_admin_tls(c, &a->admin_tls, &late, err);
 
+	if (rc == 0 && late.code) {     /* its place is taken at a start */
+		(void)snprintf(a->remote_shut, sizeof(a->remote_shut), "%s: %s", late.where, late.msg);
+		log_err(NULL, "commands are not taken from other machines until a restart finds good files listener=%s why=\"%s\"",
+			c->admin_listen, a->remote_shut);
+		return 0;
+	}
 	if (rc == 0)
 		rc = command_remote_open(a->admin, a->loop,
 				       &(struct command_remote){ .address = c->admin_listen, .tls = a->admin_tls,

@@ -338,6 +338,8 @@ void app_calls_end(struct app *a)
 {
 	struct idle_wait w = { .a = a };
 
+	if (a->reports)
+		reports_stop(a->reports);
 	w.timer = ev_timer_new(a->loop, idle_poll, &w);
 	ev_timer_start(w.timer, 0);
 	if (call_engine_running(a->calls) > 0)

@@ -16,9 +16,13 @@
 #include "call/call.h"
 #include "command/rows.h"
 #include "db/db.h"
+#include "db/owner.h"
 #include "json/json.h"
+#include "keys/keyfile.h"
 #include "keys/keys.h"
+#include "keys/vault.h"
 #include "mcp/mcp.h"
+#include "notary/notary.h"
 #include "people/people.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -30,7 +34,9 @@
 struct status_job {
 	char *store;
 	bool serving, draining;
-	char audit[160];
+	char audit[192];
+	char refused[160];              /* why calls are refused; "" = they are not */
+	char shut[640];                 /* a listener that refuses everybody, and why; "" = there is none */
 	size_t running, peers;
 	struct str listeners;
 };
@@ -52,6 +58,22 @@ static void count_peer(void *arg, const struct mcp_peer_view *v)
 	(*count)++;
 }
 
+/* The first listener that serves nobody. */
+static void find_shut(const json_t *listeners, char *ret, size_t size)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(listeners, i, one) {
+		const char *why = json_string_value(json_object_get(one, "refused"));
+
+		if (!why)
+			continue;
+		(void)snprintf(ret, size, "listener %s: %s", json_string_value(json_object_get(one, "address")), why);
+		return;
+	}
+}
+
 static int status_check(struct command_call *c, struct err *err)
 {
 	const struct command_env *env = command_env(c);
@@ -64,8 +86,9 @@ static int status_check(struct command_call *c, struct err *err)
 	c->free_priv = free_status;
 	job->store = mem_strdup(env->store);
 	job->serving = !c->who.embedded;
-	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ",
-		       state == 0 ? "" : reason ? reason : err_name(state));
+	if (state < 0)
+		(void)snprintf(job->refused, sizeof(job->refused), "%s", reason ? reason : err_name((enum err_code)state));
+	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ", job->refused);
 	job->draining = env->draining && env->draining(env->arg);
 	job->running = call_engine_running(env->calls);
 	if (env->mcp)
@@ -74,6 +97,7 @@ static int status_check(struct command_call *c, struct err *err)
 		jx_write(listeners, &job->listeners);
 	else
 		str_puts(&job->listeners, "[]");
+	find_shut(listeners, job->shut, sizeof(job->shut));
 	json_decref(listeners);
 	return 0;
 }
@@ -98,25 +122,32 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 	struct reply *o = c->out;
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_COUNTS);
 	struct clock_state clock;
+	struct str files = STR_INIT;
 	int rc = db_step(st, err);
 
 	(void)logs;
 	clock_state(&clock);
+	if (rc == 1 && keys_files_wrong(&(struct keyfile_place){ job->store, command_env(c)->master }, db, &files,
+				       err) < 0)
+		rc = err->code;
 	if (rc == 1) {
 		reply_row_begin(o);
 		reply_text(o, "store", job->store);
 		reply_text(o, "version", PACKAGE_VERSION);
 		reply_text(o, "mode", job->serving ? "server" : "no server");
-		reply_text(o, "state", !job->serving ? "stopped" : job->draining ? "draining" : "serving");
+		reply_text(o, "state", !job->serving ? "stopped" : job->draining ? "draining" : *job->refused ? "refusing calls" :
+			   "serving");
+		reply_text(o, "refused", *job->refused ? job->refused : job->shut);
 		if (job->serving)
 			reply_int(o, "pid", getpid());
 		else
 			reply_raw(o, "pid", "null", 4);
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
+		reply_text(o, "files", files.len ? str_text(&files) : "ok");
 		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
 		reply_text(o, "users", app->users);
-		reply_text(o, "confined", app->confined ? app->confined : "");
+		reply_text(o, "confined", app->confined);
 		reply_text(o, "clock", clock_sync_name(clock.sync));
 		reply_int(o, "tenants", db_col_i64(st, 0));
 		reply_int(o, "tools", db_col_i64(st, 1));
@@ -129,6 +160,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 		reply_row_end(o);
 	}
 	db_stmt_put(&st);
+	str_fini(&files);
 	return rc < 0 ? rc : 0;
 }
 
@@ -148,6 +180,12 @@ static int reload_body(struct command_call *c, struct db *db, struct audit_logs 
 		return ERR_INVALID;
 	}
 	rc = env->reload(env->arg, &restart, err);
+	if (rc < 0 && *err->where && !strstr(err->msg, err->where)) {   /* the file, its line and column */
+		char where[sizeof(err->where)];
+
+		(void)snprintf(where, sizeof(where), "%s", err->where);
+		(void)err_wrap(err, "%s", where);
+	}
 	if (rc == 0) {
 		reply_row_begin(c->out);
 		reply_text(c->out, "restart", restart.len > 0 ? str_text(&restart) : "nothing");
@@ -159,7 +197,9 @@ static int reload_body(struct command_call *c, struct db *db, struct audit_logs 
 
 /* --- backup */
 
-struct backup_job { char *store, *file, *keys; };
+struct backup_job { char *store, *file, *keys, *signer, *dir, *place; };
+
+enum { BACKUP_TRIES = 3, KEY_FILES_MAX = 64 };
 
 static void free_backup(void *priv)
 {
@@ -168,37 +208,106 @@ static void free_backup(void *priv)
 	free(job->store);
 	free(job->file);
 	free(job->keys);
+	free(job->signer);
+	free(job->dir);
+	free(job->place);
 	free(job);
+}
+
+static int check_path(struct command_call *c, const char *name, char **ret, struct err *err)
+{
+	const char *path = arg_text(c, name);
+
+	if (path && *path != '/')
+		return err_set(err, ERR_INVALID, name, "%s: the path must be absolute", path);
+	*ret = mem_strdup0(path);
+	return 0;
 }
 
 static int backup_check(struct command_call *c, struct err *err)
 {
+	const struct notary *notary = command_env(c)->notary;
 	struct backup_job *job = command_priv(c, sizeof(*job));
-	const char *file = arg_text(c, "file"), *keys = arg_text(c, "keys");
+	int rc;
 
 	c->free_priv = free_backup;
-	if (*file != '/' || (keys && *keys != '/'))
-		return err_set(err, ERR_INVALID, *file != '/' ? "file" : "keys", "%s: the path must be absolute",
-			       *file != '/' ? file : keys);
+	rc = check_path(c, "file", &job->file, err);
+	if (rc == 0)
+		rc = check_path(c, "keys", &job->keys, err);
+	if (rc == 0)
+		rc = check_path(c, "signer", &job->signer, err);
 	job->store = mem_strdup(command_env(c)->store);
-	job->file = mem_strdup(file);
-	job->keys = keys ? mem_strdup(keys) : NULL;
-	return 0;
+	job->dir = mem_strdup0(notary ? notary_dir(notary) : NULL);
+	job->place = mem_strdup(notary ? notary_place(notary) : "none");
+	if (rc < 0 || !job->signer || job->dir)
+		return rc;
+	(void)err_set(err, ERR_UNREACHABLE, "signer", "the signer (%s) is not this server's, its directory cannot be copied",
+		      job->place);
+	err_hint(err, "copy its directory where it is, just before the backup, and make that without --signer");
+	return ERR_UNREACHABLE;
+}
+
+/* The signer's state before the store, keys after it: no log that it has signed is shorter in the copy, and no record
+ * without its key.  1: they belong together. */
+static int copy_files(const struct backup_job *job, struct db *db, struct notary_copy *signer, struct err *err)
+{
+	int rc = job->signer ? notary_copy_take(job->dir, signer, err) : 0;
+	bool made = false, made_keys = false;
+
+	if (rc == 0) {
+		rc = db_backup(db, job->file, err);
+		made = rc == 0;
+	}
+	if (rc == 0 && job->keys) {
+		rc = keys_backup(job->store, job->keys, err);
+		made_keys = rc == 0;
+	}
+	if (rc == 0)
+		rc = job->signer ? notary_copy_holds(signer, job->dir, err) : 1;
+	if (rc == 1 && job->signer && notary_copy_write(signer, job->signer, err) < 0)
+		rc = err->code;
+	if (rc == 1)
+		return rc;
+	if (made)
+		path_unmake(job->file);
+	if (made_keys)
+		path_unmake(job->keys);
+	return rc;
+}
+
+static void put_needs(const struct backup_job *job, struct reply *o)
+{
+	char (*ids)[KEYFILE_ID_SIZE] = mem_calloc(KEY_FILES_MAX, sizeof(*ids));
+	size_t n = keyfile_others(job->store, "", ids, KEY_FILES_MAX);
+	struct str text = STR_INIT;
+
+	str_puts(&text, DB_MASTER_KEY);
+	for (size_t i = 0; i < n; i++)
+		str_printf(&text, ", secret-%s.key", ids[i]);
+	if (!job->keys)
+		str_puts(&text, ", " DB_KEYS " (--keys FILE copies it)");
+	if (!job->signer)
+		str_printf(&text, ", the directory of the signer (%s) as it was just before%s", job->place,
+			   job->dir ? " (--signer FILE copies it)" : "");
+	reply_text(o, "needs", str_text(&text));
+	str_fini(&text);
+	free(ids);
 }
 
 static int backup_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct backup_job *job = c->priv;
+	struct notary_copy signer = { .epoch = 0 };
 	struct stat st = { 0 };
-	int fd, rc = db_backup(db, job->file, err);
+	int fd, rc = 0;
 
 	(void)logs;
-	/* Later than the store, so that no record is without its key. */
-	if (rc == 0 && job->keys) {
-		rc = keys_backup(job->store, job->keys, err);
-		if (rc < 0)
-			path_unmake(job->file);
+	for (unsigned i = 0; i < BACKUP_TRIES && rc == 0; i++) {
+		rc = copy_files(job, db, &signer, err);
+		notary_copy_fini(&signer);
 	}
+	if (rc == 0)
+		rc = err_set(err, ERR_BUSY, "signer", "the signer began something new each time; nothing was copied, try again");
 	if (rc < 0)
 		return rc;
 	fd = path_borrow(job->file);
@@ -208,6 +317,7 @@ static int backup_body(struct command_call *c, struct db *db, struct audit_logs 
 	reply_row_begin(c->out);
 	reply_text(c->out, "file", job->file);
 	reply_int(c->out, "bytes", st.st_size);
+	put_needs(job, c->out);
 	reply_row_end(c->out);
 	return 0;
 }
@@ -220,18 +330,27 @@ static const struct command_arg admin_key_args[] = {
 static const struct command_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH_NEW, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
 	OPT("keys", "FILE", ARG_PATH_NEW, COMPLETE_FILE,
-	    "Where a copy of keys.db goes as well: the keys of what is kept of calls."), ARG_END };
+	    "Where a copy of keys.db goes as well: the keys of what is kept of calls."),
+	OPT("signer", "FILE", ARG_PATH_NEW, COMPLETE_FILE,
+	    "Where a copy of the signer's directory goes as well, as a tar archive; whoever has it can sign as of now."),
+	ARG_END };
+static const struct command_arg fsck_args[] = {
+	{ "quarantine", "ROW", ARG_TEXT, true, false, true, COMPLETE_NONE,
+		"Take this row out of service; to be given again for each that is listed." }, ARG_END };
+static const struct command_column fsck_cols[] = {
+	COL("row", "ROW"), COL("what", "WHAT"), COL("closing", "QUARANTINE"), COL_END };
 static const struct command_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."),
 	ARG_END };
 static const struct command_arg help_args[] = {
 	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, ARG_END };
 static const struct command_arg completion_args[] = {
-	WORD("shell", "SHELL", COMPLETE_NONE, "The shell to complete for: bash."), ARG_END };
+	WORD("shell", "bash|zsh|fish", COMPLETE_NONE, "The shell to complete for."), ARG_END };
 static const struct command_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"),
 	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
 static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
-	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("files", "Files"),
+	COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
 	COL("confined", "Server confined"), COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
@@ -243,7 +362,11 @@ const struct command server_commands[] = {
 	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
 	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER,
 	  .where = ADM_ON_CTL },
-	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
+	{ .noun = "status", .help = "Show the store and the server that owns it",
+	  .detail = "Exits 1 while the server, or a listener whose certificate has expired, refuses calls, and says why.  "
+		    "Files says what of the store's files is not as it should be: payload keys that were given up, key files "
+		    "that are missing, modes that let others in.",
+	  .args = no_args, .columns = status_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = status_check, .body = status_body },
 	{ .noun = "admin-key", .help = "Make a key for an administrator on another machine",
@@ -260,23 +383,38 @@ const struct command server_commands[] = {
 	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE,
 	  .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = reload_body },
-	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
+	{ .noun = "backup", .help = "Copy the store to new files while it is in use",
 	  .detail = "The copy is one compact database, made by whoever gives the command; from another machine, it lies in a "
-		    "directory of files in toolcribd.yaml(5).  Keys cannot be checked and secrets not be opened without "
-		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.  What is kept of calls "
+		    "directory of files in toolcribd.yaml(5).  It starts again with all that is named here, and the answer "
+		    "says what of it is not copied: keys.db, the signer as it was just before, and, which no backup takes, "
+		    "master.key and, after a rekey, secret-*.key: without these two keys cannot be checked and secrets not be "
+		    "opened, so keep a copy of them apart from the backup.  toolcribd(8), BAD NIGHTS, has the commands that put "
+		    "it back.  What is kept of calls "
 		    "is opened by keys.db: keep a copy of it elsewhere, and not as long as it may take to erase something; what "
 		    "was erased can be read again by whoever has an older one.  A store that is put back while keys.db stays as "
 		    "it is erases again, when it starts, what was erased since.",
-	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
+	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes; a start needs beside it: %{needs}",
+	  .role = ADM_OWNER, .where = ADM_ON_POOL,
 	  .record = AUDIT_ADMIN_CMD,
 	  .check = backup_check, .body = backup_body },
+	{ .noun = "fsck", .help = "List rows that keep the store from starting, or take them out of service",
+	  .detail = "A row of the registry that is not what its record says, or has none, was written behind the log: no "
+		    "server starts on it.  A backup of before is the better way back.  --quarantine, while no server runs, only "
+		    "closes: keys are revoked, principals and the tenants of grants and limits suspended, tenants, tools, "
+		    "schemas, upstreams and secrets removed.  What a row says is not believed, and what it was stays in the "
+		    "record registry.quarantine.  All rows that are listed have to be named.  A store that does not start has "
+		    "no second administrator to ask: the record says so, and audit dual-control lists it.  Exit status 4 when "
+		    "there are such rows.",
+	  .args = fsck_args, .columns = fsck_cols, .shape = ADM_FINDINGS, .destructive_with = "quarantine",
+	  .role = ADM_OWNER, .where = ADM_ON_CTL },
 	{ .noun = "migrate", .help = "Bring the store to this program's schema",
 	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.",
 	  .args = migrate_args, .done = "schema %{from} -> %{to}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },
 	{ .noun = "help", .help = "Explain a command", .args = help_args, .storeless = true, .role = ADM_READ,
 	  .where = ADM_ON_CTL },
 	{ .noun = "completion", .help = "Print the completion for a shell",
-	  .detail = "For example: toolcrib completion bash > /etc/bash_completion.d/toolcrib", .args = completion_args,
+	  .detail = "make install puts them where the shells look.  Elsewhere: toolcrib completion bash > "
+		    "/etc/bash_completion.d/toolcrib", .args = completion_args,
 	  .storeless = true, .role = ADM_READ, .where = ADM_ON_CTL },
 	{ .noun = NULL },
 };

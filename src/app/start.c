@@ -66,7 +66,7 @@ static int read_place(const char *store, struct place *ret, struct err *err)
 	char *file = path_join(store, DB_FILE);
 	struct db *db = NULL;
 	struct db_stmt *st;
-	int rc = db_open(file, DB_READER, false, &db, err);
+	int rc = db_open_store(file, &db, err);
 
 	free(file);
 	if (rc < 0)
@@ -121,8 +121,9 @@ static int signer_start(struct app *a, struct err *err)
 		return rc;
 	return notary_open(&(struct notary_opt){ .loop = a->loop, .store = a->store, .dir = path_of(&place, "dir"),
 		.socket = path_of(&place, "socket"), .max_age_s = conf ? conf->checkpoint_max_age_s : NOTARY_MAX_AGE_S,
+		.commit_every_s = conf ? conf->commit_every_s : NOTARY_COMMIT_EVERY_S, .adopt = a->opt.adopt,
 		.anchor_file = conf ? conf->anchor_file : NULL, .anchor_cmd = conf ? conf->anchor_cmd : NULL,
-		.anchor_every_s = conf ? conf->anchor_every_s : 0, .adopt = a->opt.adopt }, &a->notary, err);
+		.anchor_every_s = conf ? conf->anchor_every_s : 0 }, &a->notary, err);
 }
 
 static void signer_stop(struct app *a)
@@ -416,7 +417,7 @@ static int change_level(void *arg, struct db *db, struct audit_logs *logs, struc
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.obj = "level/default";
 	ev.detail = detail;
-	rc = audit_append(logs, db, &ev, NULL, err);
+	rc = audit_append_rows(logs, db, &ev, 0, NULL, err);
 	free(detail);
 	return rc;
 }
@@ -491,7 +492,7 @@ static int upstreams_start(struct app *a, struct err *err)
 {
 	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open(file, DB_READER, false, &db, err);
+	int rc = db_open_store(file, &db, err);
 
 	free(file);
 	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher,
@@ -613,7 +614,7 @@ static int writer_start(struct app *a, struct err *err)
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
 	struct writer_guard guard = { 0 };
 	size_t recovered = 0;
-	char *mode;
+	char *mode, *by = NULL;
 	int rc;
 
 	if (a->opt.conf) {
@@ -626,11 +627,18 @@ static int writer_start(struct app *a, struct err *err)
 	limits.arg = a;
 	if (a->notary)
 		notary_guard(a->notary, &guard);
+	guard.adopt = a->opt.adopt;
+	if (a->opt.quarantine) {
+		by = mem_printf("uid %u (cli) alone, as the store did not start: fsck --quarantine", (unsigned)geteuid());
+		guard.quarantine = a->opt.quarantine;
+		guard.quarantined_by = by;
+	}
 	mode = mem_printf("%s, sandbox %s, signer %s", modes[a->opt.profile], a->sandbox_levels, a->notary ?
 			  notary_place(a->notary) : "none");
 	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &guard, &a->writer,
 			 &recovered, err);
 	free(mode);
+	free(by);
 	if (rc == 0)
 		metric_add(METRIC_calls_recovered, recovered);
 	if (rc == 0 && recovered > 0)
@@ -653,7 +661,7 @@ static void writer_stop(struct app *a)
 static int load(struct app *a, struct db *db, struct err *err)
 {
 	struct reg_change *change = NULL;
-	int rc = audit_rows_check(db, err);
+	int rc = audit_rows_check(db, false, err);
 
 	if (rc == 0)
 		rc = tenants_open(a->master, db, &a->tenants, err);
@@ -681,7 +689,7 @@ static int registry_start(struct app *a, struct err *err)
 {
 	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open(file, DB_READER, false, &db, err);
+	int rc = db_open_store(file, &db, err);
 
 	free(file);
 	if (rc == 0)
@@ -779,7 +787,7 @@ static int admin_start(struct app *a, struct err *err)
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
-		.sandbox_levels = a->sandbox_levels, .tool_users = a->sandbox.best.uid,
+		.reports = app_reports_new(a), .sandbox_levels = a->sandbox_levels, .tool_users = a->sandbox.best.uid,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us,
 		.tenant_queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
@@ -795,7 +803,7 @@ static int admin_start(struct app *a, struct err *err)
 
 static void admin_stop(struct app *a)
 {
-	commands_free(&a->admin);
+	app_commands_free(a);
 }
 
 static void calls_end(struct app *a)
@@ -977,7 +985,7 @@ int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, ch
 
 	app_close(&a);
 	if (rc == 0)
-		rc = db_open(file, DB_READER, false, &db, err);
+		rc = db_open_store(file, &db, err);
 	if (rc == 0)
 		rc = audit_keys_print(db, false, &keys, err);
 	db_close(&db);

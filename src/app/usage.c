@@ -95,7 +95,7 @@ int app_usage_load(struct app *a, struct err *err)
 {
 	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open(file, DB_READER, false, &db, err);
+	int rc = db_open_store(file, &db, err);
 
 	free(file);
 	if (rc == 0)

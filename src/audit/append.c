@@ -18,7 +18,6 @@
 
 #include "audit_int.h"
 
-enum { INSTANCE_CHARS = 20 };           /* base62: 119 bits */
 
 static void bind_row(const struct audit_row *row, struct db_stmt *st, unsigned pos)
 {
@@ -203,102 +202,6 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 		rc = append_row(logs, db, log, ev, &row, err);
 	if (rc == 0 && ret)
 		*ret = (struct audit_receipt){ log->id, log->size - 1 };
-	return rc;
-}
-
-static int draw_instance(struct audit_logs *logs, struct db *db, struct err *err)
-{
-	char text[INSTANCE_CHARS + 1];
-	int rc;
-
-	id_random_text(text, INSTANCE_CHARS);
-	rc = audit_meta_set(db, META_INSTANCE, text, err);
-	if (rc == 0)
-		snprintf(logs->instance, sizeof(logs->instance), "%s", text);
-	return rc;
-}
-
-static int origin_taken(struct db *db, const char *origin, bool *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_ORIGIN);
-	int rc;
-
-	db_bind_textz(st, 1, origin);
-	rc = db_step(st, err);
-	*ret = rc == 1;
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-/* An origin is for ever: a tenant that takes the name of a removed one gets a number to it. */
-static int make_origin(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *name, char **ret,
-		       struct err *err)
-{
-	char *origin = tenant_id ? mem_printf("%s/t/%s", logs->instance, name) : mem_strdup(logs->instance);
-	bool taken = false;
-	int rc = origin_taken(db, origin, &taken, err);
-
-	if (taken) {
-		free(origin);
-		origin = mem_printf("%s/t/%s/%" PRId64, logs->instance, name, tenant_id);
-	}
-	if (rc < 0) {
-		free(origin);
-		return rc;
-	}
-	*ret = origin;
-	return 0;
-}
-
-static int insert_log(struct db *db, const char *origin, int64_t tenant_id, int64_t *ret_id, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_INSERT_LOG);
-	int64_t id;
-	int rc;
-
-	db_bind_textz(st, 1, origin);
-	if (tenant_id)
-		db_bind_i64(st, 2, tenant_id);
-	else
-		db_bind_null(st, 2);
-	rc = db_run(&st, err);
-	if (rc < 0)
-		return rc;
-	id = db_last_id(db);
-	if ((id == AUDIT_SYSTEM_LOG) != (tenant_id == 0))
-		return err_set(err, ERR_INTERNAL, "audit", "the system log must be the first log");
-	st = db_stmt_get(db, SQL_AUDIT_INSERT_HEAD);
-	db_bind_i64(st, 1, id);
-	rc = db_run(&st, err);
-	if (rc == 0)
-		*ret_id = id;
-	return rc;
-}
-
-int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *tenant_name,
-		     struct err *err)
-{
-	struct audit_event ev;
-	char *origin = NULL;
-	int64_t id = 0;
-	int rc = 0;
-
-	if (audit_log_find(logs, tenant_id))
-		return err_set(err, ERR_CONFLICT, "audit", "tenant %" PRId64 " has a log already", tenant_id);
-	if (!logs->instance[0])
-		rc = draw_instance(logs, db, err);
-	if (rc == 0)
-		rc = make_origin(logs, db, tenant_id, tenant_name, &origin, err);
-	if (rc == 0)
-		rc = insert_log(db, origin, tenant_id, &id, err);
-	if (rc == 0) {
-		audit_undo_push(logs, UNDO_LOG, audit_log_add(logs, id, tenant_id, 0, origin));
-		audit_event_init(&ev, AUDIT_LOG_OPEN, tenant_id);
-		ev.actor = AUDIT_BY_SYSTEM;
-		ev.obj = origin;
-		rc = audit_append(logs, db, &ev, NULL, err);
-	}
-	free(origin);
 	return rc;
 }
 

@@ -3,8 +3,9 @@
 
 #include "audit/audit.h"
 #include "audit/payload.h"
-#include "audit/row.h"
-#include "audit/tile.h"
+#include "audit/record.h"
+#include "block/row.h"
+#include "audit/second.h"
 #include "base/crypto.h"
 #include "base/map.h"
 #include "base/text.h"
@@ -41,8 +42,9 @@ struct audit_log {
 	int64_t min_idx;                /* of the first that has not been pruned */
 	int64_t saved, flushed;         /* head.size as committed, as written */
 	struct tail *tail;              /* read from head with the first record of this process; NULL before */
-	struct list behind;             /* in audit_logs.behind while there is something to sign */
-	int64_t headed;                 /* size in the newest logs.commit of this process */
+	struct list behind;             /* in audit_logs.behind while there is something to sign, or to say */
+	int64_t headed;                 /* size in the newest logs.commit */
+	int64_t said_last;              /* size in the newest that said all */
 	struct { int64_t size, epoch, ts; } noted;      /* the newest note; ts 0: not known */
 	uint64_t alias_day, alias_count;        /* pseudonyms that were made today */
 	size_t origin_len;
@@ -55,11 +57,21 @@ struct audit_text {
 	char key[];                     /* tag of the column (2 bytes), text */
 };
 
-enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG, UNDO_ALIAS, UNDO_HEADED, UNDO_NOTED };
+/* second.c: what two administrators have agreed on, as far as the system log was read. */
+struct second {
+	struct tree tree;
+	bool begun;                     /* it was read, from where on does not matter any more */
+	bool known, unsaid;             /* a record says which policies are in force; an older release's does not */
+	struct audit_policy policy;
+	struct audit_consent *v; size_t n;
+};
+
+enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG, UNDO_ALIAS, UNDO_HEADED, UNDO_SAID_LAST,
+	UNDO_NOTED };
 struct undo {
 	enum undo_kind kind;
 	void *what;
-	int64_t last_id;                /* UNDO_RECORD; HEADED and NOTED: the size before */
+	int64_t last_id;                /* UNDO_RECORD; HEADED, SAID_LAST and NOTED: the size before */
 };
 
 struct audit_logs {
@@ -67,6 +79,7 @@ struct audit_logs {
 	struct map *texts;              /* struct audit_text */
 	struct map *calls;              /* struct audit_open by call id */
 	struct list open, dirty, behind;
+	struct { int64_t log, size; } thin;     /* the last note that checkpoint.c has looked at; log 0: none */
 	struct undo *undo;
 	size_t undo_len, undo_cap;
 	int64_t last_id;                /* newest rec.id */
@@ -76,6 +89,8 @@ struct audit_logs {
 	struct audit_bytes ct;          /* the same, encrypted */
 	char instance[32], boot[40], build[64]; /* instance: "" before the store has one */
 	enum clock_sync clock;
+	struct second second;
+	int64_t found, signed_before;   /* records of the system log at the start; of these, signed */
 	struct audit_bytes bytes, ext;  /* of the record that is being appended */
 };
 

@@ -20,11 +20,6 @@
 
 #define META_LOG_KEY "log_key"          /* public, hexadecimal */
 
-enum {
-	HEAD_BYTES = 4 + 8 + TREE_HASH,         /* of a log in logs.commit */
-	HEADS_MAX = 1024,                       /* in one record */
-};
-
 void audit_beat_fini(struct audit_beat *b)
 {
 	for (size_t i = 0; i < b->nhead; i++)
@@ -44,95 +39,183 @@ static int tree_of(struct audit_log *log, struct db *db, struct tree *ret, struc
 	return rc;
 }
 
-/* The heads of logs.commit, and those of them that are to be signed now. */
-struct collect {
-	struct audit_logs *logs;
-	struct db *db;
-	struct audit_beat *beat;
-	size_t max;
-	uint8_t bytes[HEADS_MAX * HEAD_BYTES];
-	size_t len;
-};
-
 static void add_head(struct audit_beat *b, const struct audit_log *log, const struct tree *t)
 {
 	b->head = mem_realloc(b->head, (b->nhead + 1) * sizeof(*b->head));
 	b->head[b->nhead++] = (struct audit_head){ log->id, log->tenant_id, mem_strdup(log->origin), *t };
 }
 
-/* AUDIT A-702: one record of the system log for all. */
-static int write_commit(struct collect *c, struct err *err)
+static int collect_tenants(struct audit_logs *logs, struct db *db, size_t max, struct audit_beat *b, struct err *err)
 {
-	uint8_t count[8];
-	struct audit_field fields[] = {
-		{ AUDIT_TAG_HEADS, c->bytes, c->len }, { AUDIT_TAG_LOGS, count, sizeof(count) },
-	};
-	struct audit_event ev;
-
-	audit_put_be(count, map_count(c->logs->by_tenant), sizeof(count));
-	audit_event_init(&ev, AUDIT_LOGS_COMMIT, 0);
-	ev.actor = AUDIT_BY_SYSTEM;
-	ev.field = fields;
-	ev.nfield = NELEMS(fields);
-	c->len = 0;
-	return audit_append(c->logs, c->db, &ev, NULL, err);
-}
-
-static int commit_head(struct collect *c, struct audit_log *log, const struct tree *t, struct err *err)
-{
-	uint8_t *p = c->bytes + c->len;
-
-	audit_put_be(p, (uint64_t)log->id, 4);
-	audit_put_be(p + 4, t->size, 8);
-	tree_root(t, p + 12);
-	c->len += HEAD_BYTES;
-	audit_undo_push(c->logs, UNDO_HEADED, log);
-	c->logs->undo[c->logs->undo_len - 1].last_id = log->headed;
-	log->headed = log->size;
-	return c->len == sizeof(c->bytes) ? write_commit(c, err) : 0;
-}
-
-static int collect_tenants(struct collect *c, struct err *err)
-{
-	LIST_FOREACH_SAFE(n, next, &c->logs->behind) {
+	LIST_FOREACH_SAFE(n, next, &logs->behind) {
 		struct audit_log *log = CONTAINER_OF(n, struct audit_log, behind);
 		struct tree t;
 		int rc;
 
-		if (log->size <= log->noted.size && log->id != AUDIT_SYSTEM_LOG)
-			list_unlink(n);
-		if (log->size <= log->noted.size || log->id == AUDIT_SYSTEM_LOG)
+		if (log->id == AUDIT_SYSTEM_LOG)
 			continue;
-		rc = tree_of(log, c->db, &t, err);
-		if (rc == 0 && c->beat->nhead < c->max)
-			add_head(c->beat, log, &t);
-		if (rc == 0 && log->headed < log->size)
-			rc = commit_head(c, log, &t, err);
+		b->owed |= log->headed < log->size;
+		if (log->size <= log->noted.size) {
+			if (log->headed >= log->size)
+				list_unlink(n);
+			continue;
+		}
+		if (b->nhead == max)
+			continue;
+		rc = tree_of(log, db, &t, err);
 		if (rc < 0)
 			return rc;
+		add_head(b, log, &t);
 	}
 	return 0;
 }
 
-int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret, struct err *err)
+/* --- logs.commit */
+
+struct saying {
+	struct audit_logs *logs;
+	struct db *db;
+	const uint8_t *policies;
+	struct audit_log **log; size_t n, cap;
+};
+
+/* AUDIT A-702: one record of the system log for up to AUDIT_HEADS_MAX logs. */
+static int write_commit(const struct saying *s, const uint8_t *heads, size_t len, struct err *err)
+{
+	uint8_t count[8];
+	struct audit_field fields[3];
+	struct audit_event ev;
+
+	audit_put_be(count, map_count(s->logs->by_tenant), sizeof(count));
+	audit_event_init(&ev, AUDIT_LOGS_COMMIT, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.field = fields;
+	fields[ev.nfield++] = (struct audit_field){ AUDIT_TAG_LOGS, count, sizeof(count) };
+	if (len > 0)
+		fields[ev.nfield++] = (struct audit_field){ AUDIT_TAG_HEADS_ROOT, heads, len };
+	if (s->policies)
+		fields[ev.nfield++] = (struct audit_field){ AUDIT_TAG_POLICIES, s->policies, AUDIT_POLICIES_SIZE };
+	return audit_append(s->logs, s->db, &ev, NULL, err);
+}
+
+static int say_some(const struct saying *s, struct audit_log *const *log, size_t n, struct err *err)
+{
+	uint8_t leaf[TREE_HASH], root[TREE_HASH], *bytes = mem_alloc(AUDIT_HEADS_BYTES);
+	struct audit_said *said = mem_calloc(n, sizeof(*said));
+	struct tree t, heads = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		rc = tree_of(log[i], s->db, &t, err);
+		if (rc < 0)
+			break;
+		said[i] = (struct audit_said){ (uint64_t)log[i]->id, t.size };
+		tree_root(&t, root);
+		audit_head_leaf(&said[i], root, leaf);
+		tree_append(&heads, leaf);
+	}
+	if (rc == 0) {
+		tree_root(&heads, root);
+		rc = write_commit(s, bytes, audit_heads_write(said, n, root, bytes), err);
+	}
+	free(said);
+	free(bytes);
+	return rc;
+}
+
+static void note_said(struct audit_logs *logs, struct audit_log *log, enum audit_saying say)
+{
+	audit_undo_push(logs, UNDO_HEADED, log);
+	logs->undo[logs->undo_len - 1].last_id = log->headed;
+	log->headed = log->size;
+	if (say != AUDIT_SAY_ALL)
+		return;
+	audit_undo_push(logs, UNDO_SAID_LAST, log);
+	logs->undo[logs->undo_len - 1].last_id = log->said_last;
+	log->said_last = log->size;
+}
+
+static void add_log(struct saying *s, struct audit_log *log, int64_t said)
+{
+	if (log->id == AUDIT_SYSTEM_LOG || log->size <= said)
+		return;
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->log = mem_realloc(s->log, s->cap * sizeof(struct audit_log *));
+	}
+	s->log[s->n++] = log;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = (*(struct audit_log *const *)a)->id, y = (*(struct audit_log *const *)b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+static void choose(struct saying *s, enum audit_saying say)
+{
+	void *log;
+
+	if (say == AUDIT_SAY_GROWN)
+		LIST_FOREACH(n, &s->logs->behind) {
+			struct audit_log *l = CONTAINER_OF(n, struct audit_log, behind);
+
+			add_log(s, l, l->headed);
+		}
+	else if (say == AUDIT_SAY_ALL)
+		for (size_t it = 0; map_next(s->logs->by_tenant, &it, NULL, NULL, &log);) {
+			struct audit_log *l = log;
+
+			add_log(s, l, l->said_last < l->headed ? l->said_last : l->headed);
+		}
+	if (s->n > 0)
+		qsort(s->log, s->n, sizeof(struct audit_log *), by_id);
+}
+
+static int say_heads(struct saying *s, const struct audit_beat_opt *o, struct err *err)
+{
+	int rc = 0;
+
+	choose(s, o->say);
+	if (s->n == 0 && o->always)
+		rc = write_commit(s, NULL, 0, err);
+	for (size_t at = 0; at < s->n && rc == 0; at += AUDIT_HEADS_MAX)
+		rc = say_some(s, s->log + at, s->n - at < AUDIT_HEADS_MAX ? s->n - at : AUDIT_HEADS_MAX, err);
+	for (size_t i = 0; i < s->n && rc == 0; i++)
+		note_said(s->logs, s->log[i], o->say);
+	free(s->log);
+	return rc;
+}
+
+int audit_beat(struct audit_logs *logs, struct db *db, const struct audit_beat_opt *opt, struct audit_beat *ret,
+	       struct err *err)
 {
 	struct audit_beat beat = { .ts = clock_wall_us() };
-	struct collect *c = mem_zalloc(sizeof(*c));
-	int rc;
+	struct saying s = { .logs = logs, .db = db, .policies = opt->policies };
+	int rc = collect_tenants(logs, db, opt->max, &beat, err);
 
-	c->logs = logs;
-	c->db = db;
-	c->beat = &beat;
-	c->max = max;
-	rc = collect_tenants(c, err);
-	if (rc == 0 && (c->len > 0 || always))
-		rc = write_commit(c, err);
-	free(c);
+	if (rc == 0)
+		rc = say_heads(&s, opt, err);
+	beat.owed &= opt->say == AUDIT_SAY_LATER;
 	if (rc < 0)
 		audit_beat_fini(&beat);
 	else
 		*ret = beat;
 	return rc;
+}
+
+void audit_heads_forget(struct audit_logs *logs)
+{
+	void *value;
+
+	for (size_t it = 0; map_next(logs->by_tenant, &it, NULL, NULL, &value);) {
+		struct audit_log *log = value;
+
+		log->headed = log->said_last = 0;
+		if (log->size > 0)
+			audit_behind(logs, log);
+	}
 }
 
 int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat *b, struct err *err)
@@ -197,9 +280,62 @@ static int store_note(struct audit_logs *logs, struct db *db, const struct audit
 	log->noted.ts = (int64_t)ts;
 	/* Behind those that wait longer. */
 	list_unlink(&log->behind);
-	if (log->size > log->noted.size)
+	if (log->size > log->noted.size || log->size > log->headed)
 		audit_behind(logs, log);
 	return 0;
+}
+
+/* AUDIT A-706: what is older than a month stays at the end of its epoch.  The walk goes round over all logs of tenants,
+ * some rows in each turn; what is younger ends the look at its log. */
+struct old_note { int64_t log, size, epoch, ts; };
+
+static int list_on(struct audit_logs *logs, struct db *db, struct old_note ret[AUDIT_THIN_ROWS], size_t *ret_n,
+		   struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_CP_LIST_ON);
+	int rc;
+
+	*ret_n = 0;
+	db_bind_i64(st, 1, logs->thin.log);
+	db_bind_i64(st, 2, logs->thin.size);
+	db_bind_i64(st, 3, AUDIT_THIN_ROWS);
+	while ((rc = db_step(st, err)) == 1 && *ret_n < AUDIT_THIN_ROWS)
+		ret[(*ret_n)++] = (struct old_note){ db_col_i64(st, 0), db_col_i64(st, 1), db_col_i64(st, 2), db_col_i64(st, 3) };
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int delete_note(struct db *db, const struct old_note *n, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_CP_DELETE);
+
+	db_bind_i64(st, 1, n->log);
+	db_bind_i64(st, 2, n->size);
+	return db_run(&st, err);
+}
+
+static int thin(struct audit_logs *logs, struct db *db, int64_t now, struct err *err)
+{
+	struct old_note v[AUDIT_THIN_ROWS];
+	size_t n = 0, i = 0;
+	int rc;
+
+	if (logs->thin.log < AUDIT_SYSTEM_LOG)          /* whose notes are anchored, and few */
+		logs->thin.log = AUDIT_SYSTEM_LOG, logs->thin.size = INT64_MAX;
+	rc = list_on(logs, db, v, &n, err);
+	for (; rc == 0 && i + 1 < n && v[i].ts < now - AUDIT_THIN_US; i++) {
+		if (v[i].log == v[i + 1].log && v[i].epoch == v[i + 1].epoch)
+			rc = delete_note(db, &v[i], err);
+		logs->thin.log = v[i].log;
+		logs->thin.size = v[i].size;
+	}
+	if (rc == 0 && i < n && v[i].ts >= now - AUDIT_THIN_US) {
+		logs->thin.log = v[i].log;
+		logs->thin.size = INT64_MAX;
+	} else if (rc == 0 && n < AUDIT_THIN_ROWS) {
+		logs->thin.log = 0;
+	}
+	return rc;
 }
 
 int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_beat *b, const struct audit_note *notes,
@@ -210,7 +346,7 @@ int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_
 	for (size_t i = 0; rc == 0 && i < b->nhead; i++)
 		if (notes[i].p)
 			rc = store_note(logs, db, &b->head[i], &notes[i], epoch, b->ts, err);
-	return rc;
+	return rc < 0 ? rc : thin(logs, db, (int64_t)b->ts, err);
 }
 
 /* --- epochs */

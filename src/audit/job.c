@@ -236,10 +236,13 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 	static const enum sql_id unvouch[] = {
 		SQL_DEED_UNVOUCH_TENANT, SQL_DEED_UNVOUCH_PRINCIPAL, SQL_DEED_UNVOUCH_CRED, SQL_DEED_UNVOUCH_TOOL_GRANT,
 		SQL_DEED_UNVOUCH_TOOL, SQL_DEED_UNVOUCH_SHARED_SCHEMA, SQL_DEED_UNVOUCH_UPSTREAM, SQL_DEED_UNVOUCH_SECRET,
+		SQL_DEED_UNVOUCH_LIMIT_ROW, SQL_DEED_UNVOUCH_TOOL_LEVEL, SQL_DEED_UNVOUCH_UPSTREAM_TOOL,
+		SQL_DEED_UNVOUCH_TOOL_VERSION, SQL_DEED_UNVOUCH_META, SQL_DEED_UNVOUCH_PENDING_VERSION, SQL_DEED_UNVOUCH_LOG,
+		SQL_DEED_UNVOUCH_HOLD, SQL_DEED_UNVOUCH_UPSTREAM_TOOL_STATE,
 	};
 	int64_t moved = 0;
 	char name[40];
-	int rc = audit_rows_check(db, err);     /* nothing false is vouched for anew */
+	int rc = audit_rows_check(db, true, err);       /* nothing false is vouched for anew */
 
 	for (size_t i = 0; i < NELEMS(unvouch) && rc == 0; i++) {
 		struct db_stmt *st = db_stmt_get(db, unvouch[i]);
@@ -536,12 +539,12 @@ static int is_unknown(struct db *db, const struct keys_erased *e, int64_t *ret_t
 	return rc;
 }
 
-/* The same intent as the newest record; what went up to itself goes up to itself. */
+/* The same intent as the newest record; what went up to itself goes up to itself.  Nobody signs what keys.db says: who
+ * approved it there is nobody's word here, and verification tells that it is not known (FORGERY G-02). */
 static int intend_again(struct audit_logs *logs, struct db *db, const struct keys_erased *e, int64_t tenant_id,
 			struct err *err)
 {
-	static const uint16_t tags[] = { AUDIT_TAG_RANGE, AUDIT_TAG_KEYS, AUDIT_TAG_GROUND, AUDIT_TAG_TICKET,
-					 AUDIT_TAG_APPROVER };
+	static const uint16_t tags[] = { AUDIT_TAG_RANGE, AUDIT_TAG_KEYS, AUDIT_TAG_GROUND, AUDIT_TAG_TICKET };
 	struct audit_field field[NELEMS(tags)];
 	struct audit_receipt at;
 	struct audit_event ev;

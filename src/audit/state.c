@@ -436,6 +436,11 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 	case UNDO_HEADED:
 		log = u->what;
 		log->headed = u->last_id;
+		audit_behind(logs, log);
+		break;
+	case UNDO_SAID_LAST:
+		log = u->what;
+		log->said_last = u->last_id;
 		break;
 	case UNDO_NOTED:
 		log = u->what;
@@ -507,7 +512,10 @@ void audit_logs_commit(struct audit_logs *logs)
 
 int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 {
-	int rc = logs->keys ? keys_commit(logs->keys, err) : 0;         /* AUDIT A-504 */
+	int rc = logs->keys ? keys_remember(logs->keys, db, err) : 0;
+
+	if (rc == 0 && logs->keys)
+		rc = keys_commit(logs->keys, err);      /* AUDIT A-504 */
 
 	if (rc < 0)
 		return rc;
@@ -562,10 +570,12 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 			break;
 		}
 		log = audit_log_add(logs, id, db_col_i64(st, 1), size, db_col_text(st, 2, NULL));
-		log->noted.size = log->headed = db_col_i64(st, 5);
+		log->noted.size = log->headed = log->said_last = db_col_i64(st, 5);
 		log->noted.epoch = db_col_i64(st, 6);
 		log->noted.ts = db_col_i64(st, 7);
 		log->min_idx = db_col_i64(st, 8);
+		if (log->tenant_id == 0)
+			logs->found = size;
 		if (log->noted.size < size)
 			audit_behind(logs, log);
 	}
@@ -649,6 +659,7 @@ void audit_logs_close(struct audit_logs **lp)
 	map_free(&logs->texts);
 	audit_pseudonym_trim(logs, 0);
 	map_free(&logs->aliases);
+	free(logs->second.v);
 	keys_close(&logs->keys);
 	str_fini(&logs->kept);
 	str_fini(&logs->clean);

@@ -59,3 +59,94 @@ int audit_tile_get(struct db *db, int64_t log, unsigned level, uint64_t n, uint8
 	db_stmt_put(&st);
 	return rc;
 }
+
+/* --- hashes of ranges, and the proof of one record */
+
+static int not_as_written(const struct audit_ranges *r, uint64_t idx)
+{
+	(void)err_set(r->err, ERR_CORRUPT, r->origin, "record %llu of %s is not there as it was written",
+		      (unsigned long long)idx, r->origin);
+	err_hint(r->err, "run: toolcrib audit verify");
+	return ERR_CORRUPT;
+}
+
+/* The tree of the records from <= idx < to, by themselves. */
+static int hash_records(const struct audit_ranges *r, uint64_t from, uint64_t to, uint8_t ret[TREE_HASH])
+{
+	struct audit_page page = { .log = r->log, .origin = r->origin, .from = (int64_t)from, .to = (int64_t)to };
+	struct tree t = { 0 };
+	struct audit_read got;
+	int rc;
+
+	while ((rc = audit_reader_next(r->reader, &page, &got, r->err)) == 1) {
+		if (got.findings || got.idx != (int64_t)(from + t.size))
+			return not_as_written(r, from + t.size);
+		tree_append(&t, got.leaf);
+	}
+	if (rc == 0 && from + t.size != to)
+		return not_as_written(r, from + t.size);
+	if (rc == 0)
+		tree_root(&t, ret);
+	return rc;
+}
+
+/* Whole tiles from the table, what is smaller from the records; what is neither in halves. */
+int audit_range_hash(void *ranges, uint64_t from, uint64_t to, uint8_t ret[TREE_HASH])
+{
+	const struct audit_ranges *r = ranges;
+	uint64_t n = to - from, half = 1;
+	uint8_t left[TREE_HASH], right[TREE_HASH];
+	unsigned level = 0;
+	int rc = 0;
+
+	while (n > 1 && n % TILE_WIDTH == 0)
+		n /= TILE_WIDTH, level++;
+	if (n == 1 && level > 0)
+		rc = audit_tile_get(r->db, r->log, level, from / (to - from), ret, r->err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	if (to - from <= TILE_WIDTH)
+		return hash_records(r, from, to, ret);
+	while (2 * half < to - from)
+		half *= 2;
+	rc = audit_range_hash(ranges, from, from + half, left);
+	if (rc == 0)
+		rc = audit_range_hash(ranges, from + half, to, right);
+	if (rc == 0)
+		tree_node(left, right, ret);
+	return rc;
+}
+
+static int check_included(struct audit_ranges *r, const struct audit_place *at, const struct audit_read *got)
+{
+	uint8_t (*proof)[TREE_HASH] = mem_calloc(TREE_PROOF_MAX, TREE_HASH);
+	size_t n = 0;
+	int rc = tree_prove_inclusion((uint64_t)at->idx, at->size, audit_range_hash, r, proof, &n);
+
+	if (rc == 0 && !tree_check_inclusion(got->leaf, (uint64_t)at->idx, at->size, (const uint8_t (*)[TREE_HASH])proof, n,
+					     at->root))
+		rc = not_as_written(r, (uint64_t)at->idx);
+	free(proof);
+	return rc;
+}
+
+int audit_included(struct db *db, const struct audit_place *at, audit_read_fn *fn, void *arg, struct err *err)
+{
+	struct audit_page page = { .log = at->log, .origin = at->origin, .from = at->idx, .to = at->idx + 1 };
+	struct audit_reader *reader = audit_reader_new(db);
+	struct audit_ranges r = { db, audit_reader_new(db), at->log, at->origin, err };
+	struct audit_read got;
+	int rc = at->idx < 0 || (uint64_t)at->idx >= at->size ? 0 : audit_reader_next(reader, &page, &got, err);
+
+	if (rc == 1 && (got.findings || got.idx != at->idx))
+		rc = not_as_written(&r, (uint64_t)at->idx);
+	if (rc == 1) {
+		rc = check_included(&r, at, &got);
+		if (rc == 0)
+			rc = fn(arg, &got);
+		rc = rc < 0 ? rc : 1;
+	}
+	audit_reader_free(&r.reader);
+	audit_reader_free(&reader);
+	return rc;
+}

@@ -322,10 +322,24 @@ static void on_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
 	r->op.sink.used(r->op.arg, cpu_us, rss_kib);
 }
 
+static void on_hint(void *arg, const char *text)
+{
+	struct backend_run *r = arg;
+
+	struct str blanked = STR_INIT;
+
+	if (!r->op.sink.hint)
+		return;
+	mask_text(r->secrets, text, strlen(text), &blanked);
+	r->op.sink.hint(r->op.arg, str_text(&blanked));
+	str_fini(&blanked);
+}
+
 int backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
 		  const struct backend_sink *sink, void *arg, struct backend_op **ret, struct err *err)
 {
-	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error, on_used };
+	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error, on_used,
+		on_hint };
 	struct backend_req inner = *req;
 	struct backend_run *r;
 

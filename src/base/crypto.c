@@ -15,6 +15,7 @@
 
 #include "base/crypto.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sanitized.h"
@@ -53,12 +54,24 @@ static void sha256_fetch(void)
 	must(sha256 != NULL && pthread_key_create(&spare_key, spare_free) == 0);
 }
 
+/* One that has what it needs for SHA-256: small, so it lives on the reserve (decision 0045). */
+static EVP_MD_CTX *context_new(void)
+{
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+
+	if (!ctx && mem_give_up_reserve())
+		ctx = EVP_MD_CTX_new();
+	must(ctx && (EVP_DigestInit_ex2(ctx, sha256, NULL) ||
+		     (mem_give_up_reserve() && EVP_DigestInit_ex2(ctx, sha256, NULL))));
+	return ctx;
+}
+
 static EVP_MD_CTX *spare_get(void)
 {
 	if (!spare) {
 		pthread_once(&sha256_once, sha256_fetch);
-		spare = EVP_MD_CTX_new();
-		must(spare && pthread_setspecific(spare_key, spare) == 0);
+		spare = context_new();
+		must(pthread_setspecific(spare_key, spare) == 0);
 	}
 	return spare;
 }
@@ -80,10 +93,10 @@ void digest_sha256(const void *p, size_t n, uint8_t ret[DIGEST_SIZE])
 
 struct digest *digest_new(void)
 {
-	struct digest *d = malloc(sizeof(*d));
+	struct digest *d = mem_alloc(sizeof(*d));
 
 	pthread_once(&sha256_once, sha256_fetch);
-	must(d && (d->ctx = EVP_MD_CTX_new()) && EVP_DigestInit_ex2(d->ctx, sha256, NULL));
+	d->ctx = context_new();
 	return d;
 }
 
@@ -145,8 +158,7 @@ void digest_hmac(const uint8_t key[32], const struct digest_part *part, size_t n
 	EVP_MD_CTX *ctx;
 
 	pthread_once(&sha256_once, sha256_fetch);
-	ctx = EVP_MD_CTX_new();
-	must(ctx != NULL);
+	ctx = context_new();
 	hmac_pass(ctx, key, 0x36, part, nparts, ret);
 	hmac_pass(ctx, key, 0x5c, &inner, 1, ret);
 	EVP_MD_CTX_free(ctx);
@@ -183,7 +195,7 @@ _Static_assert(AEAD_OVERHEAD == NONCE + crypto_aead_xchacha20poly1305_ietf_ABYTE
 void aead_encrypt(const uint8_t key[AEAD_KEY_SIZE], const void *ad, size_t ad_len, const void *p, size_t len,
 		  uint8_t ret_nonce[AEAD_NONCE], uint8_t *ret)
 {
-	randombytes_buf(ret_nonce, NONCE);
+	id_random(ret_nonce, NONCE);
 	crypto_aead_xchacha20poly1305_ietf_encrypt(ret, NULL, p, len, ad, ad_len, NULL, ret_nonce, key);
 }
 

@@ -1,12 +1,18 @@
-/* Time-ordered ids and random text. */
+/* Time-ordered ids, random bytes and text. */
 
 #include "config.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
 
 #include <sodium.h>
 
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "base/text.h"
@@ -96,23 +102,99 @@ int id_parse(const char *text, size_t len, uint8_t ret[16])
 	return 0;
 }
 
+/* --- random bytes: the kernel's, of one thread by the page (SC-604) */
+
+/* A mapping of its own.  A fork leaves the child zeros, so that `left` is 0 there and the child fills it for itself. */
+struct pool {
+	size_t left;                    /* at the end of bytes; those before were used, and are zero */
+	uint8_t bytes[ID_POOL_SIZE];
+};
+static _Thread_local struct pool *pool;
+static _Thread_local uint64_t refills;
+static pthread_key_t pool_key;
+static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
+static bool pool_usable;
+
+static void pool_free(void *p)
+{
+	pool = NULL;
+	sodium_munlock(p, sizeof(struct pool)); /* wipes */
+	munmap(p, sizeof(struct pool));
+}
+
+static void pool_set_up(void)
+{
+	pool_usable = pthread_key_create(&pool_key, pool_free) == 0;
+}
+
+void id_random_pool(void)
+{
+	struct pool *p;
+
+	pthread_once(&pool_once, pool_set_up);
+	if (pool || !pool_usable)
+		return;
+	p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return;
+	if (madvise(p, sizeof(*p), MADV_WIPEONFORK) < 0 || pthread_setspecific(pool_key, p) != 0) {
+		munmap(p, sizeof(*p));
+		return;
+	}
+	(void)madvise(p, sizeof(*p), MADV_DONTDUMP);
+	(void)sodium_mlock(p, sizeof(*p));      /* best effort: nothing of it is a secret for long */
+	pool = p;
+}
+
+static bool pool_fill(struct pool *p)
+{
+	size_t n = 0;
+
+	while (n < sizeof(p->bytes)) {
+		ssize_t got = getrandom(p->bytes + n, sizeof(p->bytes) - n, 0);
+
+		if (got < 0 && errno != EINTR)
+			return false;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	p->left = n;
+	refills++;
+	return true;
+}
+
 void id_random(void *ret, size_t n)
 {
-	randombytes_buf(ret, n);
+	uint8_t *from;
+
+	if (!pool || n > ID_POOL_TAKE || (pool->left < n && !pool_fill(pool))) {
+		randombytes_buf(ret, n);
+		return;
+	}
+	from = pool->bytes + sizeof(pool->bytes) - pool->left;
+	memcpy(ret, from, n);
+	sodium_memzero(from, n);
+	pool->left -= n;
+}
+
+const uint8_t *id_random_look(size_t *ret_left, uint64_t *ret_refills)
+{
+	*ret_left = pool ? pool->left : 0;
+	*ret_refills = refills;
+	return pool ? pool->bytes : NULL;
 }
 
 void id_random_text(char *ret, size_t n)
 {
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	enum { BASE = 62, FAIR = 256 / BASE * BASE };   /* bytes from FAIR on would favour some digits */
-	uint8_t pool[64];
+	uint8_t some[64];
 
 	for (size_t done = 0; done < n;) {
-		id_random(pool, sizeof(pool));
-		for (size_t i = 0; i < sizeof(pool) && done < n; i++)
-			if (pool[i] < FAIR)
-				ret[done++] = digits[pool[i] % BASE];
+		id_random(some, sizeof(some));
+		for (size_t i = 0; i < sizeof(some) && done < n; i++)
+			if (some[i] < FAIR)
+				ret[done++] = digits[some[i] % BASE];
 	}
 	ret[n] = '\0';
-	sodium_memzero(pool, sizeof(pool));      /* may have become a key */
+	sodium_memzero(some, sizeof(some));      /* may have become a key */
 }

@@ -1,6 +1,11 @@
 /* Memory: allocation that never returns NULL, one that may, arenas with a limit, the crash points of test builds. */
 #include "config.h"
 
+#ifdef CRASH_POINTS
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#endif
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -93,11 +98,11 @@ static bool is_back(void)
 	return !is_short;
 }
 
-/* p, or what the reserve has room for.  old: NULL, or to be moved. */
-static void *check(void *p, void *old, size_t n)
+/* p, or what the reserve has room for. */
+static void *check(void *p, size_t n)
 {
 	if (!p && n > 0 && mem_give_up_reserve())
-		p = realloc(old, n);
+		p = malloc(n);
 	if (!p)
 		out_of_memory();
 	return p;
@@ -106,7 +111,7 @@ static void *check(void *p, void *old, size_t n)
 void *mem_alloc(size_t n)
 {
 	n = n ? n : 1;
-	return check(malloc(n), NULL, n);
+	return check(malloc(n), n);
 }
 
 void *mem_zalloc(size_t n)
@@ -119,14 +124,19 @@ void *mem_calloc(size_t n, size_t size)
 	void *p = calloc(n ? n : 1, size ? size : 1);   /* it checks the product */
 
 	if (p || !mem_give_up_reserve())
-		return check(p, NULL, 0);
-	return check(calloc(n ? n : 1, size ? size : 1), NULL, 0);
+		return check(p, 0);
+	return check(calloc(n ? n : 1, size ? size : 1), 0);
 }
 
 void *mem_realloc(void *p, size_t n)
 {
+	void *moved;
+
 	n = n ? n : 1;
-	return check(realloc(p, n), p, n);
+	moved = realloc(p, n);
+	if (!moved && mem_give_up_reserve())
+		moved = realloc(p, n);
+	return check(moved, 0);
 }
 
 static _Atomic size_t try_max = SIZE_MAX;
@@ -336,15 +346,30 @@ void arena_free(struct arena **a)
 /* --- Crash points of test builds. */
 
 #ifdef CRASH_POINTS
+/* What somebody would try who has taken the process over: "execve PATH" or "open PATH". */
+static int try_as_intruder(const char *what)
+{
+	const char *path = strchr(what, ' ');
+	char *argv[] = { NULL, NULL };
+
+	if (!path)
+		return CRASH_STATUS;
+	argv[0] = (char *)(uintptr_t)++path;
+	if (strncmp(what, "open ", 5) == 0)
+		return open(path, O_RDONLY | O_CLOEXEC) < 0 && (errno == EPERM || errno == EACCES) ? CRASH_REFUSED : CRASH_DONE;
+	(void)syscall(SYS_execve, path, argv, argv + 1);
+	return errno == EPERM || errno == EACCES ? CRASH_REFUSED : CRASH_DONE;
+}
+
 void crash_at(const char *name)
 {
 	static _Atomic unsigned long passed;
-	const char *at = getenv("TOOLCRIB_CRASH_AT");
+	const char *at = getenv("TOOLCRIB_CRASH_AT"), *does = getenv("TOOLCRIB_CRASH_DOES");
 	size_t len = strlen(name);
 
 	if (!at || strncmp(at, name, len) != 0 || (at[len] && at[len] != ':'))
 		return;
 	if (++passed >= (at[len] ? strtoul(at + len + 1, NULL, 10) : 1))
-		_exit(137);
+		_exit(does ? try_as_intruder(does) : CRASH_STATUS);
 }
 #endif

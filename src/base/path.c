@@ -259,6 +259,17 @@ int path_sync_parent(const char *path, struct err *err)
 	return rc;
 }
 
+int path_nameless(const char *dir)
+{
+	char *path = path_join(dir, "nameless-XXXXXX");
+	int fd = mkostemp(path, O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)unlink(path);
+	free(path);
+	return fd;
+}
+
 int path_make(const char *path, int *ret_fd, bool *ret_lent, struct err *err)
 {
 	int fd = path_borrow(path);
@@ -294,6 +305,18 @@ int path_create(const char *path, unsigned mode, const void *p, size_t n, struct
 		rc = path_sync_parent(path, err);
 	if (rc < 0)
 		path_unmake(path);
+	return rc;
+}
+
+int path_sync_all(const char *dir, struct err *err)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return fail(err, ERR_IO, dir, "open");
+	if (syncfs(fd) != 0)
+		rc = fail(err, ERR_IO, dir, "write");
+	close(fd);
 	return rc;
 }
 
@@ -334,7 +357,7 @@ int path_mkdirs(const char *path, unsigned mode, struct err *err)
 {
 	char *part = mem_strdup(path);
 	struct stat st;
-	int rc = 0;
+	int rc = 0, why;
 
 	for (char *p = part; rc == 0 && *p;) {
 		char kept;
@@ -343,9 +366,13 @@ int path_mkdirs(const char *path, unsigned mode, struct err *err)
 		p += strcspn(p, "/");
 		kept = *p;
 		*p = '\0';
-		if (mkdir(part, (mode_t)mode) != 0 && errno != EEXIST &&
-		    (stat(part, &st) != 0 || !S_ISDIR(st.st_mode)))
-			rc = fail(err, ERR_UNREACHABLE, part, "create directory");
+		if (mkdir(part, (mode_t)mode) != 0 && errno != EEXIST) {
+			why = errno;            /* EACCES, where looking says that there is none */
+			if (stat(part, &st) != 0 || !S_ISDIR(st.st_mode)) {
+				errno = why;
+				rc = fail(err, ERR_UNREACHABLE, part, "create directory");
+			}
+		}
 		*p = kept;
 	}
 	if (rc == 0 && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))

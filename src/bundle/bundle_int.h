@@ -1,7 +1,7 @@
 #ifndef BUNDLE_BUNDLE_INT_H
 #define BUNDLE_BUNDLE_INT_H
 
-#include "audit/row.h"
+#include "block/row.h"
 #include "bundle/bundle.h"
 
 struct str;

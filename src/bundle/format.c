@@ -24,7 +24,8 @@ const char *const bundle_part_name[PART_COUNT] = {
 };
 
 enum { AT_NAME = 0, AT_MODE = 100, AT_UID = 108, AT_GID = 116, AT_SIZE = 124, AT_MTIME = 136, AT_SUM = 148,
-	AT_TYPE = 156, AT_MAGIC = 257, SUM_DIGITS = 6, SIZE_DIGITS = 11 };
+	AT_TYPE = 156, AT_LINK = 157, LINK_SIZE = 100, AT_MAGIC = 257, AT_PREFIX = 345, PREFIX_SIZE = 155, SUM_DIGITS = 6,
+	SIZE_DIGITS = 11 };
 
 /* Octal digits and a NUL. */
 static void put_octal(uint8_t *p, uint64_t v, unsigned digits)
@@ -70,7 +71,15 @@ static bool get_octal(const uint8_t *p, unsigned digits, uint64_t *ret)
 	return p[digits] == '\0';
 }
 
-/* What another program packed again has other times and owners, nothing else. */
+static bool is_zero(const uint8_t *p, size_t n)
+{
+	for (; n > 0; n--)
+		if (*p++)
+			return false;
+	return true;
+}
+
+/* What another program packed again has other times and owners, nothing else: no link, no folder before the name. */
 bool bundle_tar_read(const uint8_t head[TAR_BLOCK], enum bundle_part *ret, uint64_t *ret_size)
 {
 	uint64_t sum = 0;
@@ -78,12 +87,13 @@ bool bundle_tar_read(const uint8_t head[TAR_BLOCK], enum bundle_part *ret, uint6
 	if (!get_octal(head + AT_SUM, SUM_DIGITS, &sum) || head[AT_SUM + SUM_DIGITS + 1] != ' ' ||
 	    sum != sum_of(head) ||
 	    memcmp(head + AT_MAGIC, "ustar", 5) != 0 ||
-	    head[AT_TYPE] != '0' || !get_octal(head + AT_SIZE, SIZE_DIGITS, ret_size))
+	    head[AT_TYPE] != '0' || !is_zero(head + AT_LINK, LINK_SIZE) || !is_zero(head + AT_PREFIX, PREFIX_SIZE) ||
+	    !get_octal(head + AT_SIZE, SIZE_DIGITS, ret_size))
 		return false;
 	for (unsigned i = 0; i < PART_COUNT; i++) {
 		size_t len = strlen(bundle_part_name[i]);
 
-		if (memcmp(head + AT_NAME, bundle_part_name[i], len + 1) == 0) {
+		if (memcmp(head + AT_NAME, bundle_part_name[i], len) == 0 && is_zero(head + AT_NAME + len, AT_MODE - len)) {
 			*ret = (enum bundle_part)i;
 			return true;
 		}

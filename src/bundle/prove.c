@@ -6,14 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/commit.h"
 #include "audit/record.h"
-#include "audit/tile.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "bundle/prove.h"
+#include "bundle/bundle.h"
 #include "db/db.h"
 #include "tlog/note.h"
 #include "tlog/proof.h"
+
+#include "bundle_int.h"
 
 struct prover {
 	struct db *db;
@@ -81,53 +83,6 @@ static int not_as_written(struct prover *p, uint64_t idx)
 	return ERR_CORRUPT;
 }
 
-/* The tree of the records from <= idx < to, by themselves. */
-static int hash_records(struct prover *p, uint64_t from, uint64_t to, uint8_t ret[TREE_HASH])
-{
-	struct audit_page page = { .log = p->log, .origin = p->origin, .from = (int64_t)from, .to = (int64_t)to };
-	struct tree t = { 0 };
-	struct audit_read got;
-	int rc;
-
-	while ((rc = audit_reader_next(p->reader, &page, &got, p->err)) == 1) {
-		if (got.findings || got.idx != (int64_t)(from + t.size))
-			return not_as_written(p, from + t.size);
-		tree_append(&t, got.leaf);
-	}
-	if (rc == 0 && from + t.size != to)
-		return not_as_written(p, from + t.size);
-	if (rc == 0)
-		tree_root(&t, ret);
-	return rc;
-}
-
-/* Whole tiles from the table, what is smaller from the records; what is neither in halves. */
-static int range_hash(void *arg, uint64_t from, uint64_t to, uint8_t ret[TREE_HASH])
-{
-	struct prover *p = arg;
-	uint64_t n = to - from, half = 1;
-	uint8_t left[TREE_HASH], right[TREE_HASH];
-	unsigned level = 0;
-	int rc = 0;
-
-	while (n > 1 && n % TILE_WIDTH == 0)
-		n /= TILE_WIDTH, level++;
-	if (n == 1 && level > 0)
-		rc = audit_tile_get(p->db, p->log, level, from / (to - from), ret, p->err);
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	if (to - from <= TILE_WIDTH)
-		return hash_records(p, from, to, ret);
-	while (2 * half < to - from)
-		half *= 2;
-	rc = range_hash(p, from, from + half, left);
-	if (rc == 0)
-		rc = range_hash(p, from + half, to, right);
-	if (rc == 0)
-		tree_node(left, right, ret);
-	return rc;
-}
-
 static int read_record(struct prover *p, int64_t idx, struct audit_bytes *ret)
 {
 	struct audit_page page = { .log = p->log, .origin = p->origin, .from = idx, .to = idx + 1 };
@@ -154,10 +109,11 @@ static int prove(struct prover *p, int64_t idx, struct str *ret)
 	struct audit_bytes bytes = { 0 };
 	struct proof proof = { .index = (uint64_t)idx };
 	uint8_t leaf[TREE_HASH];
+	struct audit_ranges ranges = { p->db, p->reader, p->log, p->origin, p->err };
 	int rc = read_record(p, idx, &bytes);
 
 	if (rc == 0)
-		rc = tree_prove_inclusion((uint64_t)idx, p->cp.size, range_hash, p, proof.hash, &proof.n);
+		rc = tree_prove_inclusion((uint64_t)idx, p->cp.size, audit_range_hash, &ranges, proof.hash, &proof.n);
 	if (rc == 0) {
 		tree_leaf(bytes.p, bytes.len, leaf);
 		if (!tree_check_inclusion(leaf, proof.index, p->cp.size, (const uint8_t (*)[TREE_HASH])proof.hash,
@@ -190,4 +146,68 @@ int audit_prove(struct db *db, int64_t tenant_id, int64_t idx, struct str *ret, 
 	*ret_size = p.cp.size;
 	str_fini(&p.note);
 	return rc;
+}
+
+/* --- checking one that somebody hands over: every byte is hostile */
+
+/* A key of the log, or of the instance whose tenant's log it is, under the name of the log. */
+static int find_key(const struct proof *p, const struct audit_evidence *with, struct note_key *ret, struct err *err)
+{
+	struct checkpoint cp;
+	struct note note;
+
+	if (note_parse(p->note, p->note_len, &note) < 0 || checkpoint_parse(note.text, note.text_len, &cp) < 0)
+		return err_set(err, ERR_INVALID, "proof", "the checkpoint is no signed note of a log");
+	for (size_t i = 0; i < with->nkey; i++) {
+		const char *name = with->key[i].name;
+		size_t len = strlen(name);
+
+		if (strcmp(cp.origin, name) == 0 ||
+		    (strncmp(cp.origin, name, len) == 0 && strncmp(cp.origin + len, "/t/", 3) == 0))
+			return note_key_set(ret, cp.origin, with->key[i].public);
+	}
+	return err_set(err, ERR_INVALID, "proof", "the checkpoint of %s is not signed by a key that was given", cp.origin);
+}
+
+int audit_proof_check(const char *text, size_t len, const struct audit_evidence *with, struct audit_proved *ret,
+		      struct err *err)
+{
+	struct checkpoint cp;
+	struct note_key key;
+	struct proof p;
+	int rc = proof_parse(text, len, &p, err);
+
+	if (rc < 0)
+		return rc;
+	rc = find_key(&p, with, &key, err);
+	if (rc == 0)
+		rc = proof_check(&p, &key, &cp, err);
+	if (rc == 0 && !bundle_decode(p.record, p.record_len, &ret->row))
+		rc = err_set(err, ERR_INVALID, "proof", "what is proved is no record of this release");
+	if (rc == 0) {
+		(void)snprintf(ret->origin, sizeof(ret->origin), "%s", cp.origin);
+		ret->index = p.index;
+		ret->size = cp.size;
+		ret->record = p.record;
+		p.record = NULL;
+	}
+	proof_fini(&p);
+	return rc;
+}
+
+bool audit_proof_opens(const struct audit_proved *p, unsigned ctag, const uint8_t opening[32], const void *value,
+		       size_t len)
+{
+	const struct audit_value *cm = &p->row.v[COL_CM];
+	struct audit_cm all[AUDIT_COMMITS_MAX];
+	uint8_t made[32];
+	size_t n = 0;
+
+	if (!cm->present || !audit_cm_read((const uint8_t *)cm->p, cm->len, all, &n))
+		return false;
+	audit_commitment(opening, ctag, value, len, made);
+	for (size_t i = 0; i < n; i++)
+		if (all[i].ctag == ctag)
+			return memcmp(all[i].commitment, made, sizeof(made)) == 0;
+	return false;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "audit/keep.h"
+#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -20,7 +21,8 @@
 
 #include "bundle_int.h"
 
-enum { MEMBERS_MAX = PART_COUNT, GROWTH_MAX = TREE_PROOF_MAX };
+enum { MEMBERS_MAX = PART_COUNT, GROWTH_MAX = TREE_PROOF_MAX, PROGRAM_MAX = 64, TIME_SIZE = 40 };
+#define BUNDLE_PROGRAM "toolcrib "      /* before the version */
 
 /* A note of the bundle, as far as it goes without keys. */
 struct noted { uint64_t size; uint8_t root[TREE_HASH]; bool seen; };
@@ -41,7 +43,8 @@ struct reading {
 	struct noted *note; size_t nnote;
 	struct audit_finding run;       /* of records, not told yet */
 	bool running;
-	int64_t last_ts;
+	const char *first, *last;       /* of the manifest, borrowed */
+	int64_t begun_us, ended_us;     /* times of the first and last record */
 };
 
 /* --- findings */
@@ -202,13 +205,64 @@ static bool get_number(const json_t *obj, const char *name, int64_t *ret)
 	return jx_get_int(obj, "", name, JX_REQUIRED, 0, INT64_MAX, ret, NULL) == 0;
 }
 
+/* An object of these members and no others: what is not compared with something has no place in a bundle. */
+static bool only(const json_t *obj, const char *const *names, size_t n)
+{
+	return json_is_object(obj) && jx_only(obj, "", names, n, NULL) == 0;
+}
+
+/* "toolcrib 0.1": a name and a version, nothing that people may take for evidence. */
+static bool is_program(const char *text)
+{
+	size_t name = strlen(BUNDLE_PROGRAM), len = strlen(text);
+
+	return len > name && len < PROGRAM_MAX && memcmp(text, BUNDLE_PROGRAM, name) == 0 &&
+	       strspn(text + name, "0123456789abcdefghijklmnopqrstuvwxyz.-+~") == len - name;
+}
+
+/* The commands that write bundles, of the log's tenant. */
+static bool is_query(const struct reading *r, const char *text)
+{
+	static const char *const commands[] = { "audit bundle ", "retention prune " };
+	const char *slash = strstr(r->b->origin, "/t/"), *tenant = slash ? slash + 3 : "";
+
+	for (size_t i = 0; i < NELEMS(commands); i++)
+		if (strncmp(text, commands[i], strlen(commands[i])) == 0 && strcmp(text + strlen(commands[i]), tenant) == 0)
+			return true;
+	return false;
+}
+
+static bool is_time_text(const char *text)
+{
+	char same[TIME_SIZE];
+	uint64_t us = 0;
+
+	return clock_parse(text, 0, &us) == 0 && strcmp(clock_format_utc(us, same, sizeof(same)), text) == 0;
+}
+
+static bool read_claims(struct reading *r)
+{
+	static const char *const parts[] = { "records.jsonl", "tree.json", "notes.json", "epochs.json" };
+	const json_t *m = r->json[PART_MANIFEST];
+	const char *program = NULL, *query = NULL, *made = NULL;
+
+	return jx_get_string(m, "", "program", JX_REQUIRED, &program, NULL) == 0 && is_program(program) &&
+	       jx_get_string(m, "", "query", JX_REQUIRED, &query, NULL) == 0 && is_query(r, query) &&
+	       jx_get_string(m, "", "made", JX_REQUIRED, &made, NULL) == 0 && is_time_text(made) &&
+	       jx_get_string(m, "", "first", JX_REQUIRED, &r->first, NULL) == 0 &&
+	       jx_get_string(m, "", "last", JX_REQUIRED, &r->last, NULL) == 0 &&
+	       only(json_object_get(m, "sha256"), parts, NELEMS(parts));
+}
+
 static bool read_manifest(struct reading *r)
 {
+	static const char *const names[] = { "format", "program", "made", "origin", "from", "to", "records", "first", "last",
+		"query", "sha256" };
 	const json_t *m = r->json[PART_MANIFEST];
 	const char *format = NULL, *origin = NULL;
 	int64_t records = 0;
 
-	if (!json_is_object(m) || jx_get_string(m, "", "format", JX_REQUIRED, &format, NULL) < 0 ||
+	if (!only(m, names, NELEMS(names)) || jx_get_string(m, "", "format", JX_REQUIRED, &format, NULL) < 0 ||
 	    strcmp(format, BUNDLE_FORMAT) != 0 ||
 	    jx_get_string(m, "", "origin", JX_REQUIRED, &origin, NULL) < 0 || strlen(origin) >= sizeof(r->b->origin) ||
 	    !get_number(m, "from", &r->b->from) || !get_number(m, "to", &r->b->to) ||
@@ -216,17 +270,19 @@ static bool read_manifest(struct reading *r)
 	    r->b->from >= r->b->to || records != r->b->to - r->b->from)
 		return wrong(r, AUDIT_FINDING_PARSE, "the manifest does not say what is here");
 	snprintf(r->b->origin, sizeof(r->b->origin), "%s", origin);
-	return true;
+	return read_claims(r) ||
+	       wrong(r, AUDIT_FINDING_PARSE, "the manifest says what no program of this release says of such records");
 }
 
 static bool read_tree(const json_t *v, int64_t size, struct tree *ret)
 {
+	static const char *const names[] = { "size", "root", "frontier" };
 	const json_t *frontier = json_object_get(v, "frontier"), *item;
 	uint8_t root[TREE_HASH], want[TREE_HASH], peak[TREE_PEAKS_MAX][TREE_HASH];
 	int64_t said = 0;
 	size_t i;
 
-	if (!json_is_object(v) || !get_number(v, "size", &said) || said != size ||
+	if (!only(v, names, NELEMS(names)) || !get_number(v, "size", &said) || said != size ||
 	    !get_hash(json_object_get(v, "root"), want) ||
 	    !json_is_array(frontier) || json_array_size(frontier) != tree_peaks((uint64_t)size))
 		return false;
@@ -241,9 +297,10 @@ static bool read_tree(const json_t *v, int64_t size, struct tree *ret)
 
 static bool read_trees(struct reading *r)
 {
+	static const char *const names[] = { "start", "end", "growth" };
 	const json_t *t = r->json[PART_TREE];
 
-	return (read_tree(json_object_get(t, "start"), r->b->from, &r->tree) &&
+	return (only(t, names, NELEMS(names)) && read_tree(json_object_get(t, "start"), r->b->from, &r->tree) &&
 		read_tree(json_object_get(t, "end"), r->b->to, &r->end)) ||
 	       wrong(r, AUDIT_FINDING_TILE, "the hashes at the ends of the range contradict each other");
 }
@@ -271,13 +328,16 @@ static bool as_pinned(struct reading *r, uint64_t n, const uint8_t public[SIGN_P
 
 static bool read_epoch(struct reading *r, const json_t *v)
 {
+	static const char *const names[] = { "n", "from", "pk", "cert" };
 	const json_t *cert = json_object_get(v, "cert");
 	uint8_t public[SIGN_PUBLIC_SIZE], sig[SIGN_SIZE], text[EPOCH_CERT_TEXT];
 	uint64_t n = r->nepoch;
-	int64_t said = -1;
+	int64_t said = -1, from = 0;
 	size_t len = 0;
 
-	if (!get_number(v, "n", &said) || (uint64_t)said != n || !get_hash(json_object_get(v, "pk"), public) ||
+	if (!only(v, names, NELEMS(names)) || !get_number(v, "from", &from) ||
+	    (n == 0 && !json_is_null(cert)) || !get_number(v, "n", &said) || (uint64_t)said != n ||
+	    !get_hash(json_object_get(v, "pk"), public) ||
 	    !as_pinned(r, n, public))
 		return false;
 	if (n > 0) {
@@ -320,12 +380,14 @@ static bool is_signed(const struct reading *r, const struct note *note, int64_t 
 
 static bool read_note(struct reading *r, const json_t *v, struct noted *ret)
 {
+	static const char *const names[] = { "size", "epoch", "note" };
 	const json_t *text = json_object_get(v, "note");
 	struct checkpoint cp;
 	struct note note;
 	int64_t size = 0, epoch = 0;
 
-	if (!json_is_string(text) || !get_number(v, "size", &size) || !get_number(v, "epoch", &epoch) ||
+	if (!only(v, names, NELEMS(names)) || !json_is_string(text) || !get_number(v, "size", &size) ||
+	    !get_number(v, "epoch", &epoch) ||
 	    note_parse(json_string_value(text), json_string_length(text), &note) < 0 ||
 	    checkpoint_parse(note.text, note.text_len, &cp) < 0 || (int64_t)cp.size != size ||
 		strcmp(cp.origin, r->b->origin) != 0)
@@ -407,8 +469,9 @@ static void compare_notes(struct reading *r)
 
 static void check_row(struct reading *r, const json_t *v, const struct audit_row *row, const uint8_t leaf[TREE_HASH])
 {
+	static const char *const names[] = { "idx", "enc", "leaf", "bytes", "view" };
 	const char *hex = json_string_value(json_object_get(v, "leaf"));
-	int64_t want = (int64_t)r->tree.size, idx = row->v[COL_IDX].n, said = -1;
+	int64_t want = (int64_t)r->tree.size, idx = row->v[COL_IDX].n, said = -1, enc = -1;
 	char text[2 * TREE_HASH + 1];
 
 	text_hex(leaf, TREE_HASH, text);
@@ -416,8 +479,12 @@ static void check_row(struct reading *r, const json_t *v, const struct audit_row
 		tell_record(r, AUDIT_FINDING_GAP, want);
 	if (!hex || strcmp(hex, text) != 0)
 		tell_record(r, AUDIT_FINDING_LEAF, want);
-	if (!get_number(v, "idx", &said) || said != idx || !view_fits(v, row))
+	if (!only(v, names, NELEMS(names)) || !get_number(v, "idx", &said) || said != idx ||
+	    !get_number(v, "enc", &enc) || enc != AUDIT_ENC || !view_fits(v, row))
 		tell_record(r, AUDIT_FINDING_VIEW, want);
+	if (r->sum->records == 0)
+		r->begun_us = row->v[COL_TS].n;
+	r->ended_us = row->v[COL_TS].n;
 	if (r->sum->first_us == 0 || (uint64_t)row->v[COL_TS].n < r->sum->first_us)
 		r->sum->first_us = (uint64_t)row->v[COL_TS].n;
 	if ((uint64_t)row->v[COL_TS].n > r->sum->last_us)
@@ -481,11 +548,13 @@ static int check_lines(struct reading *r, struct err *err)
 /* The note behind the range, by the proof of how the tree grew. */
 static void check_growth(struct reading *r, const struct noted *n)
 {
+	static const char *const names[] = { "size", "proof" };
 	const json_t *g = json_object_get(r->json[PART_TREE], "growth"), *proof = json_object_get(g, "proof"), *item;
 	uint8_t hash[GROWTH_MAX][TREE_HASH], root[TREE_HASH];
 	int64_t size = 0;
 	size_t i, count = json_array_size(proof);
-	bool good = json_is_array(proof) && count <= GROWTH_MAX && get_number(g, "size", &size) &&
+	bool good = only(g, names, NELEMS(names)) && json_is_array(proof) && count <= GROWTH_MAX &&
+		get_number(g, "size", &size) &&
 		(uint64_t)size == n->size;
 
 	json_array_foreach(proof, i, item)
@@ -496,10 +565,24 @@ static void check_growth(struct reading *r, const struct noted *n)
 		(void)wrong(r, AUDIT_FINDING_ROOT, "the records do not lead to the note behind them");
 }
 
+static bool is_time(const char *text, int64_t us)
+{
+	char want[TIME_SIZE];
+
+	return strcmp(clock_format_utc((uint64_t)us, want, sizeof(want)), text) == 0;
+}
+
+/* What the manifest says of the records for people, now that they have been read. */
+static void check_times(struct reading *r)
+{
+	if (!is_time(r->first, r->begun_us) || !is_time(r->last, r->ended_us))
+		(void)wrong(r, AUDIT_FINDING_VIEW, "the manifest has other times of the first and last record than these");
+}
+
 static void check_end(struct reading *r)
 {
 	uint8_t root[TREE_HASH], want[TREE_HASH];
-	bool covered = false;
+	bool covered = false, behind = false;
 
 	if ((int64_t)r->tree.size != r->b->to) {
 		tell(r, &(struct audit_finding){ .code = AUDIT_FINDING_GAP, .origin = r->b->origin,
@@ -511,10 +594,15 @@ static void check_end(struct reading *r)
 	if (memcmp(root, want, TREE_HASH) != 0)
 		(void)wrong(r, AUDIT_FINDING_ROOT, "the records do not give the root at the end of the range");
 	for (size_t i = 0; i < r->nnote; i++) {
-		if (r->note[i].size > (uint64_t)r->b->to)
+		if (r->note[i].size > (uint64_t)r->b->to) {
 			check_growth(r, &r->note[i]);
+			behind = true;
+		}
 		covered = covered || r->note[i].size >= (uint64_t)r->b->to;
 	}
+	if (!behind && json_object_get(r->json[PART_TREE], "growth"))
+		(void)wrong(r, AUDIT_FINDING_PARSE, "a proof of growth without a note that it leads to");
+	check_times(r);
 	if (!covered)
 		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED, "no checkpoint covers the end of the range");
 	if (covered && r->with && !r->pinned)

@@ -127,6 +127,7 @@ static void call_free(void *arg)
 	str_fini(&c->state_bytes);
 	str_fini(&c->sealed);
 	str_fini(&c->text);
+	free(c->hint);
 	if (c->trouble) {
 		free(c->trouble->report);
 		free(c->trouble);
@@ -254,6 +255,7 @@ static void end_call(struct call *c, int outcome)
 	ev.outcome = outcome;
 	ev.flags = c->flags;
 	ev.n_res = c->n_res;
+	ev.detail = c->hint;
 	ev.has_xstat = c->result.has_xstat;
 	ev.xstat = c->result.xstat;
 	ev.sig = c->result.sig;
@@ -481,6 +483,14 @@ static void on_log(void *arg, int level, const char *logger, json_t *data)
 		json_decref(data);
 }
 
+static void on_hint(void *arg, const char *text)
+{
+	struct call *c = arg;
+
+	free(c->hint);
+	c->hint = mem_strdup(text);
+}
+
 static void on_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
 {
 	struct call *c = arg;
@@ -557,7 +567,8 @@ static struct backend_param *backend_params(const struct reg_compiled *compiled)
 /* RUN: start the handler */
 static void run(struct call *c)
 {
-	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error, on_used };
+	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error, on_used,
+		on_hint };
 	struct call_engine *eng = c->eng;
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
 	const struct backend_env env = call_backend_env(eng);

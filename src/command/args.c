@@ -1,15 +1,22 @@
-/* Arguments: one check against the command's row for both roads, and getters for the handlers. */
+/* Arguments: one check against the command's row for both roads, and getters for the handlers.  Documents that come in
+ * pieces are kept as text until the command ends, few of them in memory, many in a nameless file beside the store. */
 #include "config.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/mem.h"
+#include "base/metric.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "json/json.h"
 
@@ -87,7 +94,7 @@ static int check_text(const struct command_arg *arg, const json_t *value, struct
 	return 0;
 }
 
-static int check_value(const struct command_arg *arg, const json_t *value, struct err *err)
+static int check_value(const struct command_arg *arg, bool pieces, const json_t *value, struct err *err)
 {
 	const json_t *item;
 	const char *key;
@@ -110,7 +117,7 @@ static int check_value(const struct command_arg *arg, const json_t *value, struc
 	if (arg->type == ARG_FILE || arg->repeated) {
 		if (!json_is_array(value) || json_array_size(value) == 0)
 			return bad_type(arg, "a list of at least one", value, err);
-		if (json_array_size(value) > ARG_REPEATED_MAX)
+		if (json_array_size(value) > ARG_REPEATED_MAX && !pieces)
 			return err_set(err, ERR_LIMIT, arg->name, "%s: at most %d at once", arg->name, ARG_REPEATED_MAX);
 		if (arg->type == ARG_FILE)
 			return 0;
@@ -144,7 +151,7 @@ int command_args_check(const struct command *cmd, const json_t *args, struct err
 
 		if (!value && arg->required)
 			return err_set(err, ERR_INVALID, arg->name, "%s is missing", arg->name);
-		if (value && check_value(arg, value, err) < 0)
+		if (value && check_value(arg, cmd->pieces && arg->type == ARG_FILE, value, err) < 0)
 			return ERR_INVALID;
 	}
 	return 0;
@@ -174,6 +181,15 @@ void arg_copy(const struct command_call *c, const char *name, char *ret, size_t 
 	const char *text = arg_text(c, name);
 
 	(void)snprintf(ret, size, "%s", text ? text : "");
+}
+
+bool arg_is_known(const struct command_call *c, const char *name)
+{
+	const struct command_arg *arg = command_run_of(c)->cmd->args;
+
+	while (arg && arg->name && strcmp(arg->name, name) != 0)
+		arg++;
+	return arg && arg->name;
 }
 
 bool arg_given(const struct command_call *c, const char *name)
@@ -274,4 +290,213 @@ int arg_reason(const struct command_call *c, const char *name, char *ret, size_t
 		return err_set(err, ERR_INVALID, name, "%s has 1 to %zu bytes", name, size - 1);
 	arg_copy(c, name, ret, size);
 	return 0;
+}
+
+/* --- documents in pieces: taken on the loop; read one by one when all are there, by whoever runs the command */
+
+#define IN_MEMORY_MAX (1u << 20)        /* bytes of texts; of more, all lie in the file */
+#define DOCUMENTS_MAX (1u << 20)        /* of a command */
+#define TEXTS_MAX (1ull << 30)          /* bytes, of all commands under way together */
+static size_t documents_max = DOCUMENTS_MAX;
+static uint64_t texts_max = TEXTS_MAX;
+
+struct place { uint64_t at; uint32_t len; };
+
+struct command_pieces {
+	struct commands *admin;         /* a reference */
+	struct place *doc; size_t n, cap;
+	struct str text;                /* what is not in the file */
+	uint64_t written;               /* bytes of the file */
+	int fd;                         /* -1: there is none yet */
+	struct digest *digest;
+};
+
+void command_pieces_bound(size_t documents, uint64_t texts)
+{
+	documents_max = documents < DOCUMENTS_MAX ? documents : DOCUMENTS_MAX;
+	texts_max = texts < TEXTS_MAX ? texts : TEXTS_MAX;
+}
+
+static struct command_pieces *pieces_new(struct commands *admin)
+{
+	struct command_pieces *p = mem_zalloc(sizeof(*p));
+
+	p->admin = admin;
+	p->fd = -1;
+	p->digest = digest_new();
+	return p;
+}
+
+void command_pieces_free(struct command_pieces **pp)
+{
+	struct command_pieces *p = pp ? *pp : NULL;
+	uint8_t sum[DIGEST_SIZE];
+
+	if (!p)
+		return;
+	*pp = NULL;
+	if (p->fd >= 0)
+		close(p->fd);
+	if (p->digest)
+		digest_end(&p->digest, sum);
+	p->admin->texts -= p->written + p->text.len;
+	str_fini(&p->text);
+	free(p->doc);
+	free(p);
+}
+
+static int cannot(const char *what, struct err *err)
+{
+	int e = errno;
+
+	return err_set(err, ERR_IO, "", "the documents cannot be %s beside the store: %s", what, strerror(e));
+}
+
+/* Move what is in memory to the end of the file. */
+static int spill(struct command_pieces *p, struct err *err)
+{
+	size_t done = 0;
+
+	if (p->fd < 0)
+		p->fd = path_nameless(p->admin->env.store);
+	if (p->fd < 0)
+		return cannot("kept", err);
+	while (done < p->text.len) {
+		ssize_t n = pwrite(p->fd, p->text.p + done, p->text.len - done, (off_t)(p->written + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return cannot("kept", err);
+		done += (size_t)n;
+	}
+	p->written += done;
+	str_reset(&p->text);
+	return 0;
+}
+
+static int too_many(struct err *err)
+{
+	metric_inc(METRIC_admin_documents_refused);
+	err_hint(err, "apply them in several runs, one after the other");
+	return ERR_LIMIT;
+}
+
+static int add(struct command_pieces *p, const json_t *document, struct str *canon, struct err *err)
+{
+	size_t before = p->text.len;
+
+	if (p->n >= documents_max) {
+		(void)err_set(err, ERR_LIMIT, "documents", "a command has at most %zu documents", documents_max);
+		return too_many(err);
+	}
+	if (p->n == p->cap) {
+		p->cap = p->cap ? 2 * p->cap : 64;
+		p->doc = mem_realloc(p->doc, p->cap * sizeof(*p->doc));
+	}
+	jx_write(document, &p->text);
+	p->admin->texts += p->text.len - before;
+	if (p->admin->texts > texts_max) {
+		(void)err_set(err, ERR_LIMIT, "documents", "the documents of all commands under way have at most %" PRIu64
+			      " bytes together", texts_max);
+		return too_many(err);
+	}
+	p->doc[p->n++] = (struct place){ p->written + before, (uint32_t)(p->text.len - before) };
+	str_reset(canon);
+	jx_write_canon(document, canon);
+	str_putc(canon, '\n');
+	digest_put(p->digest, canon->p, canon->len);
+	return 0;
+}
+
+/* A secret is named in a document, and its value belongs into none (SEC S-344): what stands in one all the same is kept
+ * nowhere, so that it is refused by the names of its members.  NULL: it is no secret. */
+static json_t *without_value(const json_t *document)
+{
+	const char *kind = json_string_value(json_object_get(document, "kind"));
+	json_t *bare, *value;
+	const char *name;
+	void *next;
+
+	if (!kind || strcmp(kind, "secret") != 0)
+		return NULL;
+	bare = json_copy((json_t *)(uintptr_t)document);        /* which is only read */
+	json_object_foreach_safe(bare, next, name, value)
+		if (strcmp(name, "kind") != 0 && strcmp(name, "name") != 0)
+			(void)json_object_set_new(bare, name, json_null());
+	return bare;
+}
+
+static int take(struct command_pieces *p, const json_t *documents, struct err *err)
+{
+	struct str canon = STR_INIT;
+	const json_t *document;
+	size_t i;
+	int rc = 0;
+
+	json_array_foreach(documents, i, document) {
+		json_t *bare = without_value(document);
+
+		rc = add(p, bare ? bare : document, &canon, err);
+		json_decref(bare);
+		if (rc < 0)
+			break;
+	}
+	str_fini(&canon);
+	if (rc < 0)
+		return rc;
+	return p->fd >= 0 || p->text.len > IN_MEMORY_MAX ? spill(p, err) : 0;
+}
+
+int command_pieces_take(struct command_run *run, const json_t *documents, bool more)
+{
+	int rc;
+
+	if (!run->pieces)
+		run->pieces = pieces_new(run->c.admin);
+	rc = take(run->pieces, documents, &run->err);
+	if (!more)
+		digest_end(&run->pieces->digest, run->documents);
+	return rc;
+}
+
+size_t command_documents(const struct command_call *c)
+{
+	const struct command_pieces *p = command_run_of(c)->pieces;
+
+	return p ? p->n : 0;
+}
+
+static int read_at(const struct command_pieces *p, const struct place *at, char *ret, struct err *err)
+{
+	size_t done = 0;
+
+	if (p->fd < 0) {
+		memcpy(ret, p->text.p + at->at, at->len);
+		return 0;
+	}
+	while (done < at->len) {
+		ssize_t n = pread(p->fd, ret + done, at->len - done, (off_t)(at->at + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n == 0 ? EIO : errno;
+			return cannot("read", err);
+		}
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+int command_document(const struct command_call *c, size_t i, json_t **ret, struct err *err)
+{
+	const struct command_pieces *p = command_run_of(c)->pieces;
+	char *text = mem_alloc(p->doc[i].len);
+	int rc = read_at(p, &p->doc[i], text, err);
+
+	if (rc == 0)
+		rc = jx_parse(text, p->doc[i].len, ret, err);
+	free(text);
+	return rc;
 }

@@ -2,6 +2,8 @@
  * leaves one in each log that it read, durable before anything is shown (A-304). */
 #include "config.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -192,17 +194,19 @@ static void command_event(const struct command_run *run, int rc, struct audit_ev
 
 int command_record_done(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)
 {
+	const struct audit_field by = { AUDIT_TAG_APPROVER, run->approver, strlen(run->approver) };
 	struct audit_event ev;
-	char row[40];
-	int rc;
+	char obj[40];
 
 	command_event(run, 0, &ev);
-	do {    /* once, unless more rows were written than one record vouches for */
-		rc = audit_append_rows(logs, db, &ev, 0, NULL, err);
-		if (rc == 0)
-			rc = audit_rows_pending(db, row, err);
-	} while (rc == 1);
-	return rc;
+	if (*run->approver) {           /* it is used up with this record */
+		(void)snprintf(obj, sizeof(obj), "approval/%" PRId64, run->approval);
+		ev.obj = run->approval ? obj : NULL;
+		ev.after = run->action;
+		ev.field = &by;
+		ev.nfield = 1;
+	}
+	return audit_append_all_rows(logs, db, &ev, err);
 }
 
 /* Strangers who try all day must not fill the disk: so many a second are recorded, and how many were not. */
@@ -260,11 +264,6 @@ void command_record_end(struct command_run *run, void (*ended)(struct command_ru
 
 /* --- of what was read */
 
-bool command_is_read(const struct command_run *run)
-{
-	return run->record == AUDIT_AUDIT_READ || run->record == AUDIT_AUDIT_EXPORT || run->record == AUDIT_AUDIT_VERIFY;
-}
-
 void command_record_in(struct command_call *c, int64_t tenant_id)
 {
 	command_run_of(c)->record_tenant = tenant_id;
@@ -299,9 +298,25 @@ void command_seen(struct command_call *c, int64_t tenant_id, int64_t idx)
 		s->to = idx + 1;
 }
 
+void command_seen_span(struct command_call *c, int64_t tenant_id, int64_t from, int64_t to, uint64_t rows)
+{
+	struct command_seen *s = seen_in(command_run_of(c), tenant_id);
+
+	if (!s) {
+		s = seen_in(command_run_of(c), 0);
+		to = 0;
+	}
+	if (!s || from >= to)
+		return;
+	s->rows += rows;
+	s->from = from < s->from ? from : s->from;
+	s->to = to > s->to ? to : s->to;
+}
+
 static int exit_status(const struct command_run *run)
 {
-	if (run->c.status || run->cmd->shape != ADM_FINDINGS)
+	/* The last row of a verification is its sum. */
+	if (run->c.status || run->cmd->shape != ADM_FINDINGS || run->record == AUDIT_AUDIT_VERIFY)
 		return run->c.status;
 	return run->out.rows > 0 ? ADM_STATUS_FINDINGS : 0;
 }
@@ -317,12 +332,18 @@ static void read_recorded(void *arg, int rc, const struct audit_receipt *receipt
 		run->reads_done(run, run->c.admin->closed ? ERR_CANCELLED : run->reads_rc);
 }
 
+static const char *result_of(int status)
+{
+	return status == 0 ? "INTACT" : status == ADM_STATUS_GAPS ? "INCOMPLETE" : "DAMAGED";
+}
+
 static int record_read(struct command_run *run, const struct command_seen *s, const uint8_t digest[DIGEST_SIZE])
 {
 	uint8_t range[16], counts[8];
+	const char *result = run->how ? run->result : result_of(exit_status(run));
 	const struct audit_field fields[] = {
 		{ AUDIT_TAG_RANGE, range, sizeof range }, { AUDIT_TAG_BUNDLE, digest, DIGEST_SIZE },
-		{ AUDIT_TAG_COUNTS, counts, sizeof counts },
+		{ AUDIT_TAG_COUNTS, counts, sizeof counts }, { AUDIT_TAG_RESULT, result, strlen(result) },
 	};
 	bool ranged = s->from < s->to;
 	struct audit_event ev;
@@ -332,25 +353,21 @@ static int record_read(struct command_run *run, const struct command_seen *s, co
 	audit_put_be(range + 8, (uint64_t)s->to, 8);
 	audit_put_be(counts, ranged ? s->rows : run->out.rows, 8);
 	ev.field = ranged ? fields : fields + 1;
-	ev.nfield = ranged ? 3 : 2;
+	ev.nfield = (ranged ? 3 : 2) + (run->how || run->record == AUDIT_AUDIT_VERIFY);
+	if (run->how)
+		ev.detail = run->how;
 	ev.has_xstat = true;
 	ev.xstat = exit_status(run);
 	return writer_audit(run->c.admin->env.writer, &ev, read_recorded, run);
 }
 
-void command_record_reads(struct command_run *run, void (*done)(struct command_run *run, int rc))
+static void record_reads(struct command_run *run, const uint8_t digest[DIGEST_SIZE],
+			 void (*done)(struct command_run *run, int rc))
 {
-	uint8_t digest[DIGEST_SIZE];
 	int rc = 0;
 
-	if (run->c.admin->closed) {
-		done(run, ERR_CANCELLED);
-		return;
-	}
-	if (run->nseen == 0)
-		(void)seen_in(run, run->record_tenant);
-	digest_sha256(str_text(&run->out.text), run->out.text.len, digest);
 	run->reads_done = done;
+	run->reads_rc = 0;
 	run->reads_out = 1;             /* held until all are submitted: one may fail at once */
 	for (size_t i = 0; i < run->nseen && rc == 0; i++) {
 		run->reads_out++;
@@ -359,4 +376,34 @@ void command_record_reads(struct command_run *run, void (*done)(struct command_r
 			run->reads_out--;
 	}
 	read_recorded(run, rc, NULL);
+}
+
+void command_record_reads(struct command_run *run, void (*done)(struct command_run *run, int rc))
+{
+	uint8_t digest[DIGEST_SIZE];
+
+	if (run->c.admin->closed) {
+		done(run, ERR_CANCELLED);
+		return;
+	}
+	if (run->nseen == 0)
+		(void)seen_in(run, run->record_tenant);
+	digest_sha256(str_text(&run->out.text), run->out.text.len, digest);
+	record_reads(run, digest, done);
+}
+
+void command_record_told(struct command_run *run, const struct command_told *told,
+			 void (*done)(struct command_run *run, int rc))
+{
+	struct str how = STR_INIT;
+
+	if (run->c.admin->closed || run->how) {
+		done(run, ERR_CANCELLED);
+		return;
+	}
+	str_printf(&how, "%s: %s, %" PRIu64 " row%s", run->line, told->how, told->rows, told->rows == 1 ? "" : "s");
+	run->how = str_take(&how);
+	run->result = told->how;
+	run->out.rows = told->rows;
+	record_reads(run, told->digest, done);
 }

@@ -50,25 +50,6 @@ static bool has_role(const struct commands *a, const struct actor *who, const st
 	return false;
 }
 
-static bool is_named(const struct commands *a, uint32_t gid)
-{
-	for (size_t i = 0; i < a->env.nroles; i++)
-		if (a->env.roles[i].by_group && a->env.roles[i].id == gid)
-			return true;
-	return false;
-}
-
-size_t actor_groups(const struct commands *a, const uint32_t *gid, size_t n, uint32_t **ret)
-{
-	size_t kept = 0;
-
-	*ret = mem_calloc(n, sizeof(**ret));
-	for (size_t i = 0; i < n; i++)
-		if (is_named(a, gid[i]))
-			(*ret)[kept++] = gid[i];
-	return kept;
-}
-
 /* Root, the CLI that holds the store, the server itself, and the owner of the store while nobody is named. */
 static bool is_owner(const struct commands *a, const struct actor *who)
 {
@@ -85,14 +66,6 @@ const char *actor_text(const struct actor *who, char ret[ACTOR_SIZE])
 	else
 		(void)snprintf(ret, ACTOR_SIZE, "uid %u", who->uid);
 	return ret;
-}
-
-const struct conf_role *actor_role_of_key(const struct commands *a, const char *hash)
-{
-	for (size_t i = 0; i < a->env.nroles; i++)
-		if (a->env.roles[i].key && strcmp(a->env.roles[i].key, hash) == 0)
-			return &a->env.roles[i];
-	return NULL;
 }
 
 void commands_set_roles(struct commands *a, const struct conf_role *roles, size_t n)
@@ -113,58 +86,6 @@ bool actor_may(const struct commands *a, const struct actor *who, enum authority
 			return true;
 	}
 	return false;
-}
-
-/* --- persons */
-
-/* Of somebody as actor_text() writes him, by the list of roles; NULL: it does not say. */
-static const char *person_of(const struct commands *a, const char *text)
-{
-	for (size_t i = 0; i < a->env.nroles; i++) {
-		const struct conf_role *r = &a->env.roles[i];
-		const struct actor of = { .uid = r->id, .key = r->key, .name = r->name };
-		char name[ACTOR_SIZE];
-
-		if (r->person && strcmp(actor_text(&of, name), text) == 0)
-			return r->person;
-	}
-	return NULL;
-}
-
-static bool persons_are_named(const struct commands *a)
-{
-	for (size_t i = 0; i < a->env.nroles; i++)
-		if (a->env.roles[i].person)
-			return true;
-	return false;
-}
-
-int actor_check_other(const struct command_call *c, const char *author, const char *did, const char *todo,
-		struct err *err)
-{
-	const struct commands *a = c->admin;
-	const char *mine, *theirs, *hint = "where there is no other: toolcrib help approval policy";
-	char who[ACTOR_SIZE];
-
-	(void)actor_text(&c->who, who);
-	mine = person_of(a, who);
-	theirs = person_of(a, author);
-	if (strcmp(who, author) == 0) {
-		(void)err_set(err, ERR_DENIED, "", "%s %s; another administrator has to %s it", who, did, todo);
-	} else if (!persons_are_named(a)) {
-		return 0;
-	} else if (!mine || !theirs) {
-		(void)err_set(err, ERR_DENIED, "", "%s %s, but nothing says which person %s is; another administrator has to %s it",
-			      author, did, mine ? author : who, todo);
-		hint = "where roles name persons, each user id and key of an administrator needs one: toolcribd.yaml(5), roles";
-	} else if (strcmp(mine, theirs) == 0) {
-		(void)err_set(err, ERR_DENIED, "", "%s %s, and %s is the same person, %s; another one has to %s it", author, did,
-			      who, mine, todo);
-	} else {
-		return 0;
-	}
-	err_hint(err, "%s", hint);
-	return ERR_DENIED;
 }
 
 /* What somebody is, for the refusal; NULL: nothing. */

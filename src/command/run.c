@@ -10,6 +10,8 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
+#include "base/clock.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -40,6 +42,7 @@ struct commands *commands_new(const struct command_env *env)
 	a->env = *env;
 	a->refs = 1;
 	list_init(&a->streams);
+	list_init(&a->running);
 	return a;
 }
 
@@ -134,9 +137,11 @@ static void run_free(struct command_run *run)
 	free(run->image);
 	free(run->told);
 	free(run->seen);
+	free(run->how);
 	free(run->line);
 	free(run->asked);
 	free(run->agreed);
+	command_pieces_free(&run->pieces);
 	if (run->out.text.secret)
 		str_wipe(&run->out.text);
 	str_fini(&run->out.text);
@@ -167,6 +172,7 @@ static void run_end(struct command_run *run, int rc)
 {
 	char who[ACTOR_SIZE];
 
+	list_unlink(&run->running);
 	run->rc = rc;
 	if (rc < 0)
 		log_info(NULL, "admin command refused command=\"%s%s%s\" by=\"%s\" error=%s why=\"%s\"", run->cmd->noun,
@@ -239,9 +245,15 @@ static void reads_recorded(struct command_run *run, int rc)
 	if (rc < 0) {
 		str_reset(&run->out.text);
 		run->out.rows = 0;
-		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written of what was read; nothing is shown");
+		writer_refused(run->c.admin->env.writer, rc, "no record could be written of what was read, nothing is shown",
+			       &run->err);
 	}
 	run_end(run, rc);
+}
+
+static bool is_read(const struct command_run *run)
+{
+	return run->record == AUDIT_AUDIT_READ || run->record == AUDIT_AUDIT_EXPORT || run->record == AUDIT_AUDIT_VERIFY;
 }
 
 static void run_done(struct command_run *run, int rc)
@@ -253,7 +265,7 @@ static void run_done(struct command_run *run, int rc)
 		if (run->c.later)
 			return;
 	}
-	if (rc == 0 && command_is_read(run))
+	if (rc == 0 && is_read(run))
 		command_record_reads(run, reads_recorded);
 	else
 		run_end(run, rc);
@@ -276,6 +288,17 @@ void command_lend(const struct command_call *c)
 	path_lend(run ? run->files : NULL, run ? run->nfiles : 0);
 }
 
+static int answer_too_large(struct command_run *run, struct err *err)
+{
+	str_reset(&run->out.text);
+	run->out.rows = 0;
+	metric_inc(METRIC_admin_answer_too_large);
+	(void)err_set(err, ERR_LIMIT, "", "the answer is larger than %zu MiB (admin.answer_max)",
+		      run->c.admin->env.answer_max >> 20);
+	err_hint(err, "ask for less: --since and --until, --limit, --tenant");
+	return ERR_LIMIT;
+}
+
 /* What a body says is bounded: a change that says too much is undone, a report is not sent in part. */
 static int body_of(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)
 {
@@ -286,19 +309,26 @@ static int body_of(struct command_run *run, struct db *db, struct audit_logs *lo
 	command_lend(NULL);
 	if (rc < 0 || !reply_full(&run->out))
 		return rc;
-	str_reset(&run->out.text);
-	run->out.rows = 0;
-	metric_inc(METRIC_admin_answer_too_large);
-	(void)err_set(err, ERR_LIMIT, "", "the answer is larger than %zu MiB (admin.answer_max)",
-		      run->c.admin->env.answer_max >> 20);
-	err_hint(err, "ask for less: --since and --until, --limit, --tenant");
-	return ERR_LIMIT;
+	return answer_too_large(run, err);
+}
+
+/* From now on it can be seen and cancelled. */
+static void begin_running(struct command_run *run)
+{
+	struct commands *a = run->c.admin;
+
+	run->id = a->env.mcp ? mcp_next_id(a->env.mcp) : ++a->serial;
+	run->since_us = clock_wall_us();
+	list_push_back(&a->running, &run->running);
 }
 
 static void run_on_loop(struct command_run *run)
 {
-	int rc = run->cmd->body ? body_of(run, NULL, NULL, &run->err) : 0;
+	int rc;
 
+	if (run->cmd->cancel)
+		begin_running(run);
+	rc = run->cmd->body ? body_of(run, NULL, NULL, &run->err) : 0;
 	if (rc < 0 || !run->c.later)
 		run_done(run, rc);
 }
@@ -313,7 +343,7 @@ static void pool_body(void *arg)
 	run->c.more = ADM_NO_MORE;
 	if (!run->db) {
 		file = path_join(run->c.admin->env.store, DB_FILE);
-		run->rc = db_open(file, DB_READER, false, &run->db, &run->err);
+		run->rc = db_open_store(file, &run->db, &run->err);
 		free(file);
 	}
 	if (run->rc == 0)
@@ -378,6 +408,7 @@ static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct
 	int rc;
 
 	own_args(run);
+	run->logs = logs;
 	rc = ask ? approval_require(&run->c, db, err) : 0;
 	if (rc == 0)
 		rc = body_of(run, db, logs, err);
@@ -439,7 +470,8 @@ static void writer_done(void *arg, int rc, const struct err *err)
 
 static int run_on_writer(struct command_run *run)
 {
-	const struct writer_job job = { .name = run->cmd->noun, .run = writer_body, .done = writer_done };
+	const struct writer_job job = { .name = run->cmd->noun, .run = writer_body, .patient = run->cmd->pieces,
+		.done = writer_done };
 	int rc;
 
 	run->owned = false;
@@ -469,13 +501,80 @@ static void run_body(struct command_run *run)
 		rc = run_on_writer(run);
 		break;
 	case ADM_ON_CTL:
+	case ADM_ELSEWHERE:
 		rc = err_set(&run->err, ERR_INVALID, "", "%s is a matter of the toolcrib program alone", run->cmd->noun);
 		run_end(run, rc);
 		return;
 	}
 	if (rc < 0) {
-		(void)err_set(&run->err, (enum err_code)rc, "", "too much is waiting to be written; nothing was done");
+		writer_refused(run->c.admin->env.writer, rc, "nothing was done", &run->err);
 		run_end(run, rc);
+	}
+}
+
+/* --- what another process answers */
+
+int command_room(struct command_call *c)
+{
+	struct command_run *run = command_run_of(c);
+
+	return run->left ? -1 : run->sink ? run->sink->room(run->arg) : 1;
+}
+
+/* Where nobody takes parts they are the reply, which is bounded. */
+void command_part(struct command_call *c, const struct str *lines)
+{
+	struct command_run *run = command_run_of(c);
+
+	if (run->sink)
+		run->sink->part(run->arg, lines);
+	else
+		str_put(&run->out.text, lines->p, lines->len);
+}
+
+int command_still_may(struct command_call *c, struct err *err)
+{
+	return actor_check(command_run_of(c), err);
+}
+
+/* It was shown, so it is an end in any case; the first record names the question. */
+static void told_recorded(struct command_run *run, int rc)
+{
+	if (rc < 0 && !run->c.admin->closed)
+		log_warn(NULL, "what a report has shown could not be recorded command=\"%s\"", run->line);
+	if (run->rc == 0 && reply_full(&run->out))
+		run->rc = answer_too_large(run, &run->err);
+	run_end(run, run->rc);
+}
+
+void command_told(struct command_call *c, const struct command_told *told, const struct err *err)
+{
+	struct command_run *run = command_run_of(c);
+
+	list_unlink(&run->running);     /* nobody cancels it any more */
+	if (err)
+		run->err = *err;
+	run->rc = err ? (int)err->code : 0;
+	command_record_told(run, told, told_recorded);
+}
+
+static void run_elsewhere(struct command_run *run)
+{
+	struct command_told none = { .how = "cancelled" };
+	int rc;
+
+	digest_sha256("", 0, none.digest);
+	begin_running(run);
+	if (run->left) {
+		rc = err_set(&run->err, ERR_CANCELLED, "", "whoever gave it has hung up");
+	} else {
+		rc = run->c.elsewhere->start(&run->c, &run->err);
+		none.how = "failed";
+	}
+	if (rc < 0) {
+		struct err err = run->err;
+
+		command_told(&run->c, &none, &err);
 	}
 }
 
@@ -483,9 +582,12 @@ static void run_body(struct command_run *run)
 static void stream_recorded(struct command_run *run, int rc)
 {
 	if (rc < 0)
-		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written of what is read; nothing is shown");
+		writer_refused(run->c.admin->env.writer, rc, "no record could be written of what is read, nothing is shown",
+			       &run->err);
 	if (rc < 0)
 		run_end(run, rc);
+	else if (run->c.elsewhere)
+		run_elsewhere(run);
 	else
 		run_body(run);
 }
@@ -507,16 +609,87 @@ void command_gathered(struct command_call *c, const struct err *err)
 	run_end(run, run->err.code);
 }
 
+/* One of those that are running. */
+static void cancel(struct command_run *run, bool stopped)
+{
+	(run->c.elsewhere ? run->c.elsewhere->cancel : run->cmd->cancel)(&run->c, stopped);
+}
+
 void command_hang_up(struct command_call *c)
 {
 	struct command_run *run = command_run_of(c);
 
-	if (!run->gathering || !run->cmd->ungather || c->admin->closed)
+	run->left = true;
+	if (run->expects) {
+		run->expects = false;
+		run_end(run, err_set(&run->err, ERR_CANCELLED, "",
+				     "whoever gave it has hung up before all was there; nothing was done"));
+		return;
+	}
+	if (c->admin->closed)
+		return;
+	if (!list_empty(&run->running))
+		cancel(run, false);
+	if (!run->gathering || !run->cmd->ungather)
 		return;
 	run->gathering = false;
 	run->cmd->ungather(c);
 	metric_inc(METRIC_admin_commands_left);
 	run_end(run, err_set(&run->err, ERR_CANCELLED, "", "whoever gave it has hung up; nothing was done"));
+}
+
+/* --- those that run and can be cancelled */
+
+static bool is_of(const struct command_run *run, const char *tenant)
+{
+	const char *name = arg_text(&run->c, "tenant");
+
+	return !tenant || (name && strcmp(name, tenant) == 0);
+}
+
+void commands_running(const struct commands *a, const char *tenant, command_view_fn *fn, void *arg)
+{
+	LIST_FOREACH(n, &a->running) {
+		const struct command_run *run = CONTAINER_OF(n, struct command_run, running);
+		const char *name = arg_text(&run->c, "tenant"), *principal = arg_text(&run->c, "principal");
+
+		if (is_of(run, tenant))
+			fn(arg, &(struct command_view){ run->id, name, name && !principal ? "default" : principal, run->line,
+							run->since_us });
+	}
+}
+
+bool commands_cancel(const struct commands *a, const char *tenant, uint64_t id)
+{
+	LIST_FOREACH_SAFE(n, tmp, &a->running) {
+		struct command_run *run = CONTAINER_OF(n, struct command_run, running);
+
+		if (run->id != id || !is_of(run, tenant))
+			continue;
+		cancel(run, true);
+		return true;
+	}
+	return false;
+}
+
+/* A line among those of rows, so to whoever knows it alone; a peer that is slow does without. */
+void command_progress(struct command_call *c, double done, double total, const char *note)
+{
+	struct command_run *run = command_run_of(c);
+	struct str line = STR_INIT;
+
+	if (c->admin->closed || !run->sink || !arg_flag(c, "progress") || run->sink->room(run->arg) <= 0)
+		return;
+	str_printf(&line, "{\"progress\":{\"done\":%.15g", done);
+	if (total >= 0)
+		str_printf(&line, ",\"total\":%.15g", total);
+	if (note) {
+		str_puts(&line, ",\"message\":");
+		jx_write_stringz(&line, note);
+	}
+	str_puts(&line, "}}\n");
+	run->sink->part(run->arg, &line);
+	str_fini(&line);
 }
 
 /* --- the record of rows that run something: durable first, then the work */
@@ -526,10 +699,10 @@ static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 	struct command_run *run = arg;
 
 	(void)receipt;
-	if (run->c.admin->closed)
+	if (run->c.admin->closed || (run->left && run->cmd->cancel))
 		rc = ERR_CANCELLED;
 	if (rc < 0) {
-		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
+		writer_refused(run->c.admin->env.writer, rc, "no record could be written, nothing was done", &run->err);
 		run_end(run, rc);
 		return;
 	}
@@ -632,6 +805,41 @@ static int prepare(struct command_run *run, const struct command_req *req)
 
 static const struct command unknown_cmd = { .noun = "unknown" };
 
+/* The first piece, or all there is. */
+static int take_first(struct command_run *run, const struct command_req *req)
+{
+	if (!run->cmd->pieces)
+		return req->more ? err_set(&run->err, ERR_INVALID, "", "%s takes no documents in pieces", run->cmd->noun) : 0;
+	run->expects = req->more;
+	return command_pieces_take(run, json_object_get(run->args, "documents"), req->more);
+}
+
+/* All that was asked is here and checked, unless rc says otherwise. */
+static void begin(struct command_run *run, int rc)
+{
+	struct commands *a = run->c.admin;
+	struct audit_event ev;
+
+	if (rc == 0 && run->cmd->stream && !run->c.elsewhere && !run->sink)
+		rc = err_set(&run->err, ERR_INVALID, "", "%s%s%s answers in parts, which nobody takes here", run->cmd->noun,
+			     run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "");
+	if (rc == 0 && (run->cmd->stream || run->c.elsewhere) && is_read(run)) {
+		command_record_reads(run, stream_recorded);
+		return;
+	}
+	if (rc == 0 && run->record == AUDIT_ADMIN_CMD) {
+		command_record_event(run, AUDIT_ADMIN_CMD, run->record_tenant, &ev);
+		rc = writer_audit(a->env.writer, &ev, record_done, run);
+		if (rc == 0)
+			return;
+		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
+	}
+	if (rc < 0)
+		run_end(run, rc);
+	else
+		run_body(run);
+}
+
 struct command_call *command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg)
 {
 	struct command_run *run = mem_zalloc(sizeof(*run));
@@ -646,6 +854,7 @@ struct command_call *command_run(struct commands *a, const struct command_req *r
 	run->files = req->files;
 	run->nfiles = req->nfiles;
 	own_args(run);
+	list_init(&run->running);
 	str_init(&run->out.text, a->env.answer_max);
 	run->c = (struct command_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
 	if (!run->cmd)
@@ -658,27 +867,31 @@ struct command_call *command_run(struct commands *a, const struct command_req *r
 		run->record = run->cmd->record;
 		rc = prepare(run, req);
 	}
-	if (rc == 0 && run->cmd->stream && !run->sink)
-		rc = err_set(&run->err, ERR_INVALID, "", "%s %s answers in parts, which nobody takes here", req->noun, req->verb);
-	if (rc == 0 && run->cmd->stream) {
-		command_record_reads(run, stream_recorded);
+	if (rc == 0)
+		rc = take_first(run, req);
+	if (rc == 0 && run->expects)
 		return &run->c;
-	}
-	if (rc == 0 && run->record == AUDIT_ADMIN_CMD) {
-		struct audit_event ev;
-
-		command_record_event(run, AUDIT_ADMIN_CMD, run->record_tenant, &ev);
-		rc = writer_audit(a->env.writer, &ev, record_done, run);
-		if (rc < 0)
-			(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
-		else
-			return &run->c;
-	}
-	if (rc < 0)
-		run_end(run, rc);
-	else
-		run_body(run);
+	begin(run, rc);
 	return &run->c;
+}
+
+void command_piece(struct command_call *c, const json_t *documents, bool more)
+{
+	struct command_run *run = command_run_of(c);
+	int rc;
+
+	if (!run->expects)
+		return;
+	if (!documents) {
+		command_hang_up(c);
+		return;
+	}
+	rc = command_pieces_take(run, documents, more);
+	if (rc == 0 && !more)           /* a reload may have taken the role away meanwhile */
+		rc = actor_check(run, &run->err);
+	run->expects = rc == 0 && more;
+	if (!run->expects)
+		begin(run, rc);
 }
 
 /* Commands that answer in parts: the body is asked again while it has more to say and somebody listens, with a pause

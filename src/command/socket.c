@@ -38,7 +38,7 @@
 #define CONNECTIONS_MAX 64
 #define ADMIN_BUSY_RETRY_MS 1000
 #define WORD_MAX 32
-#define PART_QUEUED_MAX (1u << 20)      /* bytes that a slow peer of a stream has not read yet */
+#define PART_QUEUED_MAX (256u << 10)    /* bytes that a slow peer of a stream has not read yet (SCALE SC-509) */
 
 #define KEY_LINE_MAX 256
 /* of a peer without any role: it is refused in any case, and buffers nothing much */
@@ -68,6 +68,7 @@ struct conn {
 	bool keyless;                   /* the key is what is due */
 	bool busy;                      /* a command runs: its reply() is the last user */
 	struct command_call *running;   /* it */
+	bool more;                      /* further lines are documents of it, or of one that has failed */
 	bool eof;
 };
 
@@ -154,6 +155,26 @@ static void conn_free(struct conn *c)
 	free(c);
 }
 
+static bool is_named(const struct commands *a, uint32_t gid)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].by_group && a->env.roles[i].id == gid)
+			return true;
+	return false;
+}
+
+/* Of its groups those that have a role; free *ret. */
+static size_t groups_of(const struct commands *a, const uint32_t *gid, size_t n, uint32_t **ret)
+{
+	size_t kept = 0;
+
+	*ret = mem_calloc(n, sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		if (is_named(a, gid[i]))
+			(*ret)[kept++] = gid[i];
+	return kept;
+}
+
 /* The groups of a Unix peer when it connected, those that a role names: sorted by nothing, *ret is malloc()ed. */
 static size_t peer_groups(const struct commands *a, int fd, uint32_t **ret)
 {
@@ -172,7 +193,7 @@ static size_t peer_groups(const struct commands *a, int fd, uint32_t **ret)
 	all[0] = peer.gid;
 	if (len > 0 && getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, all + 1, &len) < 0)
 		len = 0;
-	n = actor_groups(a, all, 1 + len / sizeof(*all), ret);
+	n = groups_of(a, all, 1 + len / sizeof(*all), ret);
 	free(all);
 	return n;
 }
@@ -183,6 +204,16 @@ static void conn_end(struct conn *c)
 	stream_finish(&c->stream);
 	if (!c->busy)
 		conn_free(c);
+}
+
+/* The same, and what it waits for from its peer will not come. */
+static void leave(struct conn *c)
+{
+	struct command_call *running = c->running;
+
+	conn_end(c);
+	if (running)
+		command_hang_up(running);
 }
 
 static void put_error(struct str *out, const struct err *err)
@@ -306,9 +337,9 @@ static int take_files(struct conn *c, const json_t *list, struct command_req *re
 }
 
 static int parse_line(const char *text, size_t len, json_t **ret, const char **ret_command, json_t **ret_args,
-		      struct err *err)
+		      bool *ret_more, struct err *err)
 {
-	static const char *const known[] = { "command", "args", "files" };
+	static const char *const known[] = { "command", "args", "files", "more" };
 	int rc = jx_parse(text, len, ret, err);
 
 	if (rc < 0)
@@ -320,6 +351,8 @@ static int parse_line(const char *text, size_t len, json_t **ret, const char **r
 		rc = jx_get_string(*ret, "", "command", JX_REQUIRED, ret_command, err);
 	if (rc == 0)
 		rc = jx_get_object(*ret, "", "args", JX_REQUIRED, ret_args, err);
+	if (rc == 0)
+		rc = jx_get_bool(*ret, "", "more", JX_OPTIONAL, ret_more, err);
 	return rc;
 }
 
@@ -330,7 +363,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	struct command_req req = { .who = c->who, .sink = &sink };
 	char noun[WORD_MAX];
 	struct err err = { 0 };
-	int rc = parse_line(text, len, &doc, &command, &args, &err);
+	int rc = parse_line(text, len, &doc, &command, &args, &req.more, &err);
 	size_t n = strcspn(command, " ");
 
 	if (rc == 0 && n >= sizeof(noun))
@@ -353,10 +386,60 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	json_incref(args);              /* the tree's only reference goes to the command */
 	(void)json_object_del(doc, "args");
 	c->busy = true;
-	ev_timer_stop(c->due);
-	/* Of a stream the peer's end must be seen when it is silent, and of what waits for somebody else, too. */
-	stream_pause(c->stream, !req.cmd || (!req.cmd->stream && !req.cmd->ungather));
+	c->more = req.more;
+	if (!c->more)
+		ev_timer_stop(c->due);
+	else
+		await_line(c);
+	/* Of a stream the peer's end must be seen when it is silent, and of what waits for somebody else or can be cancelled,
+	 * too. */
+	stream_pause(c->stream, !c->more && (!req.cmd || (!req.cmd->stream && !req.cmd->ungather && !req.cmd->cancel)));
 	c->running = command_run(c->sock->admin, &req, replied, c);
+	if (c->running && c->running->elsewhere)
+		stream_pause(c->stream, false);
+	jx_wipe(&doc);
+}
+
+/* --- documents that come behind their command */
+
+static int parse_piece(const char *text, size_t len, json_t **ret, json_t **ret_documents, bool *ret_more,
+		       struct err *err)
+{
+	static const char *const known[] = { "documents", "more" };
+	int rc = jx_parse(text, len, ret, err);
+
+	if (rc == 0 && !json_is_object(*ret))
+		rc = err_set(err, ERR_INVALID, "", "a piece must be an object with documents");
+	if (rc == 0)
+		rc = jx_only(*ret, "", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = jx_get_array(*ret, "", "documents", JX_REQUIRED, ret_documents, err);
+	if (rc == 0)
+		rc = jx_get_bool(*ret, "", "more", JX_OPTIONAL, ret_more, err);
+	return rc;
+}
+
+/* Nothing tells where a line that is no piece would have its place: whoever sent it is served no more. */
+static void take_piece(struct conn *c, const char *text, size_t len)
+{
+	json_t *doc = NULL, *documents = NULL;
+	bool more = false;
+	struct err err;
+	int rc = parse_piece(text, len, &doc, &documents, &more, &err);
+
+	c->more = more;
+	if (rc < 0) {
+		ev_timer_stop(c->due);
+		send_reply(c, NULL, &err);
+		leave(c);
+	} else if (more) {
+		await_line(c);
+	} else if (c->busy) {
+		ev_timer_stop(c->due);
+		stream_pause(c->stream, true);
+	}
+	if (rc == 0 && c->busy)
+		command_piece(c->running, documents, more);
 	jx_wipe(&doc);
 }
 
@@ -391,7 +474,16 @@ static void on_due(void *arg)
 	metric_inc(METRIC_admin_connections_idle);
 	(void)err_set(&err, ERR_TIMEOUT, "", "no command came within %d s", ADMIN_IDLE_MS / 1000);
 	send_reply(c, NULL, &err);
-	conn_end(c);
+	leave(c);
+}
+
+/* The role that a key has by its hash, or NULL. */
+static const struct conf_role *role_of_key(const struct commands *a, const char *hash)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].key && strcmp(a->env.roles[i].key, hash) == 0)
+			return &a->env.roles[i];
+	return NULL;
 }
 
 /* The key is 43 random characters: its plain digest tells nobody what it is, and the time to find it nothing either. */
@@ -409,7 +501,7 @@ static void take_key(struct conn *c, const char *line, size_t len)
 	}
 	digest_sha256(line + n, len - n, digest);
 	text_hex(digest, sizeof(digest), c->key);
-	role = actor_role_of_key(c->sock->admin, c->key);
+	role = role_of_key(c->sock->admin, c->key);
 	if (!role) {
 		send_away(c, CRED_UNKNOWN);
 		return;
@@ -435,7 +527,7 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 	size_t text_len = 0;
 	ssize_t n;
 
-	if (c->busy)
+	if (c->busy && !c->more)
 		return 0;               /* a stream: what comes now is for later */
 	n = line_next(p, len, c->searched, c->line_max, &text_len);
 	if (n != 0 && c->keyless) {
@@ -459,7 +551,10 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 		conn_end(c);
 		return 0;
 	}
-	take_line(c, p, text_len);
+	if (c->more)
+		take_piece(c, p, text_len);
+	else
+		take_line(c, p, text_len);
 	return (size_t)n;
 }
 
@@ -619,6 +714,8 @@ void command_socket_close(struct command_socket **sp)
 		c->sock = NULL;
 		ev_timer_free(&c->due);
 		stream_close(&c->stream);
+		if (c->running && c->more)
+			command_hang_up(c->running);
 		if (!c->busy) {
 			free(c->gids);
 			free(c);

@@ -821,6 +821,8 @@ static int read_file(struct conf *c, const char *file, struct err *err)
 	json_t *root;
 	int rc = path_read(file, CONF_FILE_MAX, &text, err);
 
+	if (rc == 0 && text.len == 0)   /* a disk was full, an editor died; the defaults are what a comment says */
+		rc = err_set(err, ERR_INVALID, file, "the file is empty; for the defaults write a comment, or name no file");
 	if (rc < 0)
 		goto out;
 	digest_sha256(str_text(&text), text.len, c->digest);
@@ -905,11 +907,6 @@ static void add_name(struct str *out, const char *name)
 	str_puts(out, name);
 }
 
-bool conf_same_doors(const struct conf *c, const struct conf *next)
-{
-	return conf_list_equal(c, next);
-}
-
 void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart)
 {
 	memcpy(c->digest, next->digest, sizeof(c->digest));
@@ -944,6 +941,20 @@ void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart)
 		add_name(ret_restart, "oauth.issuers");
 }
 
+static const char *example_of(const struct row *row)
+{
+	static const char *const like[][2] = { { "store", "/var/lib/toolcrib" }, { "user", "crib" }, { "files", "/srv" },
+		{ "signer.dir", "/var/lib/toolcrib-sign" }, { "signer.socket", "/run/toolcrib-sign/sign.sock" },
+		{ "anchor.file", "/mnt/elsewhere/notes" }, { "anchor.cmd", "/usr/local/bin/keep-note" },
+		{ "admin.cert", "/etc/toolcrib/admin.crt" }, { "admin.key", "/etc/toolcrib/admin.key" },
+		{ "admin.listen", "127.0.0.1:8810" }, { "admin.socket", "/run/toolcrib/admin.sock" } };
+
+	for (size_t i = 0; i < NELEMS(like); i++)
+		if (strcmp(row->key, like[i][0]) == 0)
+			return like[i][1];
+	return strcmp(row->unit, "<URL>") == 0 ? "https://tools.example.com" : row->unit;
+}
+
 static void sample_row(struct str *out, const struct row *row, const char *indent, const char *name)
 {
 	str_printf(out, "\n%s# %s\n", indent, row->help);
@@ -956,9 +967,7 @@ static void sample_row(struct str *out, const struct row *row, const char *inden
 	}
 	str_printf(out, "%s# Value: %s, %s.\n", indent, row->unit, row->reload == LIVE ? "reloadable"
 		   : "needs a restart");
-	str_printf(out, "#%s%s: %s\n", indent, name, row->def_text ? row->def_text :
-		   strcmp(row->unit, "<URL>") == 0 ? "https://tools.example.com" :
-		   strcmp(row->unit, "<address>") == 0 ? "127.0.0.1:8810" : "/var/lib/toolcrib");
+	str_printf(out, "#%s%s: %s\n", indent, name, row->def_text ? row->def_text : example_of(row));
 }
 
 void conf_sample(struct str *out)

@@ -399,6 +399,22 @@ static int check_proxies(const struct conf_listener *l, const char *at, struct e
 	return 0;
 }
 
+/* "tools.example.com", with a port or without: what clients say, which is no URL. */
+static int check_hosts(const struct conf_listener *l, const char *at, struct err *err)
+{
+	for (size_t i = 0; i < l->nhosts; i++) {
+		const char *host = l->hosts[i], *colon = strrchr(host, ':');
+		uint64_t port = 1;
+
+		if (colon && !strchr(colon, ']') && (text_u64(colon + 1, strlen(colon + 1), &port) < 0 || port > UINT16_MAX))
+			port = 0;
+		if (port == 0 || host[0] == '\0' || colon == host || strpbrk(host, "/*@ "))
+			return conf_err(err, at, "hosts", "\"%s\" is no name: tools.example.com or tools.example.com:8443",
+					host);
+	}
+	return 0;
+}
+
 /* What may stand together. */
 static int check_listener(const struct conf_listener *l, const char *at, struct err *err)
 {
@@ -414,13 +430,13 @@ static int check_listener(const struct conf_listener *l, const char *at, struct 
 		return conf_err(err, at, "get_opens_sse", "only HTTP has a GET");
 	if (l->transport == CONF_UNIX && l->nproxies > 0)
 		return conf_err(err, at, "proxies", "a Unix socket has no addresses");
-	if (l->transport != CONF_HTTP && (l->head_ms || l->body_ms || l->idle_ms || l->forwarded))
+	if (l->transport != CONF_HTTP && (l->head_ms || l->body_ms || l->idle_ms || l->late_ms || l->forwarded))
 		return conf_err(err, at, l->forwarded ? "client_address" : l->head_ms ? "head_ms" : l->body_ms
-				? "body_ms" : "idle_ms",
+				? "body_ms" : l->idle_ms ? "idle_ms" : "late_ms",
 				"only HTTP has heads and bodies");
 	if (l->transport == CONF_HTTP && l->credential_ms)
 		return conf_err(err, at, "credential_ms", "HTTP has no credential line");
-	if (check_proxies(l, at, err) < 0)
+	if (check_proxies(l, at, err) < 0 || check_hosts(l, at, err) < 0)
 		return ERR_INVALID;
 	if (l->transport == CONF_UNIX && l->tls)
 		return conf_err(err, at, "tls", "a Unix socket needs no TLS");
@@ -468,7 +484,7 @@ static int read_deadlines(const json_t *obj, const char *at, struct conf_listene
 {
 	const struct { const char *name; uint32_t *ret; } rows[] = {
 		{ "head_ms", &l->head_ms }, { "body_ms", &l->body_ms }, { "idle_ms", &l->idle_ms },
-		{ "credential_ms", &l->credential_ms }, { "stall_ms", &l->stall_ms },
+		{ "credential_ms", &l->credential_ms }, { "stall_ms", &l->stall_ms }, { "late_ms", &l->late_ms },
 	};
 
 	for (size_t i = 0; i < NELEMS(rows); i++) {
@@ -507,7 +523,7 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 		"origins",
 		"hosts", "get_opens_sse", "connections", "proxies", "client_address", "head_ms", "body_ms", "idle_ms",
 			"credential_ms",
-		"stall_ms", "tls" };
+		"stall_ms", "late_ms", "tls" };
 	const char *address = NULL;
 	int64_t connections = CONF_CONNECTIONS_DEFAULT;
 
@@ -612,7 +628,8 @@ static bool same_listener(const struct conf_listener *a, const struct conf_liste
 	if (a->transport != b->transport || a->insecure != b->insecure || a->connections_max != b->connections_max ||
 	    a->nuids != b->nuids || a->get_opens_sse != b->get_opens_sse || a->forwarded != b->forwarded ||
 	    a->head_ms != b->head_ms || a->body_ms != b->body_ms || a->idle_ms != b->idle_ms ||
-	    a->credential_ms != b->credential_ms || a->stall_ms != b->stall_ms || !a->tls != !b->tls)
+	    a->credential_ms != b->credential_ms || a->stall_ms != b->stall_ms || a->late_ms != b->late_ms ||
+	    !a->tls != !b->tls)
 		return false;
 	for (size_t i = 0; i < a->nuids; i++)
 		if (a->uids[i].uid != b->uids[i].uid || !same_text(a->uids[i].tenant, b->uids[i].tenant) ||
@@ -656,7 +673,7 @@ void conf_list_sample(struct str *out)
 		 "#  - transport: http\n"
 		 "#    address: \"" CONF_ADDRESS_DEFAULT "\"\n"
 		 "#    origins: [\"https://app.example.com\"]  # pages that may call and read answers (CORS)\n"
-		 "#    hosts: [tools.example.com]              # further Host values, for a proxy in front\n"
+		 "#    hosts: [tools.example.com]              # further names in the header Host\n"
 		 "#    insecure: false                         # true allows an address that is not loopback, without "
 		 "TLS\n"
 		 "#    proxies: [10.0.0.1, 10.1.0.0/16]        # reverse proxies: they name the client, and pass all "
@@ -666,6 +683,8 @@ void conf_list_sample(struct str *out)
 		 "second\n"
 		 "#    idle_ms: 60000                          # between requests; stall_ms: 30000 without a byte "
 		 "taken\n"
+		 "#    late_ms: 4000                           # so long, or up to twice, until a body that found no room "
+		 "is refused\n"
 		 "#    get_opens_sse: false                    # true: old clients of HTTP+SSE may be given the MCP "
 		 "URL\n");
 	str_printf(out, "#    connections: %d\n", CONF_CONNECTIONS_DEFAULT);
@@ -682,4 +701,9 @@ void conf_list_sample(struct str *out)
 		 "#    address: /run/toolcrib/mcp.sock\n"
 		 "#    uids:                                   # the peer's uid says who it is; others need a key\n"
 		 "#      - {uid: 1000, tenant: acme, principal: alice}\n");
+}
+
+bool conf_same_doors(const struct conf *c, const struct conf *next)
+{
+	return conf_list_equal(c, next);
 }

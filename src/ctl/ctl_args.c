@@ -97,6 +97,8 @@ static const char **text_option(struct ctl_opt *opt, const char *name)
 		return &opt->socket;
 	if (strcmp(name, "remote") == 0)
 		return &opt->remote;
+	if (strcmp(name, "format") == 0)
+		return &opt->format_name;
 	return strcmp(name, "ca") == 0 ? &opt->ca : &opt->key_file;
 }
 
@@ -461,6 +463,55 @@ static int parse_arguments(struct words *w, struct ctl_line *line, struct err *e
 	return rc;
 }
 
+/* --- THE table of formats: how an answer is written, and which answers know it */
+
+static const struct form {
+	const char *name;
+	enum ctl_format format;
+	bool records;                   /* only of records as they are written: audit export */
+} forms[] = {
+	{ "table", CTL_TABLE, false },
+	{ "json", CTL_JSON, false },
+	{ "jsonl", CTL_JSONL, false },
+	{ "csv", CTL_CSV, false },
+	{ "ocsf", CTL_OCSF, true },
+};
+
+/* Lists, what shows one thing, and reports. */
+static bool has_formats(const struct command *cmd)
+{
+	return cmd->shape == ADM_TABLE || cmd->shape == ADM_FINDINGS || cmd->shape == ADM_ITEM ||
+	       cmd->shape == ADM_REPORT || cmd->shape == ADM_CHART;
+}
+
+/* Its records go to programs, so that there is no table of them. */
+static bool writes_records(const struct command *cmd)
+{
+	return cmd->stream && !cmd->columns && cmd->shape == ADM_REPORT;
+}
+
+static int format_of(const struct command *cmd, const char *name, enum ctl_format *ret, struct err *err)
+{
+	*ret = writes_records(cmd) ? CTL_JSONL : CTL_TABLE;
+	if (!name)
+		return 0;
+	if (!has_formats(cmd)) {
+		(void)err_set(err, ERR_INVALID, "", "--format is for lists and reports");
+		err_hint(err, "--json is for every command");
+		return ERR_INVALID;
+	}
+	for (size_t i = 0; i < NELEMS(forms); i++) {
+		if (strcmp(forms[i].name, name) != 0 || (forms[i].records && !writes_records(cmd)))
+			continue;
+		*ret = forms[i].format;
+		return 0;
+	}
+	return err_set(err, ERR_INVALID, "", "--format: \"%.40s\" is none; say table, json, jsonl%s", name,
+		       writes_records(cmd) ? ", csv or ocsf" : " or csv");
+}
+
+/* --- the line */
+
 int ctl_args_parse(const struct command *const *tables, int argc, char **argv, struct ctl_line *ret,
 		   const char **ret_noun, struct err *err)
 {
@@ -476,7 +527,7 @@ int ctl_args_parse(const struct command *const *tables, int argc, char **argv, s
 	if (!ret->cmd)
 		return 0;
 	ret->args = json_object();
-	if (parse_arguments(&w, ret, err) == 0)
+	if (parse_arguments(&w, ret, err) == 0 && format_of(ret->cmd, ret->opt.format_name, &ret->format, err) == 0)
 		return 0;
 	ctl_command_name(ret->cmd, &name);
 	(void)err_wrap(err, "%s", str_text(&name));

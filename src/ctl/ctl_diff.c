@@ -379,7 +379,7 @@ static void put_value(struct block *b, const json_t *value)
 
 static void put_head(const struct ctl_print *p, const char *indent, char sign, const char *where)
 {
-	const char *colour = sign == '+' ? GREEN : sign == '-' ? RED : YELLOW;
+	const char *colour = sign == '+' ? GREEN : sign == '-' || sign == '!' ? RED : YELLOW;
 
 	fprintf(p->out, "%s%s%c%s %s:", indent, p->colour ? colour : "", sign, p->colour ? PLAIN : "", where);
 }
@@ -393,6 +393,7 @@ void ctl_print_change(const struct ctl_print *p, const json_t *change, const cha
 {
 	const char *sign = json_string_value(json_object_get(change, "sign"));
 	const json_t *from = json_object_get(change, "from"), *to = json_object_get(change, "to");
+	const json_t *breaks = json_object_get(change, "breaks");
 	struct block b = { .out = p->out, .indent = indent, .gutter = GUTTER_TEXT, .red = p->colour ? RED : "",
 		.green = p->colour ? GREEN : "", .plain = p->colour ? PLAIN : "" };
 	struct str where = STR_INIT, was = STR_INIT, is = STR_INIT;
@@ -402,7 +403,11 @@ void ctl_print_change(const struct ctl_print *p, const json_t *change, const cha
 		spell_line(from, &was);
 	if (to)
 		spell_line(to, &is);
-	if (is_short(&was, &is)) {
+	if (breaks) {
+		spell_line(breaks, &is);
+		put_head(p, indent, '!', str_text(&where));
+		fprintf(p->out, " %s\n", str_text(&is));
+	} else if (is_short(&was, &is)) {
 		put_head(p, indent, sign ? *sign : '~', str_text(&where));
 		fprintf(p->out, " %s%s%s\n", str_text(&was), from && to ? " -> " : "", str_text(&is));
 	} else if (json_is_string(from) && json_is_string(to)) {

@@ -1,7 +1,9 @@
-/* What a command said, as text: tables, items, sentences and tool results for people, one object per line for
- * programs.  Whatever comes out of the store is shown without control characters. */
+/* What a command said, as text: tables, items, sentences and tool results for people, rows for programs.  Whatever
+ * comes out of the store is shown without control characters. */
 #include "config.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,198 +11,17 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "json/yaml.h"
 
 #include "ctl_int.h"
 
-/* --- Aligned columns: as wide as their widest cell, numbers to the right. */
-
-#define GAP 2                           /* blanks between columns */
-#define BOLD "\x1b[1m"
-#define PLAIN "\x1b[0m"
-
-struct ctl_table {
-	size_t ncols, nrows, cap;
-	char ***rows;                   /* nrows arrays of ncols cells */
-	bool *text, *number;            /* a column that holds a text, a number */
-	size_t *width;                  /* of the widest cell so far */
-};
-
-struct ctl_table *ctl_table_new(size_t ncols)
-{
-	struct ctl_table *t = mem_zalloc(sizeof(*t));
-
-	t->ncols = ncols;
-	t->text = mem_calloc(ncols, sizeof(*t->text));
-	t->number = mem_calloc(ncols, sizeof(*t->number));
-	t->width = mem_calloc(ncols, sizeof(*t->width));
-	return t;
-}
-
-void ctl_table_add(struct ctl_table *t, char **cells, const enum ctl_align *align)
-{
-	if (t->nrows == t->cap) {
-		t->cap = t->cap ? 2 * t->cap : 64;
-		t->rows = mem_realloc(t->rows, t->cap * sizeof(char **));
-	}
-	t->rows[t->nrows++] = cells;
-	for (size_t c = 0; c < t->ncols; c++) {
-		t->number[c] = t->number[c] || align[c] == CTL_NUMBER;
-		t->text[c] = t->text[c] || align[c] == CTL_TEXT;
-	}
-}
-
-static size_t width_of(const char *cell)
-{
-	return text_utf8_count(cell, strlen(cell));
-}
-
-/* Blanks are written in front of the next cell, so that no line ends in them. */
-static void print_cells(const struct ctl_table *t, const char *const *cells, const size_t *width, FILE *out)
-{
-	size_t pending = 0;
-
-	for (size_t c = 0; c < t->ncols; c++) {
-		size_t fill = width[c] - width_of(cells[c]);
-		bool right = t->number[c] && !t->text[c];
-
-		if (right)
-			pending += fill;
-		if (*cells[c]) {
-			fprintf(out, "%*s%s", (int)pending, "", cells[c]);
-			pending = 0;
-		}
-		pending += GAP + (right ? 0 : fill);
-	}
-}
-
-static void widen(struct ctl_table *t, const char *const *titles)
-{
-	for (size_t c = 0; c < t->ncols; c++) {
-		if (titles && width_of(titles[c]) > t->width[c])
-			t->width[c] = width_of(titles[c]);
-		for (size_t r = 0; r < t->nrows; r++)
-			if (width_of(t->rows[r][c]) > t->width[c])
-				t->width[c] = width_of(t->rows[r][c]);
-	}
-}
-
-static void forget_rows(struct ctl_table *t)
-{
-	for (size_t r = 0; r < t->nrows; r++) {
-		for (size_t c = 0; c < t->ncols; c++)
-			free(t->rows[r][c]);
-		free(t->rows[r]);
-	}
-	t->nrows = 0;
-}
-
-void ctl_table_flush(struct ctl_table *t, const char *const *titles, bool colour, FILE *out)
-{
-	widen(t, titles);
-	if (titles) {
-		fputs(colour ? BOLD : "", out);
-		print_cells(t, titles, t->width, out);
-		fputs(colour ? PLAIN "\n" : "\n", out);
-	}
-	for (size_t r = 0; r < t->nrows; r++) {
-		print_cells(t, (const char *const *)t->rows[r], t->width, out);
-		fputc('\n', out);
-	}
-	forget_rows(t);
-}
-
-void ctl_table_free(struct ctl_table **tp)
-{
-	struct ctl_table *t = tp ? *tp : NULL;
-
-	if (!t)
-		return;
-	*tp = NULL;
-	forget_rows(t);
-	free(t->rows);
-	free(t->text);
-	free(t->number);
-	free(t->width);
-	free(t);
-}
-
-/* --- values and colours */
-
-#define RED "\x1b[31m"
 #define PLACE_MAX 512                   /* "file:line:column" */
 #define HINT_INLINE "did you mean "     /* hints of this kind stand in the line of the error */
-
-/* A copy without control characters, whose longest form is four bytes for one; free() it. */
-static char *printable(const char *p, size_t len)
-{
-	size_t size = 4 * len + 16;
-	char *ret = mem_alloc(size);
-
-	return text_printable(p, len, ret, size);
-}
-
-static char *local_time(const char *text)
-{
-	char buf[48];
-	uint64_t us;
-
-	if (clock_parse(text, clock_wall_us(), &us) != 0)
-		return printable(text, strlen(text));
-	return mem_strdup(clock_format_local(us, buf, sizeof(buf)));
-}
-
-static bool all_scalars(const json_t *array)
-{
-	const json_t *item;
-	size_t i;
-
-	json_array_foreach(array, i, item)
-		if (json_is_object(item) || json_is_array(item))
-			return false;
-	return true;
-}
-
-static char *list_cell(const json_t *array)
-{
-	struct str out = STR_INIT;
-	const json_t *item;
-	size_t i;
-
-	json_array_foreach(array, i, item) {
-		char *cell = ctl_cell(item, COL_PLAIN);
-
-		str_printf(&out, "%s%s", i ? ", " : "", cell);
-		free(cell);
-	}
-	if (out.len == 0)
-		str_putc(&out, '-');
-	return str_take(&out);
-}
-
-char *ctl_cell(const json_t *value, enum command_column_type type)
-{
-	struct str out = STR_INIT;
-	char *cell;
-
-	if (!value || json_is_null(value))
-		return mem_strdup("-");
-	if (json_is_boolean(value))
-		return mem_strdup(json_is_true(value) ? "yes" : "no");
-	if (json_is_string(value) && type == COL_TIME)
-		return local_time(json_string_value(value));
-	if (json_is_string(value))
-		return printable(json_string_value(value), json_string_length(value));
-	if (json_is_array(value) && all_scalars(value))
-		return list_cell(value);
-	jx_write(value, &out);
-	cell = printable(str_text(&out), out.len);
-	str_fini(&out);
-	return cell;
-}
 
 /* Fill "%{member}" of a sentence with the row's values. */
 static void ctl_fill(const char *sentence, const json_t *row, struct str *out)
@@ -224,30 +45,6 @@ static void ctl_fill(const char *sentence, const json_t *row, struct str *out)
 	str_puts(out, sentence);
 }
 
-/* What is hidden is legal inside JSON strings, but some terminals obey it and nobody sees it: written as escapes, which
- * mean the same. */
-void ctl_write_json(const json_t *row, FILE *f)
-{
-	struct str out = STR_INIT;
-	unsigned n;
-
-	jx_write(row, &out);
-	for (size_t i = 0; i < out.len; i += n) {
-		uint32_t c = 0xfffd;
-
-		n = text_decode(out.p + i, out.len - i, &c);
-		if (n == 0)
-			n = 1;          /* there is none */
-		if (!text_is_hidden(c))
-			fwrite(out.p + i, 1, n, f);
-		else if (c > 0xffff)
-			fprintf(f, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
-		else
-			fprintf(f, "\\u%04x", c);
-	}
-	str_fini(&out);
-}
-
 static void print_json(const json_t *row, FILE *f)
 {
 	ctl_write_json(row, f);
@@ -265,7 +62,7 @@ static void print_text(const struct ctl_print *p, const char *text, size_t len)
 	while (p->tty && done < len) {
 		const char *nl = memchr(text + done, '\n', len - done);
 		size_t n = nl ? (size_t)(nl - text) - done : len - done;
-		char *line = printable(text + done, n);
+		char *line = ctl_printable(text + done, n);
 
 		fprintf(p->out, "%s%s", line, nl ? "\n" : "");
 		free(line);
@@ -313,6 +110,7 @@ static void print_content(const struct ctl_print *p, const json_t *row)
 {
 	const json_t *content = json_object_get(row, "content"), *block;
 	const json_t *structured = json_object_get(row, "structuredContent");
+	const char *hint = json_string_value(json_object_get(row, "hint"));
 	struct str out = STR_INIT;
 	size_t i;
 
@@ -324,6 +122,12 @@ static void print_content(const struct ctl_print *p, const json_t *row)
 	}
 	if (json_is_true(json_object_get(row, "isError")))
 		fprintf(p->err, "toolcrib: the tool reports an error\n");
+	if (hint) {
+		char *shown = ctl_printable(hint, strlen(hint));
+
+		fprintf(p->err, "hint: %s\n", shown);
+		free(shown);
+	}
 	str_fini(&out);
 }
 
@@ -339,7 +143,7 @@ static void print_nested(const json_t *value, FILE *f)
 		char *text;
 
 		nl = strchr(line, '\n');
-		text = printable(line, nl ? (size_t)(nl - line) : strlen(line));
+		text = ctl_printable(line, nl ? (size_t)(nl - line) : strlen(line));
 		fprintf(f, "  %s\n", text);
 		free(text);
 		if (!nl)
@@ -348,55 +152,75 @@ static void print_nested(const json_t *value, FILE *f)
 	str_fini(&out);
 }
 
+/* A value behind its title: on a terminal broken into lines, all but the first indented. */
+static void print_value(const struct ctl_print *p, const char *text, const char *colour, size_t indent)
+{
+	size_t width = p->width > 2 * indent ? p->width - indent : 0;   /* a narrow one breaks lines itself */
+	const char *rest = text;
+
+	do {
+		const char *piece = rest;
+		size_t n = width ? ctl_wrap(&rest, width) : strlen(rest);
+
+		rest = width ? rest : rest + n;
+		fprintf(p->out, "%*s%s%.*s%s\n", piece == text ? 0 : (int)indent, "", colour ? colour : "", (int)n, piece,
+			colour ? CTL_PLAIN : "");
+	} while (*rest);
+}
+
 static void print_item(const struct ctl_print *p, const json_t *row)
 {
 	size_t width = 0;
 
 	for (const struct command_column *c = p->cmd->columns; c->member; c++)
-		if (text_utf8_count(c->title, strlen(c->title)) > width)
-			width = text_utf8_count(c->title, strlen(c->title));
+		if (ctl_width(c->title, strlen(c->title)) > width)
+			width = ctl_width(c->title, strlen(c->title));
 	for (const struct command_column *c = p->cmd->columns; c->member; c++) {
 		const json_t *value = json_object_get(row, c->member);
-		char *cell;
+		struct ctl_value cell;
 
 		if (!value)
 			continue;
-		fprintf(p->out, "%s%s%s", p->colour ? BOLD : "", c->title, p->colour ? PLAIN : "");
-		if (json_is_object(value) || (json_is_array(value) && !all_scalars(value))) {
+		fprintf(p->out, "%s%s%s", p->colour ? CTL_BOLD : "", c->title, p->colour ? CTL_PLAIN : "");
+		cell = ctl_value_of(row, c->member, c->type);
+		if (cell.align == CTL_NESTED) {
 			fputc('\n', p->out);
 			print_nested(value, p->out);
-			continue;
+		} else {
+			fprintf(p->out, "%*s  ", (int)(width - ctl_width(c->title, strlen(c->title))), "");
+			print_value(p, cell.text, p->colour ? cell.colour : NULL, width + 2);
 		}
-		cell = ctl_cell(value, c->type);
-		fprintf(p->out, "%*s  %s\n", (int)(width - text_utf8_count(c->title, strlen(c->title))), "", cell);
-		free(cell);
+		free(cell.text);
 	}
 }
 
-static size_t count_columns(const struct command *cmd)
+/* Is there a member of that name?  A quote within a text has a backslash before it. */
+static bool has_member(const struct str *rows, const char *name)
 {
+	char *text = mem_printf("\"%s\":", name);
+	bool has = strstr(str_text(rows), text) != NULL;
+
+	free(text);
+	return has;
+}
+
+static size_t count_columns(const struct command *cmd, const struct str *rows)
+{
+	const struct command_column *c = cmd->columns;
 	size_t n = 0;
 
-	while (cmd->columns && cmd->columns[n].member)
+	while (c && c[n].member && (c[n].type != COL_ASKED || has_member(rows, c[n].member)))
 		n++;
 	return n;
 }
 
-static void add_to_table(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
+static void add_to_table(const struct ctl_print *p, const json_t *row, struct ctl_table *table, size_t n)
 {
-	size_t n = count_columns(p->cmd);
-	char **cells = mem_calloc(n, sizeof(*cells));
-	enum ctl_align *align = mem_calloc(n, sizeof(*align));
+	struct ctl_value *cells = mem_calloc(n, sizeof(*cells));
 
-	for (size_t c = 0; c < n; c++) {
-		const json_t *value = json_object_get(row, p->cmd->columns[c].member);
-
-		cells[c] = ctl_cell(value, p->cmd->columns[c].type);
-		if (value && !json_is_null(value))
-			align[c] = json_is_number(value) ? CTL_NUMBER : CTL_TEXT;
-	}
-	ctl_table_add(table, cells, align);
-	free(align);
+	for (size_t c = 0; c < n; c++)
+		cells[c] = ctl_value_of(row, p->cmd->columns[c].member, p->cmd->columns[c].type);
+	ctl_table_add(table, cells);
 }
 
 static void print_first(const struct ctl_print *p, const json_t *row)
@@ -418,11 +242,54 @@ static void print_sentence(const struct ctl_print *p, const json_t *row, FILE *f
 	str_fini(&out);
 }
 
-static enum ctl_exit ctl_print_documents(const struct ctl_print *p);
+/* What a list is written with: its table, or its rows for programs, or neither. */
+struct list {
+	size_t n;                       /* columns */
+	struct ctl_column *cols;
+	struct ctl_table *table;
+	json_t *head;
+	struct ctl_rows rows;
+};
+
+static void list_begin(const struct ctl_print *p, const struct str *rows, struct list *l)
+{
+	bool tabular = p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS;
+	size_t n = count_columns(p->cmd, rows);
+
+	*l = (struct list){ .n = n, .rows = { .format = p->format, .out = p->out } };
+	if (p->format != CTL_TABLE) {
+		l->head = json_pack("{s:[]}", "columns");
+		for (size_t c = 0; c < n; c++)
+			(void)json_array_append_new(json_object_get(l->head, "columns"), json_string(p->cmd->columns[c].member));
+		l->rows.head = l->head;
+		ctl_rows_begin(&l->rows);
+	} else if (tabular && !p->json && !p->quiet) {
+		l->cols = mem_calloc(n, sizeof(*l->cols));
+		for (size_t c = 0; c < n; c++)
+			l->cols[c] = (struct ctl_column){ p->cmd->columns[c].title, c == 0 };
+		l->table = ctl_table_new(p, l->cols, n);
+	}
+}
+
+static void list_end(const struct ctl_print *p, struct list *l, bool any)
+{
+	if (l->head)
+		ctl_rows_end(&l->rows);
+	if (l->table && (any || p->cmd->shape == ADM_TABLE))
+		ctl_table_flush(l->table, p->out);
+	ctl_table_free(&l->table);
+	free(l->cols);
+	json_decref(l->head);
+}
+
 static void print_diff(const struct ctl_print *p, const json_t *row);
 
-static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
+static void print_row(const struct ctl_print *p, const json_t *row, struct list *list)
 {
+	if (list->head) {
+		ctl_rows_add(&list->rows, row);
+		return;
+	}
 	if (p->json && !p->output) {
 		print_json(row, p->out);
 		return;
@@ -434,9 +301,6 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 		break;
 	case ADM_CONTENT:
 		print_content(p, row);
-		break;
-	case ADM_DOCUMENTS:
-		(void)json_array_append(p->documents, (json_t *)(uintptr_t)row);
 		break;
 	case ADM_DIFF:
 		print_diff(p, row);
@@ -451,13 +315,14 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 		break;
 	case ADM_REPORT:
 	case ADM_CHART:
-		break;          /* ctl_print_report() */
+	case ADM_DOCUMENTS:
+		break;          /* ctl_report.c */
 	case ADM_TABLE:
 	case ADM_FINDINGS:
 		if (p->quiet)
 			print_first(p, row);
 		else
-			add_to_table(p, row, table);
+			add_to_table(p, row, list->table, list->n);
 		break;
 	case ADM_ITEM:
 		if (p->quiet)
@@ -491,22 +356,13 @@ static enum ctl_exit verdict(const struct ctl_print *p, const json_t *row)
 		return verdict_of_finding(json_string_value(json_object_get(row, "class")));
 	if (p->cmd->shape == ADM_CONTENT && json_is_true(json_object_get(row, "isError")))
 		return CTL_FAILED;
+	if (p->cmd->shape == ADM_ITEM && json_string_length(json_object_get(row, "refused")) > 0)       /* of status */
+		return CTL_FAILED;
 	return CTL_DONE;
 }
 
-static void print_table(const struct ctl_print *p, struct ctl_table *table)
-{
-	size_t n = count_columns(p->cmd);
-	const char **titles = mem_calloc(n, sizeof(*titles));
-
-	for (size_t c = 0; c < n; c++)
-		titles[c] = p->cmd->columns[c].title;
-	ctl_table_flush(table, titles, p->colour, p->out);
-	free(titles);
-}
-
 /* One line of rows; its verdict. */
-static enum ctl_exit print_line(const struct ctl_print *p, const char *line, size_t len, struct ctl_table *table)
+static enum ctl_exit print_line(const struct ctl_print *p, const char *line, size_t len, struct list *list)
 {
 	json_t *root = NULL, *row;
 	enum ctl_exit status;
@@ -519,7 +375,7 @@ static enum ctl_exit print_line(const struct ctl_print *p, const char *line, siz
 	}
 	row = json_object_get(root, "row");
 	name_place(p, row);
-	print_row(p, row, table);
+	print_row(p, row, list);
 	status = verdict(p, row);
 	json_decref(root);
 	return status;
@@ -527,13 +383,11 @@ static enum ctl_exit print_line(const struct ctl_print *p, const char *line, siz
 
 /* --- pages */
 
-/* How many rows of the screen a line takes, at most: what is above ASCII may be wide. */
+/* How many rows of the screen a line takes; what colours it counts as if it were seen. */
 static size_t rows_of(const char *line, size_t len, size_t columns)
 {
-	size_t width = 0;
+	size_t width = ctl_width(line, len);
 
-	for (size_t i = 0; i < len; i++)
-		width += (unsigned char)line[i] < 0x80 ? 1 : ((unsigned char)line[i] & 0xc0) == 0x80 ? 0 : 2;
 	return 1 + (width ? (width - 1) / columns : 0);
 }
 
@@ -549,11 +403,10 @@ static bool wants_more(FILE *out)
 static enum ctl_exit show_pages(const struct ctl_print *p, const char *text, size_t len)
 {
 	struct winsize w = { 0 };
-	size_t lines, columns, used = 0, left = 0;
+	size_t lines, columns = p->width, used = 0, left = 0;
 
-	(void)ioctl(fileno(p->out), TIOCGWINSZ, &w);    /* what does not say has 24 lines of 80 */
+	(void)ioctl(fileno(p->out), TIOCGWINSZ, &w);    /* what does not say has 24 lines */
 	lines = w.ws_row > 1 ? w.ws_row - 1u : 23;
-	columns = w.ws_col ? w.ws_col : 80;
 	for (const char *line = text, *nl; line < text + len; line = nl) {
 		nl = memchr(line, '\n', (size_t)(text + len - line));
 		nl = nl ? nl + 1 : text + len;
@@ -595,40 +448,32 @@ static enum ctl_exit print_pages(const struct ctl_print *all, const struct str *
 	return status == CTL_DONE ? shown : status;
 }
 
-enum ctl_exit ctl_print_items(const struct ctl_print *all, const struct str *rows)
+enum ctl_exit ctl_print_items(const struct ctl_print *p, const struct str *rows)
 {
-	struct ctl_print mine = *all, *p = &mine;
-	bool tabular = p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS;
-	struct ctl_table *table;
+	struct list list;
 	enum ctl_exit status = CTL_DONE;
 
 	if (p->cmd->shape == ADM_DIFF && p->cmd->role == ADM_READ && p->tty && !p->json && isatty(STDIN_FILENO))
-		return print_pages(all, rows);
-	table = tabular && !p->json && !p->quiet ? ctl_table_new(count_columns(p->cmd)) : NULL;
-	mine.documents = json_array();
+		return print_pages(p, rows);
+	list_begin(p, rows, &list);
 	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
-		enum ctl_exit said = print_line(p, line, (size_t)(nl - line), table);
+		enum ctl_exit said = print_line(p, line, (size_t)(nl - line), &list);
 
 		if (status == CTL_DONE || (status == CTL_PARTLY && said == CTL_FINDINGS))
 			status = said;
 	}
-	if (table && (rows->len > 0 || p->cmd->shape == ADM_TABLE))
-		print_table(p, table);
-	ctl_table_free(&table);
-	if (p->cmd->shape == ADM_DOCUMENTS && (p->output || !p->json))
-		status = ctl_print_documents(p);
-	json_decref(mine.documents);
+	list_end(p, &list, rows->len > 0);
 	return status;
 }
 
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err)
 {
 	bool joined = strncmp(err->hint, HINT_INLINE, sizeof(HINT_INLINE) - 1) == 0;
-	char *place = printable(where, strlen(where));
-	char *msg = printable(err->msg, strlen(err->msg));
-	char *hint = printable(err->hint, strlen(err->hint));
+	char *place = ctl_printable(where, strlen(where));
+	char *msg = ctl_printable(err->msg, strlen(err->msg));
+	char *hint = ctl_printable(err->hint, strlen(err->hint));
 
-	fprintf(f, "%stoolcrib:%s %s%s", colour ? RED : "", colour ? PLAIN : "", place, *place ? ": " : "");
+	fprintf(f, "%stoolcrib:%s %s%s", colour ? CTL_RED : "", colour ? CTL_PLAIN : "", place, *place ? ": " : "");
 	fprintf(f, "%s%s%s\n", msg, joined ? "; " : "", joined ? hint : "");
 	if (*hint && !joined)
 		fprintf(f, "hint: %s\n", hint);
@@ -643,7 +488,7 @@ static const char *colour_of(const struct ctl_print *p, char sign)
 {
 	if (!p->colour)
 		return "";
-	return sign == '+' ? "\x1b[32m" : sign == '-' ? "\x1b[31m" : "\x1b[33m";
+	return sign == '+' ? CTL_GREEN : sign == '-' ? CTL_RED : CTL_YELLOW;
 }
 
 /* A row of ADM_DIFF. */
@@ -668,7 +513,7 @@ static void print_diff(const struct ctl_print *p, const json_t *row)
 	char *what = ctl_cell(json_object_get(row, "what"), COL_PLAIN),
 		*said = ctl_cell(json_object_get(row, "said"), COL_PLAIN);
 
-	fprintf(p->out, "%s%s%s %s%s%s\n", colour_of(p, sign ? *sign : '~'), sign ? sign : "~", p->colour ? "\x1b[0m"
+	fprintf(p->out, "%s%s%s %s%s%s\n", colour_of(p, sign ? *sign : '~'), sign ? sign : "~", p->colour ? CTL_PLAIN
 		: "", what,
 		strcmp(said, "-") == 0 ? "" : ": ", strcmp(said, "-") == 0 ? "" : said);
 	free(what);
@@ -678,49 +523,137 @@ static void print_diff(const struct ctl_print *p, const json_t *row)
 			ctl_print_change(p, change, "    ");
 }
 
-/* --- Documents, as files have them */
+/* --- The file of ADM_FILE */
 
-/* A row that is no document says what could not be made one. */
-static void print_note(const struct ctl_print *p, const json_t *row)
+/* What a command sends in parts: written here, by who runs the command, and removed again unless it came whole. */
+
+struct ctl_save {
+	char *path;
+	int fd;
+	struct digest *digest;
+	json_t *last;                   /* the row that says what it is */
+	struct err err;                 /* the first; nothing is written any more */
+};
+
+static int cannot(const struct ctl_save *s, struct err *err)
 {
-	char *where = ctl_cell(json_object_get(row, "where"), COL_PLAIN),
-		*text = ctl_cell(json_object_get(row, "finding"), COL_PLAIN);
-
-	fprintf(p->err, "toolcrib: %s: %s\n", where, text);
-	free(where);
-	free(text);
+	return err_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_IO, "", "%s: %s", s->path, strerror(errno));
 }
 
-/* All rows of ADM_DOCUMENTS. */
-static enum ctl_exit ctl_print_documents(const struct ctl_print *p)
+int ctl_save_new(const struct ctl_line *line, struct ctl_save **ret, struct err *err)
 {
-	json_t *documents = json_array();
-	const json_t *row;
-	struct str text = STR_INIT;
-	struct err err = { 0 };
-	size_t i, files = 0;
-	int rc = 0;
+	struct ctl_save *s = mem_zalloc(sizeof(*s));
 
-	json_array_foreach(p->documents, i, row) {
-		if (!json_object_get(row, "document")) {
-			print_note(p, row);
-			continue;
-		}
-		if (json_array_size(documents) > 0)
-			str_puts(&text, "---\n");
-		yaml_write(json_object_get(row, "document"), &text);
-		(void)json_array_append(documents, (json_t *)(uintptr_t)row);
+	s->path = mem_strdup(json_string_value(json_object_get(line->args, "file")));
+	s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->fd < 0) {
+		int rc = cannot(s, err);
+
+		free(s->path);
+		free(s);
+		return rc;
 	}
-	if (!p->output)
-		fwrite(str_text(&text), 1, text.len, p->out);
+	s->digest = digest_new();
+	*ret = s;
+	return 0;
+}
+
+static void write_all(struct ctl_save *s, const uint8_t *p, size_t n)
+{
+	digest_put(s->digest, p, n);
+	while (n > 0) {
+		ssize_t k = write(s->fd, p, n);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0) {
+			(void)cannot(s, &s->err);
+			return;
+		}
+		p += k;
+		n -= (size_t)k;
+	}
+}
+
+static void take_data(struct ctl_save *s, const json_t *data)
+{
+	size_t len = json_string_length(data), n = 0;
+	uint8_t *bytes = mem_alloc(len + 1);
+
+	if (text_unbase64(json_string_value(data), len, bytes, len, &n) < 0)
+		(void)err_set(&s->err, ERR_IO, "", "%s: a part of it is no base64", s->path);
 	else
-		rc = ctl_folder_write(p->output, documents, &files, &err);
-	if (rc < 0)
-		ctl_print_error(p->err, false, "", &err);
-	else if (p->output && !p->quiet)
-		fprintf(p->out, "%zu document%s in %zu file%s written to %s\n", json_array_size(documents),
-			json_array_size(documents) == 1 ? "" : "s", files, files == 1 ? "" : "s", p->output);
-	str_fini(&text);
-	json_decref(documents);
-	return rc < 0 ? CTL_FAILED : CTL_DONE;
+		write_all(s, bytes, n);
+	free(bytes);
+}
+
+static void take_line(struct ctl_save *s, const char *p, size_t len)
+{
+	json_t *line = NULL;
+	const json_t *data, *row;
+
+	if (jx_parse(p, len, &line, NULL) < 0) {
+		(void)err_set(&s->err, ERR_IO, "", "%s: a part of it cannot be read", s->path);
+		return;
+	}
+	row = json_object_get(line, "row");
+	data = json_object_get(row, "data");
+	if (json_is_string(data)) {
+		take_data(s, data);
+	} else {
+		json_decref(s->last);
+		s->last = json_incref((json_t *)(uintptr_t)row);
+	}
+	json_decref(line);
+}
+
+void ctl_save_feed(void *save, const struct str *rows)
+{
+	struct ctl_save *s = save;
+
+	for (const char *line = str_text(rows), *nl; !s->err.code && (nl = strchr(line, '\n')); line = nl + 1)
+		take_line(s, line, (size_t)(nl - line));
+}
+
+static int check_whole(struct ctl_save *s, struct err *err)
+{
+	const char *said = json_string_value(json_object_get(s->last, "sha256"));
+	uint8_t digest[DIGEST_SIZE];
+	char hex[2 * DIGEST_SIZE + 1];
+
+	if (s->err.code) {
+		*err = s->err;
+		return s->err.code;
+	}
+	digest_end(&s->digest, digest);
+	text_hex(digest, sizeof(digest), hex);
+	if (!said || strcmp(said, hex) != 0)
+		return err_set(err, ERR_IO, "", "%s: what came is not what was sent", s->path);
+	return fsync(s->fd) == 0 ? path_sync_parent(s->path, err) : cannot(s, err);
+}
+
+int ctl_save_end(struct ctl_save **sp, bool whole, struct str *ret, struct err *err)
+{
+	struct ctl_save *s = *sp;
+	int rc = whole ? check_whole(s, err) : 0;
+
+	*sp = NULL;
+	close(s->fd);
+	if (!whole || rc < 0) {
+		(void)unlink(s->path);
+	} else {
+		json_object_set_new(s->last, "bundle", json_string(s->path));
+		str_puts(ret, "{\"row\":");
+		jx_write(s->last, ret);
+		str_puts(ret, "}\n");
+	}
+	if (s->digest) {
+		uint8_t rest[DIGEST_SIZE];
+
+		digest_end(&s->digest, rest);
+	}
+	json_decref(s->last);
+	free(s->path);
+	free(s);
+	return rc;
 }

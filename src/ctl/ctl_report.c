@@ -1,5 +1,6 @@
-/* Reports as text: a header that says what was looked at, then rows as a table, a chart, one JSON document, JSON lines
- * or CSV.  The answer's first line names the columns, and says whether rows are findings (AUDIT A-1101, A-1103). */
+/* Reports as text: a header that says what was looked at, then rows as a table, a chart, or for programs.  The answer's
+ * first line names the columns, and says whether rows are findings (AUDIT A-1101, A-1103).  And documents, which come
+ * as they are. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -10,19 +11,23 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "json/yaml.h"
 
 #include "ctl_int.h"
 
 /* --- A chart for the terminal */
 
-/* A line for each span of time, a bar of its calls, and in numbers what came of them. */
+/* A line for each span of time, a bar of its calls, and in numbers what came of them; in a pipe as wide as COLUMNS
+ * says. */
 
 #define WIDTH_DEFAULT 80
 #define WIDTH_MAX 200
 #define BAR_MIN 10
-#define NUMBERS 64                      /* signs beside the bar: time and counts */
-#define RED "\x1b[31m"
-#define PLAIN "\x1b[0m"
+#define NUMBERS 45                      /* signs beside bar and time: counts */
+/* A time is "2026-07-28 10:00:00 +0200". */
+#define TIME_LEN 19
+#define DATE_LEN 10
+#define MINUTES_LEN 5
 
 struct line { char time[48]; int64_t calls, bad; double p50, p95, p99; };
 struct ctl_chart { struct line *v; size_t n, cap; };
@@ -69,62 +74,65 @@ static void ctl_chart_add(struct ctl_chart *c, const json_t *row)
 		.p50 = ms(row, "p50_ms"), .p95 = ms(row, "p95_ms"), .p99 = ms(row, "p99_ms") };
 	if (time && clock_parse(time, clock_wall_us(), &us) == 0)
 		(void)clock_format_local(us, l->time, sizeof(l->time));
-	l->time[19] = '\0';             /* without the zone */
 }
 
-static bool is_utf8(void)
-{
-	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		const char *value = getenv(names[i]);
-
-		if (value && *value)
-			return strstr(value, "UTF-8") || strstr(value, "utf8");
-	}
-	return false;
-}
-
-static int bar_width(void)
+/* Of the bar, beside the time. */
+static int bar_width(const struct ctl_print *p, int time_width)
 {
 	const char *columns = getenv("COLUMNS");
-	int width = columns ? (int)strtol(columns, NULL, 10) : WIDTH_DEFAULT;
+	int width = p->width ? (int)p->width : columns ? (int)strtol(columns, NULL, 10) : WIDTH_DEFAULT;
 
 	width = width > WIDTH_MAX ? WIDTH_MAX : width;
-	return width > NUMBERS + BAR_MIN ? width - NUMBERS : BAR_MIN;
+	width -= NUMBERS + time_width;
+	return width > BAR_MIN ? width : BAR_MIN;
 }
 
 /* As many signs as the calls are of the most, at least one for any; the last of them for those that did not go well. */
 static void print_bar(const struct line *l, int64_t most, int width, const struct ctl_print *p)
 {
-	bool utf8 = is_utf8();
+	bool utf8 = p->utf8;
 	int all = most > 0 ? (int)((l->calls * width + most - 1) / most) : 0;
 	int bad = l->calls > 0 ? (int)((l->bad * all + l->calls - 1) / l->calls) : 0;
 
 	for (int i = 0; i < all - bad; i++)
 		fputs(utf8 ? "\xe2\x96\x88" : "#", p->out);
 	if (bad && p->colour)
-		fputs(RED, p->out);
+		fputs(CTL_RED, p->out);
 	for (int i = 0; i < bad; i++)
 		fputs(utf8 ? "\xe2\x96\x92" : "!", p->out);
 	if (bad && p->colour)
-		fputs(PLAIN, p->out);
+		fputs(CTL_PLAIN, p->out);
 	fprintf(p->out, "%*s", width - all, "");
+}
+
+/* On a terminal below a line that says the date, when it is another one. */
+static void print_time(const struct line *l, const struct ctl_print *p, char date[DATE_LEN + 1])
+{
+	if (!p->width) {
+		fprintf(p->out, "%-*s  ", TIME_LEN, l->time);
+		return;
+	}
+	if (strncmp(l->time, date, DATE_LEN) != 0) {
+		(void)snprintf(date, DATE_LEN + 1, "%.*s", DATE_LEN, l->time);
+		fprintf(p->out, "%s%s%s%s\n", p->colour ? CTL_BOLD : "", date, l->time + TIME_LEN, p->colour ? CTL_PLAIN : "");
+	}
+	fprintf(p->out, "%.*s  ", MINUTES_LEN, l->time + DATE_LEN + 1);
 }
 
 static void ctl_chart_print(const struct ctl_chart *c, const struct ctl_print *p)
 {
-	int width = bar_width();
+	int time_width = p->width ? MINUTES_LEN : TIME_LEN, width = bar_width(p, time_width);
+	char date[DATE_LEN + 1] = "";
 	int64_t most = 0;
 
 	for (size_t i = 0; i < c->n; i++)
 		most = c->v[i].calls > most ? c->v[i].calls : most;
-	fprintf(p->out, "%-19s  %-*s %7s %6s %8s %8s %8s\n", "TIME", width, "CALLS", "CALLS", "BAD", "P50 MS", "P95 MS",
-		"P99 MS");
+	fprintf(p->out, "%s%-*s  %-*s %7s %6s %8s %8s %8s%s\n", p->colour ? CTL_BOLD : "", time_width, "TIME", width, "CALLS",
+		"CALLS", "BAD", "P50 MS", "P95 MS", "P99 MS", p->colour ? CTL_PLAIN : "");
 	for (size_t i = 0; i < c->n; i++) {
 		const struct line *l = &c->v[i];
 
-		fprintf(p->out, "%-19s  ", l->time);
+		print_time(l, p, date);
 		print_bar(l, most, width, p);
 		fprintf(p->out, " %7lld %6lld", (long long)l->calls, (long long)l->bad);
 		if (l->calls > 0)
@@ -381,36 +389,33 @@ void ctl_cursor_free(struct ctl_cursor **cp)
 /* --- the report */
 
 #define REPORT_START "{\"header\":"
-#define BOLD "\x1b[1m"
-#define RFC3339_LEN 27
 
 struct ctl_report {
 	const struct ctl_print *p;
 	json_t *head;                   /* {"header":{...},"columns":[...]} */
 	const json_t *columns;
+	size_t ncols;                   /* of the table */
+	char **titles;
+	struct ctl_column *cols;
 	struct ctl_table *table;
 	struct ctl_chart *chart;
+	struct ctl_rows out;
 	size_t rows;
-	bool titled;                    /* the table has begun */
+	json_t *end;                    /* {"rows":100,"next":"..."} when there are more, or NULL */
+	bool documents;
+	struct ctl_folder *folder;      /* of them, or NULL */
+	struct err err;                 /* the first of theirs; nothing is written any more */
 	enum ctl_exit status;
 };
 
-static bool is_format(const struct ctl_print *p, const char *format)
-{
-	return p->format && strcmp(p->format, format) == 0;
-}
-
 static bool is_table(const struct ctl_print *p)
 {
-	return !p->json && (!p->format || is_format(p, "table"));
+	return !p->json && p->format == CTL_TABLE;
 }
 
 static enum command_column_type type_of(const json_t *value)
 {
-	const char *t = json_string_value(value);
-
-	return t && json_string_length(value) == RFC3339_LEN && t[10] == 'T' && t[RFC3339_LEN - 1] == 'Z' ? COL_TIME
-		: COL_PLAIN;
+	return ctl_is_time(value) ? COL_TIME : COL_PLAIN;
 }
 
 /* --- the header for people */
@@ -427,14 +432,33 @@ static const struct head_line {
 		{ ", erasures ", "erasures" } } },
 	{ "signed", { { "checkpoint ", "checkpoint" }, { " covers ", "signed" }, { ", anchor ", "anchor" },
 		{ ", age ", "anchor_age" } } },
-	{ "verified", { { "", "verified" } } },
+	{ "verified", { { "", "verified_as" }, { ", ", "verified" } } },
+	{ "columns", { { "not part of the evidence: ", "not_evidence" } } },
 	{ "store", { { "", "store_bytes" }, { " bytes, ", "bytes_per_record" }, { " a record; free ", "free_bytes" },
 		     { " bytes, full in days ", "full_in_days" } } },
 };
 
+#define HEAD_INDENT 10
+
+/* On a terminal broken into lines. */
+static void print_head_line(const struct ctl_print *p, const char *title, const char *text, FILE *out)
+{
+	size_t width = p->width > 2 * HEAD_INDENT ? p->width - HEAD_INDENT : SIZE_MAX;
+	const char *rest = text;
+
+	fprintf(out, "%s%-8s%s  ", p->colour ? CTL_BOLD : "", title, p->colour ? CTL_PLAIN : "");
+	do {
+		const char *piece = rest;
+		size_t n = ctl_wrap(&rest, width);
+
+		fprintf(out, "%*s%.*s\n", piece == text ? 0 : HEAD_INDENT, "", (int)n, piece);
+	} while (*rest);
+}
+
 static void print_header(const struct ctl_print *p, const json_t *header, FILE *out)
 {
 	for (size_t i = 0; i < NELEMS(lines); i++) {
+		struct str text = STR_INIT;
 		bool any = false;
 
 		for (size_t k = 0; k < NELEMS(lines[i].part) && lines[i].part[k].member; k++) {
@@ -442,17 +466,57 @@ static void print_header(const struct ctl_print *p, const json_t *header, FILE *
 			char *cell = ctl_cell(value, type_of(value));
 
 			if (value && !json_is_null(value)) {
-				if (!any)
-					fprintf(out, "%s%-8s%s  ", p->colour ? BOLD : "", lines[i].title, p->colour
-						? PLAIN : "");
-				fprintf(out, "%s%s", any || k == 0 ? lines[i].part[k].before : "", cell);
+				str_puts(&text, any || k == 0 ? lines[i].part[k].before : "");
+				str_puts(&text, cell);
 				any = true;
 			}
 			free(cell);
 		}
 		if (any)
-			fputc('\n', out);
+			print_head_line(p, lines[i].title, str_text(&text), out);
+		str_fini(&text);
 	}
+}
+
+/* --- what names a row, for -q */
+
+/* Of the rows of a report, the first of these that it has; else its first column that is no time. */
+static const char *const ids[] = { "call", "accessor", "index", "key", "who", "object" };
+
+static bool names_rows(const char *member)
+{
+	for (size_t i = 0; i < NELEMS(ids); i++)
+		if (strcmp(ids[i], member) == 0)
+			return true;
+	return false;
+}
+
+static const char *given(const json_t *columns, const json_t *row, const char *name)
+{
+	const json_t *column;
+	size_t i;
+
+	json_array_foreach(columns, i, column)
+		if (strcmp(json_string_value(column), name) == 0 && !json_is_null(json_object_get(row, name)))
+			return name;
+	return NULL;
+}
+
+static const char *id_of(const json_t *columns, const json_t *row)
+{
+	const char *name = NULL;
+	const json_t *column;
+	size_t i;
+
+	for (i = 0; !name && i < NELEMS(ids); i++)
+		name = given(columns, row, ids[i]);
+	json_array_foreach(columns, i, column) {
+		const json_t *value = json_object_get(row, json_string_value(column));
+
+		if (!name && value && !json_is_null(value) && !ctl_is_time(value))
+			name = json_string_value(column);
+	}
+	return name ? name : json_string_value(json_array_get(columns, 0));
 }
 
 /* --- which columns a table has: the row's own choice, or all that the header names */
@@ -489,83 +553,45 @@ static size_t count_columns(const struct ctl_report *r)
 
 static void add_row(struct ctl_report *r, const json_t *row)
 {
-	size_t n = count_columns(r);
-	char **cells = mem_calloc(n, sizeof(*cells));
-	enum ctl_align *align = mem_calloc(n, sizeof(*align));
+	struct ctl_value *cells = mem_calloc(r->ncols, sizeof(*cells));
 
-	for (size_t i = 0; i < n; i++) {
-		const json_t *value = json_object_get(row, member_at(r, i));
-
-		cells[i] = ctl_cell(value, type_of(value));
-		if (value && !json_is_null(value))
-			align[i] = json_is_number(value) ? CTL_NUMBER : CTL_TEXT;
-	}
-	ctl_table_add(r->table, cells, align);
-	free(align);
+	for (size_t i = 0; i < r->ncols; i++)
+		cells[i] = ctl_value_of(row, member_at(r, i), type_of(json_object_get(row, member_at(r, i))));
+	ctl_table_add(r->table, cells);
 }
 
-static void print_table(struct ctl_report *r)
+static void open_table(struct ctl_report *r)
 {
 	size_t n = count_columns(r);
-	char **titles = mem_calloc(n, sizeof(*titles));
 
+	r->ncols = n;
+	r->titles = mem_calloc(n, sizeof(*r->titles));
+	r->cols = mem_calloc(n, sizeof(*r->cols));
 	for (size_t i = 0; i < n; i++) {
-		titles[i] = mem_strdup(chosen(r) ? r->p->cmd->columns[i].title : member_at(r, i));
-		for (char *c = titles[i]; *c; c++)
+		r->titles[i] = mem_strdup(chosen(r) ? r->p->cmd->columns[i].title : member_at(r, i));
+		for (char *c = r->titles[i]; *c; c++)
 			*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c == '_' ? ' ' : *c;
+		r->cols[i] = (struct ctl_column){ r->titles[i], names_rows(member_at(r, i)) };
 	}
-	ctl_table_flush(r->table, r->titled ? NULL : (const char *const *)titles, r->p->colour, r->p->out);
-	r->titled = true;
-	for (size_t i = 0; i < n; i++)
-		free(titles[i]);
-	free(titles);
+	r->table = ctl_table_new(r->p, r->cols, n);
 }
 
-/* --- csv (AUDIT A-1003) */
-
-/* Quoted, on one line, and nothing that a spreadsheet takes for a formula. */
-static void print_csv_cell(const json_t *value, FILE *out)
+static void close_table(struct ctl_report *r)
 {
-	const char *text = json_string_value(value);
-	char *cell = value && !json_is_null(value) ? ctl_cell(value, COL_PLAIN) : mem_strdup("");
+	ctl_table_free(&r->table);
+	for (size_t i = 0; i < r->ncols; i++)
+		free(r->titles[i]);
+	free(r->titles);
+	free(r->cols);
+}
 
-	fputc('"', out);
-	if (text && *text && strchr("=+-@\t\r", *text))
-		fputc('\'', out);
-	for (const char *c = cell; *c; c++) {
-		if (*c == '"')
-			fputc('"', out);
-		fputc(*c, out);
-	}
-	fputc('"', out);
+static void print_id(const struct ctl_report *r, const json_t *row)
+{
+	const json_t *value = json_object_get(row, id_of(r->columns, row));
+	char *cell = ctl_cell(value, COL_PLAIN);
+
+	fprintf(r->p->out, "%s\n", cell);
 	free(cell);
-}
-
-static void print_csv_row(const struct ctl_report *r, const json_t *row)
-{
-	const json_t *name;
-	size_t i;
-
-	json_array_foreach(r->columns, i, name) {
-		if (i)
-			fputc(',', r->p->out);
-		print_csv_cell(row ? json_object_get(row, json_string_value(name)) : name, r->p->out);
-	}
-	fputs("\r\n", r->p->out);
-}
-
-static void print_object(const json_t *value, FILE *f)
-{
-	ctl_write_json(value, f);
-	fputc('\n', f);
-}
-
-static void print_ocsf(const struct ctl_print *p, const json_t *row)
-{
-	json_t *event = ctl_ocsf_event(row);
-
-	print_object(event, p->out);
-	json_decref(event);
 }
 
 /* --- the answer from its first line to its last */
@@ -577,55 +603,130 @@ static void open_report(struct ctl_report *r)
 	bool table = is_table(p);
 
 	r->columns = json_object_get(r->head, "columns");
-	if ((table || is_format(p, "csv")) && !p->quiet) {
+	if ((table || p->format == CTL_CSV) && !p->quiet) {
 		print_header(p, header, table ? p->out : p->err);
 		fputc('\n', table ? p->out : p->err);
 	}
 	if (table && !p->quiet && p->cmd->shape == ADM_CHART)
 		r->chart = ctl_chart_new();
 	else if (table && !p->quiet)
-		r->table = ctl_table_new(count_columns(r));
-	else if (is_format(p, "jsonl"))
-		print_object(r->head, p->out);
-	else if (is_format(p, "csv"))
-		print_csv_row(r, NULL);
-	if (!is_format(p, "json"))
-		return;
-	fputs("{\"header\":", p->out);
-	ctl_write_json(header, p->out);
-	fputs(",\n\"columns\":", p->out);
-	ctl_write_json(r->columns, p->out);
-	fputs(",\n\"rows\":[\n", p->out);
+		open_table(r);
+	r->out = (struct ctl_rows){ .format = p->format, .head = r->head, .out = p->out };
+	ctl_rows_begin(&r->out);
 }
 
 static void take_row(struct ctl_report *r, const json_t *row)
 {
 	const struct ctl_print *p = r->p;
+	json_t *event;
 
-	if (is_format(p, "json") && r->rows > 0)
-		fputc(',', p->out);
 	r->rows++;
 	if (p->cursor)
 		ctl_cursor_note(p->cursor, row);
-	if (r->chart)
+	if (r->chart) {
 		ctl_chart_add(r->chart, row);
-	else if (r->table)
+	} else if (r->table) {
 		add_row(r, row);
-	else if (is_format(p, "csv"))
-		print_csv_row(r, row);
-	else if (is_format(p, "ocsf"))
-		print_ocsf(p, row);
-	else if (p->json || !is_table(p))
-		print_object(row, p->out);
-	else
-		fprintf(p->out, "%s\n", json_string_value(json_object_get(row, member_at(r, 0))));
+	} else if (is_table(p)) {
+		print_id(r, row);
+	} else if (p->format == CTL_OCSF) {
+		event = ctl_ocsf_event(row);
+		ctl_rows_add(&r->out, event);
+		json_decref(event);
+	} else {
+		ctl_rows_add(&r->out, row);
+	}
 }
+
+#define NOTE_PLACE_MAX 512
+
+/* --- documents, as files have them: to the output as they come, or into a folder when all are there */
+
+/* A place in a file that was read, instead of a pointer into all documents. */
+static void name_place_of(const struct ctl_print *p, json_t *row)
+{
+	const char *where = json_string_value(json_object_get(row, "where"));
+	char place[NOTE_PLACE_MAX];
+
+	if (where && ctl_files_where(p->files, where, place, sizeof(place)))
+		(void)json_object_set_new(row, "where", json_string(place));
+}
+
+/* A row that is no document says what could not be made one. */
+static void print_note(const struct ctl_print *p, const json_t *row)
+{
+	char *where = ctl_cell(json_object_get(row, "where"), COL_PLAIN),
+		*text = ctl_cell(json_object_get(row, "finding"), COL_PLAIN);
+
+	fprintf(p->err, "toolcrib: %s: %s\n", where, text);
+	free(where);
+	free(text);
+}
+
+static void put_document(struct ctl_report *r, const json_t *row)
+{
+	const struct ctl_print *p = r->p;
+	struct str text = STR_INIT;
+
+	if (r->err.code)
+		return;
+	if (p->json && !p->output) {
+		ctl_write_json(row, p->out);
+		fputc('\n', p->out);
+		return;
+	}
+	if (!json_object_get(row, "document")) {
+		print_note(p, row);
+		return;
+	}
+	if (p->output) {
+		if (ctl_folder_put(&r->folder, p->output, row, &r->err) < 0)
+			return;
+	} else {
+		if (r->rows > 0)
+			str_puts(&text, "---\n");
+		yaml_write(json_object_get(row, "document"), &text);
+		fwrite(text.p, 1, text.len, p->out);
+		str_fini(&text);
+	}
+	r->rows++;
+}
+
+static void take_document(struct ctl_report *r, const char *line, size_t len)
+{
+	json_t *root = NULL;
+
+	if (jx_parse(line, len, &root, &r->err) == 0) {
+		name_place_of(r->p, json_object_get(root, "row"));
+		put_document(r, json_object_get(root, "row"));
+	}
+	json_decref(root);
+}
+
+static enum ctl_exit end_documents(struct ctl_report *r, bool whole)
+{
+	const struct ctl_print *p = r->p;
+	struct err err = { 0 };
+	size_t files = 0;
+
+	if (ctl_folder_end(&r->folder, whole && !r->err.code, &files, &err) < 0)
+		r->err = err;
+	if (r->err.code)
+		ctl_print_error(p->err, false, "", &r->err);
+	else if (p->output && whole && !p->quiet)
+		fprintf(p->out, "%zu document%s in %zu file%s written to %s\n", r->rows, r->rows == 1 ? "" : "s", files,
+			files == 1 ? "" : "s", p->output);
+	return r->err.code ? CTL_FAILED : CTL_DONE;
+}
+
+/* --- either */
 
 struct ctl_report *ctl_report_new(const struct ctl_print *p)
 {
 	struct ctl_report *r = mem_zalloc(sizeof(*r));
 
 	r->p = p;
+	r->documents = p->cmd->shape == ADM_DOCUMENTS;
 	return r;
 }
 
@@ -643,10 +744,27 @@ static void take_line(struct ctl_report *r, const char *line, size_t len)
 	if (!r->head) {
 		r->head = json_incref(root);
 		open_report(r);
+	} else if (json_object_get(root, "end")) {
+		json_decref(r->end);
+		r->end = json_incref(json_object_get(root, "end"));
 	} else {
 		take_row(r, json_object_get(root, "row"));
 	}
 	json_decref(root);
+}
+
+/* There is more than the limit: for programs in what they read, else beside it. */
+static void print_next(const struct ctl_report *r)
+{
+	const struct ctl_print *p = r->p;
+	const char *next = json_string_value(json_object_get(r->end, "next"));
+
+	if (!r->end || p->quiet || (!p->json && (p->format == CTL_JSON || p->format == CTL_JSONL)))
+		return;
+	if (fflush(p->out) == 0 && next)
+		fprintf(p->err, "next: --after %s\n", next);
+	else
+		fprintf(p->err, "there are more rows, of too many logs to go on with: --limit 0 has all\n");
 }
 
 /* What is wanted of this part is written, then the file that says so. */
@@ -655,7 +773,7 @@ static void finish_part(struct ctl_report *r)
 	struct err err;
 
 	if (r->table && r->p->cmd->stream)
-		print_table(r);
+		ctl_table_flush(r->table, r->p->out);
 	if (fflush(r->p->out) != 0 || ferror(r->p->out) || !r->p->cursor)
 		return;
 	if (ctl_cursor_write(r->p->cursor, &err) == 0)
@@ -667,28 +785,37 @@ static void finish_part(struct ctl_report *r)
 void ctl_report_feed(struct ctl_report *r, const struct str *rows)
 {
 	for (const char *line = str_text(rows), *nl; r->status == CTL_DONE && (nl = strchr(line, '\n')); line = nl + 1)
-		take_line(r, line, (size_t)(nl - line));
-	finish_part(r);
+		(r->documents ? take_document : take_line)(r, line, (size_t)(nl - line));
+	if (!r->documents)
+		finish_part(r);
 }
 
-enum ctl_exit ctl_report_end(struct ctl_report **rp)
+enum ctl_exit ctl_report_end(struct ctl_report **rp, bool whole)
 {
 	struct ctl_report *r = *rp;
 	const json_t *header = json_object_get(r->head, "header");
 	enum ctl_exit status = r->status;
 
 	*rp = NULL;
+	if (r->documents) {
+		status = end_documents(r, whole);
+		free(r);
+		return status;
+	}
 	if (r->table && !r->p->cmd->stream)
-		print_table(r);
+		ctl_table_flush(r->table, r->p->out);
 	if (r->chart)
 		ctl_chart_print(r->chart, r->p);
-	if (is_format(r->p, "json") && r->head)
-		fputs("]}\n", r->p->out);
+	r->out.next = json_object_get(r->end, "next");
+	if (r->head)
+		ctl_rows_end(&r->out);
+	print_next(r);
 	if (status == CTL_DONE && r->rows > 0 && json_is_true(json_object_get(header, "must_be_empty")))
 		status = CTL_FINDINGS;
-	ctl_table_free(&r->table);
+	close_table(r);
 	ctl_chart_free(&r->chart);
 	json_decref(r->head);
+	json_decref(r->end);
 	free(r);
 	return status;
 }
@@ -698,12 +825,12 @@ static enum ctl_exit ctl_print_report(const struct ctl_print *p, const struct st
 	struct ctl_report *r = ctl_report_new(p);
 
 	ctl_report_feed(r, rows);
-	return ctl_report_end(&r);
+	return ctl_report_end(&r, true);
 }
 
 enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows)
 {
-	if (strncmp(str_text(rows), REPORT_START, sizeof(REPORT_START) - 1) == 0)
+	if (p->cmd->shape == ADM_DOCUMENTS || strncmp(str_text(rows), REPORT_START, sizeof(REPORT_START) - 1) == 0)
 		return ctl_print_report(p, rows);
 	return ctl_print_items(p, rows);
 }

@@ -33,9 +33,49 @@
 
 #include "ctl_int.h"
 
-/* --- One command over the owner's admin socket, or over TLS to another machine */
+/* --- Ctrl-C, while a command runs that can be cancelled */
 
-/* A line there, lines of rows back, then "done" or an error. */
+/* Our end is the command's for the server (command_hang_up()), which still says what became of it.  Whoever asks twice
+ * does not want to wait, and nobody waits for long. */
+
+#define LEFT_S 5
+
+static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t watched = -1;      /* the connection */
+
+int ctl_interrupted(void)
+{
+	return interrupted;
+}
+
+static void on_interrupt(int signo)
+{
+	int saved_errno = errno;
+
+	if (signo == SIGALRM || interrupted)
+		_exit(CTL_SIGNAL + (interrupted ? interrupted : signo));
+	interrupted = signo;
+	(void)shutdown(watched, SHUT_WR);
+	(void)alarm(LEFT_S);
+	errno = saved_errno;
+}
+
+/* -1: no more. */
+static void interrupt_watch(int fd)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGALRM };
+	const struct sigaction act = { .sa_handler = fd >= 0 ? on_interrupt : SIG_DFL };
+
+	if (fd < 0 && watched < 0)
+		return;
+	watched = fd >= 0 ? fd : watched;
+	(void)alarm(0);
+	for (size_t i = 0; i < NELEMS(signals); i++)
+		(void)sigaction(signals[i], &act, NULL);
+	watched = fd;
+}
+
+/* --- One command over the owner's admin socket, or over TLS to another machine: a line there, lines of rows back */
 
 #define SEND_MS 30000                   /* a server that reads nothing for so long is stuck */
 #define REPLY_MS (2 * 3600 * 1000)      /* a tool may run for an hour; its call may have waited before */
@@ -68,6 +108,14 @@ int ctl_remote_connect(const char *path, int *ret_fd, struct err *err)
 	return 0;
 }
 
+static struct { void (*fn)(void *arg); void *arg; } tick;
+
+void ctl_on_tick(void (*fn)(void *arg), void *arg)
+{
+	tick.fn = fn;
+	tick.arg = arg;
+}
+
 /* Wait for events on fd until the deadline. */
 static int await(int fd, short events, uint64_t deadline_us, struct err *err)
 {
@@ -78,9 +126,11 @@ static int await(int fd, short events, uint64_t deadline_us, struct err *err)
 
 		if (now_us >= deadline_us)
 			return err_set(err, ERR_TIMEOUT, "", "the server does not answer");
-		n = poll(&p, 1, deadline_us == UINT64_MAX ? -1 : (int)((deadline_us - now_us) / 1000 + 1));
+		n = poll(&p, 1, tick.fn ? CTL_TICK_MS : deadline_us == UINT64_MAX ? -1 : (int)((deadline_us - now_us) / 1000 + 1));
 		if (n > 0)
 			return 0;
+		if (n == 0 && tick.fn)
+			tick.fn(tick.arg);
 		if (n < 0 && errno != EINTR)
 			return err_set(err, ERR_UNREACHABLE, "", "poll: %s", strerror(errno));
 	}
@@ -342,7 +392,8 @@ static int take_line(const char *line, size_t len, struct str *rows, struct err 
 	json_t *root = NULL, *error;
 	int rc = 1;
 
-	if (starts(line, len, "{\"row\":") || starts(line, len, "{\"header\":")) {    /* checked when it is printed */
+	if (starts(line, len, "{\"row\":") || starts(line, len, "{\"header\":") ||      /* checked when it is printed */
+	    starts(line, len, "{\"progress\":") || starts(line, len, "{\"end\":")) {
 		str_put(rows, line, len);
 		str_putc(rows, '\n');
 		if (rows->failed)
@@ -363,9 +414,9 @@ static int take_line(const char *line, size_t len, struct str *rows, struct err 
 	return rc;
 }
 
-static int receive(const struct ctl_wire *w, bool patient, struct str *in, struct err *err)
+static int receive(const struct ctl_wire *w, struct str *in, struct err *err)
 {
-	uint64_t deadline_us = patient ? UINT64_MAX : clock_mono_us() + UINT64_C(1000) * REPLY_MS;
+	uint64_t deadline_us = w->patient ? UINT64_MAX : clock_mono_us() + UINT64_C(1000) * REPLY_MS;
 	char chunk[CHUNK];
 
 	for (;;) {
@@ -382,6 +433,8 @@ static int receive(const struct ctl_wire *w, bool patient, struct str *in, struc
 				return err->code;
 			continue;
 		}
+		if (ctl_interrupted())
+			return err_set(err, ERR_CANCELLED, "", "interrupted");
 		if (w->tls && !w->heard) {
 			(void)err_set(err, ERR_DENIED, "", "the server hung up without a word");
 			err_hint(err, "it does so when it does not know the key");
@@ -404,7 +457,7 @@ static int receive_answer(struct ctl_wire *w, const struct ctl_sink *sink, struc
 		size_t done = 0;
 		char *nl;
 
-		rc = receive(w, sink != NULL, &in, err);
+		rc = receive(w, &in, err);
 		w->heard = w->heard || rc == 0;
 		while (rc == 0 && (nl = memchr(in.p + done, '\n', in.len - done))) {
 			size_t n = (size_t)(nl - (in.p + done));
@@ -413,13 +466,28 @@ static int receive_answer(struct ctl_wire *w, const struct ctl_sink *sink, struc
 			done += n + 1;
 		}
 		str_drop_front(&in, done);
-		if (sink && rows->len > 0 && rc >= 0) {
+		if (sink && sink->rows && rows->len > 0 && rc >= 0) {
 			sink->rows(sink->arg, rows);
 			str_reset(rows);
 		}
 	}
 	str_fini(&in);
 	return rc < 0 ? rc : 0;
+}
+
+/* Documents that follow their command, in lines of their own.  When one cannot be read we hang up: nothing is done. */
+static int send_piece(void *wire, const json_t *documents, bool more, struct err *err)
+{
+	struct str line = STR_INIT;
+	int rc;
+
+	str_puts(&line, "{\"documents\":");
+	jx_write(documents, &line);
+	str_puts(&line, more ? ",\"more\":true}\n" : "}\n");
+	rc = line.len > ADMIN_LINE_MAX ? err_set(err, ERR_LIMIT, "", "a document is larger than %u bytes", ADMIN_LINE_MAX)
+				       : send_all(wire, line.p, line.len, err);
+	str_fini(&line);
+	return rc;
 }
 
 int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *args, const struct ctl_sink *sink,
@@ -438,8 +506,10 @@ int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *
 	str_puts(&line, ",\"args\":");
 	jx_write(args, &line);
 	put_files(&files, &line);
-	str_puts(&line, "}\n");
+	str_puts(&line, sink && sink->more ? ",\"more\":true}\n" : "}\n");
 	rows->max = REPLY_MAX;
+	w->patient = sink && sink->rows && !cmd->cancel;
+	interrupt_watch(cmd->cancel ? w->fd : -1);
 	if (line.len > ADMIN_LINE_MAX)
 		rc = err_set(err, ERR_LIMIT, "", "the command is larger than %u bytes", ADMIN_LINE_MAX);
 	else {
@@ -447,8 +517,11 @@ int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *
 			sent = send_files(w, &files, line.p, line.len);
 		rc = send_all(w, line.p + (sent > 0 ? sent : 0), line.len - (sent > 0 ? (size_t)sent : 0), err);
 	}
+	if (rc == 0 && sink && sink->more)
+		rc = ctl_files_each(sink->more, send_piece, w, err);
 	if (rc == 0)
 		rc = receive_answer(w, sink, rows, err);
+	interrupt_watch(-1);
 	close_files(&files);
 	wire_close(w);
 	str_wipe(&line);
@@ -456,9 +529,7 @@ int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *
 	return rc;
 }
 
-/* --- One command in this process */
-
-/* As the owner of the store without listeners, or without a store at all. */
+/* --- One command in this process, as the owner of the store without listeners, or without a store at all */
 
 #define COMMAND_MS (2 * 3600 * 1000)    /* a tool may run for an hour */
 
@@ -466,6 +537,7 @@ struct embed {
 	const struct ctl_sink *sink;
 	struct str *rows;
 	struct err *err;
+	struct command_call *call;      /* one that can be cancelled */
 	int rc;
 	bool done;
 };
@@ -476,10 +548,11 @@ static void on_reply(void *arg, const struct str *rows, const struct err *err)
 
 	if (rows && rows->len)
 		str_put(e->rows, rows->p, rows->len);
-	if (err) {
+	if (err && e->rc == 0) {
 		*e->err = *err;
 		e->rc = err->code;
 	}
+	e->call = NULL;
 	e->done = true;
 }
 
@@ -487,7 +560,7 @@ static void on_part(void *arg, const struct str *rows)
 {
 	struct embed *e = arg;
 
-	if (e->sink)
+	if (e->sink && e->sink->rows)
 		e->sink->rows(e->sink->arg, rows);
 	else
 		str_put(e->rows, rows->p, rows->len);
@@ -497,7 +570,7 @@ static int has_room(void *arg)
 {
 	const struct embed *e = arg;
 
-	return e->done ? -1 : 1;
+	return e->done || ferror(stdout) ? -1 : 1;
 }
 
 static const struct command_sink parts = { .part = on_part, .room = has_room };
@@ -505,10 +578,30 @@ static const struct command_sink parts = { .part = on_part, .room = has_room };
 static void on_signal(void *arg, int signo)
 {
 	struct embed *e = arg;
+	bool again = interrupted;
 
+	interrupted = signo;
+	if (e->call && !again) {        /* its reply says what became of it; whoever does not wait says so twice */
+		command_hang_up(e->call);
+		return;
+	}
 	if (!e->done)
 		e->rc = err_set(e->err, ERR_CANCELLED, "", "interrupted");
 	e->done = true;
+}
+
+static int take_piece(void *call, const json_t *documents, bool more, struct err *err)
+{
+	(void)err;
+	command_piece(call, documents, more);
+	return 0;
+}
+
+static void on_timer(void *arg)
+{
+	if (tick.fn)
+		tick.fn(tick.arg);
+	ev_timer_start(*(struct ev_timer **)arg, UINT64_C(1000) * CTL_TICK_MS);
 }
 
 static int run(struct ev_loop *loop, struct commands *admin, const struct command *cmd, const json_t *args,
@@ -516,13 +609,24 @@ static int run(struct ev_loop *loop, struct commands *admin, const struct comman
 {
 	struct command_req req = { .who = { .uid = geteuid(), .pid = getpid(), .embedded = true }, .cmd = cmd,
 		.noun = cmd->noun,
-		.verb = cmd->verb, .args = json_incref((json_t *)(uintptr_t)args), .sink = &parts };
+		.verb = cmd->verb, .args = json_incref((json_t *)(uintptr_t)args), .sink = &parts,
+		.more = e->sink && e->sink->more };
 	struct ev_signal *on_int = ev_signal_new(loop, SIGINT, on_signal, e);
 	struct ev_signal *on_term = ev_signal_new(loop, SIGTERM, on_signal, e);
+	struct ev_timer *timer = ev_timer_new(loop, on_timer, &timer);
 
-	command_run(admin, &req, on_reply, e);
+	if (tick.fn)
+		on_timer(&timer);
+	e->call = command_run(admin, &req, on_reply, e);
+	if (req.more && ctl_files_each(e->sink->more, take_piece, e->call, e->err) < 0) {
+		e->rc = e->err->code;
+		command_piece(e->call, NULL, false);
+	}
+	if (!cmd->cancel)
+		e->call = NULL;
 	if (!ev_loop_run_until(loop, &e->done, COMMAND_MS) && !e->done)
 		e->rc = err_set(e->err, ERR_TIMEOUT, "", "the command did not end in time");
+	ev_timer_free(&timer);
 	ev_signal_free(&on_int);
 	ev_signal_free(&on_term);
 	return e->rc;
@@ -551,18 +655,22 @@ static void bad_conf(struct db_owner **owner, struct err *err)
 }
 
 /* The start itself takes over what `audit adopt` names: without it there would be no store to ask (AUDIT A-722). */
-static const char **adopted(const struct command *cmd, const json_t *args)
+static const char **texts_of(const json_t *list)
 {
-	const json_t *tails = json_object_get(args, "tail"), *tail;
-	const char **ret;
+	const char **ret = mem_calloc(json_array_size(list) + 1, sizeof(*ret));
+	const json_t *text;
 	size_t i;
 
-	if (strcmp(cmd->noun, "audit") != 0 || !cmd->verb || strcmp(cmd->verb, "adopt") != 0)
-		return NULL;
-	ret = mem_calloc(json_array_size(tails) + 1, sizeof(*ret));
-	json_array_foreach(tails, i, tail)
-		ret[i] = json_string_value(tail);
+	json_array_foreach(list, i, text)
+		ret[i] = json_string_value(text);
 	return ret;
+}
+
+static const char **adopted(const struct command *cmd, const json_t *args)
+{
+	bool adopts = strcmp(cmd->noun, "audit") == 0 && cmd->verb && strcmp(cmd->verb, "adopt") == 0;
+
+	return adopts ? texts_of(json_object_get(args, "tail")) : NULL;
 }
 
 /* As the owner of the store; the lock is taken over and dropped.  owner NULL: a command that needs no store. */
@@ -626,25 +734,21 @@ static int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err)
 /* db_owner_take() leaves its lock file wherever it is pointed to: look first. */
 static int ctl_store_check(const char *store, struct err *err)
 {
-	char *file = path_join(store, DB_FILE);
+	char *file = path_join(store, DB_FILE), *key = path_join(store, DB_MASTER_KEY);
 	struct stat st;
 	int rc = 0, e;
 
 	if (stat(file, &st) != 0) {
 		e = errno;
 		rc = err_set(err, ERR_UNREACHABLE, store, "no store in %s: %s", store, strerror(e));
-		if (e == ENOENT || e == ENOTDIR)
+		if (path_exists(key))
+			err_hint(err, "there was one, its master.key is there: put the newest backup back: toolcribd(8), BAD NIGHTS");
+		else if (e == ENOENT || e == ENOTDIR)
 			err_hint(err, "toolcrib init creates one; --store DIR or TOOLCRIB_STORE names another");
 	}
 	free(file);
+	free(key);
 	return rc;
-}
-
-static void wait_a_moment(void)
-{
-	struct timespec moment = { 0, OWNER_RETRY_MS * 1000000L };
-
-	(void)nanosleep(&moment, NULL);
 }
 
 /* Become the owner (*ret_owner) or connect to it (*ret_fd). */
@@ -665,7 +769,7 @@ static int find_road(const char *store, struct db_owner **ret_owner, int *ret_fd
 			return rc;
 		if (clock_mono_us() >= deadline_us)
 			break;
-		wait_a_moment();
+		(void)nanosleep(&(struct timespec){ 0, OWNER_RETRY_MS * 1000000L }, NULL);
 	}
 	if (rc == ERR_UNREACHABLE)
 		return rc;
@@ -738,9 +842,7 @@ int ctl_run(const struct ctl_opt *opt, const struct command *cmd, const json_t *
 	return rc;
 }
 
-/* --- The commands that run here and nowhere else */
-
-/* Before there is a store, around one, or without any. */
+/* --- The commands that run here and nowhere else: before there is a store, around one, or without any */
 
 static void put_row(json_t *row, struct str *rows)
 {
@@ -791,10 +893,10 @@ static int read_version(const char *store, int *ret, struct err *err)
 	return rc;
 }
 
-/* Starting as the owner migrates, and leaves its records. */
-static int migrate_store(const char *store, struct err *err)
+/* Starting as the owner migrates, takes rows out of service, and leaves its records. */
+static int start_once(const char *store, const char *const *quarantine, struct err *err)
 {
-	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store };
+	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .quarantine = quarantine };
 	struct db_card card;
 	struct app *app = NULL;
 	int rc = db_owner_take(store, &opt.owner, &card, err);
@@ -824,7 +926,7 @@ static int run_migrate(const struct ctl_line *line, struct str *rows, struct err
 		rc = err->code = ERR_UNREACHABLE;       /* damaged, or made by a newer program: cannot be read */
 	if (rc == 0 && from < to) {
 		said = dry_run ? "would be done" : "done";
-		rc = dry_run ? 0 : migrate_store(store, err);
+		rc = dry_run ? 0 : start_once(store, NULL, err);
 	}
 	if (rc == 0)
 		put_row(json_pack("{s:i, s:i, s:s}", "from", from, "to", to, "said", said), rows);
@@ -832,50 +934,26 @@ static int run_migrate(const struct ctl_line *line, struct str *rows, struct err
 	return rc;
 }
 
-/* "tool add", "tool" or nothing. */
-static int run_help(const struct ctl_line *line, struct str *rows, struct err *err)
+static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *err)
 {
-	const json_t *words = json_object_get(line->args, "command");
-	const char *noun = json_string_value(json_array_get(words, 0));
-	const char *verb = json_string_value(json_array_get(words, 1));
-	const char *candidates[256];
-	const struct command *cmd = noun ? command_find(app_commands, noun, verb) : NULL;
-	const char *near;
-	size_t n = 0;
+	const char **named = texts_of(json_object_get(line->args, "quarantine"));
+	char *store = NULL;
+	int rc = ctl_store(&line->opt, &store, err);
 
-	if (!noun) {
-		ctl_help_all(app_commands, rows);
-		return 0;
-	}
-	if (cmd) {
-		ctl_help_command(cmd, rows);
-		return 0;
-	}
-	for (const struct command *c = NULL; n < NELEMS(candidates) && (c = command_next(app_commands, c)) != NULL;) {
-		if (!verb && strcmp(c->noun, noun) == 0) {
-			ctl_help_noun(app_commands, noun, rows);
-			return 0;
-		}
-		if (!verb)
-			candidates[n++] = c->noun;
-		else if (c->verb && strcmp(c->noun, noun) == 0)
-			candidates[n++] = c->verb;
-	}
-	(void)err_set(err, ERR_NOT_FOUND, "", "%s%s%s: no such command", noun, verb ? " " : "", verb ? verb : "");
-	near = text_nearest(verb ? verb : noun, candidates, n);
-	if (near)
-		err_hint(err, "did you mean %s?", near);
-	return ERR_NOT_FOUND;
+	if (rc == 0)
+		rc = ctl_store_check(store, err);
+	if (rc == 0 && named[0])
+		rc = start_once(store, named, err);
+	if (rc == 0)
+		rc = app_fsck(store, rows, err);
+	free(store);
+	free(named);
+	return rc;
 }
 
 static int run_completion(const struct ctl_line *line, struct str *rows, struct err *err)
 {
-	const char *shell = json_string_value(json_object_get(line->args, "shell"));
-
-	if (strcmp(shell, "bash") != 0)
-		return err_set(err, ERR_INVALID, "", "no completion for %s; there is one for bash", shell);
-	ctl_complete_bash(app_commands, rows);
-	return 0;
+	return ctl_complete(app_commands, json_string_value(json_object_get(line->args, "shell")), rows, err);
 }
 
 static int run_admin_key(const struct ctl_line *line, struct str *rows, struct err *err)
@@ -900,8 +978,9 @@ static const struct local {
 } locals[] = {
 	{ "init", false, run_init },
 	{ "admin-key", false, run_admin_key },
+	{ "fsck", false, run_fsck },
 	{ "migrate", false, run_migrate },
-	{ "help", true, run_help },
+	{ "help", true, ctl_help_run },
 	{ "completion", true, run_completion },
 };
 

@@ -3,17 +3,41 @@
 #include "config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/app.h"
+#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "json/json.h"
 
 #include "ctl_int.h"
+
+/* --- what is behind a stream */
+
+#define COLUMNS_DEFAULT 80              /* of a terminal that does not say */
+#define COLUMNS_MIN 20                  /* it is taken for at least so wide, and for at most */
+#define COLUMNS_MAX 4096
+
+static size_t columns_of(int fd)
+{
+	const char *text = getenv("COLUMNS");
+	struct winsize w = { 0 };
+	uint64_t n = 0;
+
+	if (!text || text_u64(text, strlen(text), &n) < 0 || n == 0) {
+		(void)ioctl(fd, TIOCGWINSZ, &w);
+		n = w.ws_col ? w.ws_col : COLUMNS_DEFAULT;
+	}
+	return n < COLUMNS_MIN ? COLUMNS_MIN : n > COLUMNS_MAX ? COLUMNS_MAX : (size_t)n;
+}
 
 static bool wants_colour(int fd)
 {
@@ -21,6 +45,21 @@ static bool wants_colour(int fd)
 
 	return isatty(fd) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
 }
+
+static bool is_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (size_t i = 0; i < NELEMS(names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && *value)
+			return strstr(value, "UTF-8") || strstr(value, "utf8");
+	}
+	return false;
+}
+
+/* --- errors */
 
 static void complain_at(const char *place, const struct err *err)
 {
@@ -52,12 +91,100 @@ static enum ctl_exit usage_error(const struct ctl_line *line, const struct err *
 /* The exit status of an error: what never got as far as a command is a road that is closed. */
 static enum ctl_exit status_of(const struct err *err, bool reached, bool partly)
 {
+	if (ctl_interrupted())
+		return (enum ctl_exit)(CTL_SIGNAL + ctl_interrupted());
 	if (partly)
 		return CTL_PARTLY;
 	if (!reached || err->code == ERR_UNREACHABLE || err->code == ERR_TIMEOUT || err->code == ERR_IO ||
 	    err->code == ERR_CORRUPT)
 		return CTL_UNREACHABLE;
 	return CTL_FAILED;
+}
+
+/* --- progress: a line on the terminal for what takes longer than a second, gone before anything else is said */
+
+#define PROGRESS_FIRST_US 1000000
+#define PROGRESS_NEXT_US 200000
+
+struct progress {
+	const struct ctl_sink *sink;            /* where the parts of an answer go, or NULL */
+	const struct command *cmd;
+	const char *file;                       /* that the command writes here, or NULL */
+	uint64_t begun_us, drawn_us;            /* drawn 0: not yet */
+	uint64_t rows, bytes;                   /* that have come */
+};
+
+static void draw_progress(const struct progress *g, uint64_t now_us)
+{
+	struct str text = STR_INIT;
+	struct stat st = { 0 };
+	uint64_t bytes = g->file && stat(g->file, &st) == 0 ? (uint64_t)st.st_size : g->bytes;
+
+	ctl_command_name(g->cmd, &text);
+	str_printf(&text, ": %" PRIu64 " s", (now_us - g->begun_us) / 1000000);
+	if (g->rows > 0)
+		str_printf(&text, ", %" PRIu64 " record%s", g->rows, g->rows == 1 ? "" : "s");
+	if (bytes > 0)
+		str_printf(&text, ", %.1f MiB", (double)bytes / (1 << 20));
+	fprintf(stderr, "\r\x1b[K%.*s", (int)(columns_of(STDERR_FILENO) - 1), str_text(&text));
+	fflush(stderr);
+	str_fini(&text);
+}
+
+static void progress_tick(void *arg)
+{
+	struct progress *g = arg;
+	uint64_t now_us = clock_mono_us();
+
+	if (now_us - g->begun_us < PROGRESS_FIRST_US || now_us - g->drawn_us < PROGRESS_NEXT_US)
+		return;
+	draw_progress(g, now_us);
+	g->drawn_us = now_us;
+}
+
+/* Commands that run a tool have theirs (ctl_call.c), and what goes to the screen as it comes needs none. */
+static bool wants_progress(const struct ctl_line *line)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0) && !line->opt.quiet && !line->cmd->cancel &&
+	       !(line->cmd->stream && line->cmd->shape != ADM_FILE && isatty(STDOUT_FILENO));
+}
+
+static void count(void *arg, const struct str *rows)
+{
+	struct progress *g = arg;
+
+	for (const char *p = str_text(rows); (p = strstr(p, "{\"row\":")); p++)
+		g->rows += p == str_text(rows) || p[-1] == '\n';
+	g->bytes += rows->len;
+	progress_tick(g);
+	g->sink->rows(g->sink->arg, rows);
+}
+
+/* ctl_run() of the line's command. */
+static int run_shown(const struct ctl_line *line, const json_t *args, const struct ctl_sink *sink, struct str *rows,
+		     bool *ret_reached, struct err *err)
+{
+	struct progress g = { .sink = sink, .cmd = line->cmd, .begun_us = clock_mono_us() };
+	struct ctl_sink counted = sink ? *sink : (struct ctl_sink){ .rows = NULL };
+	int rc;
+
+	if (!wants_progress(line))
+		return ctl_run(&line->opt, line->cmd, args, sink, rows, ret_reached, err);
+	if (counted.rows) {
+		counted.rows = count;
+		counted.arg = &g;
+	}
+	for (const struct command_arg *arg = line->cmd->args; arg && arg->name; arg++)
+		if (arg->type == ARG_PATH_NEW && arg->required && !line->opt.remote)
+			g.file = json_string_value(json_object_get(args, arg->name));
+	ctl_on_tick(progress_tick, &g);
+	rc = ctl_run(&line->opt, line->cmd, args, sink ? &counted : NULL, rows, ret_reached, err);
+	ctl_on_tick(NULL, NULL);
+	if (g.drawn_us)
+		fputs("\r\x1b[K", stderr);
+	return rc;
 }
 
 /* --- the question before a change that cannot be undone */
@@ -149,7 +276,7 @@ static struct ctl_print printer(const struct ctl_line *line, const struct ctl_fi
 	return (struct ctl_print){
 		.cmd = line->cmd, .json = line->opt.json, .quiet = line->opt.quiet, .files = files,
 		.output = json_string_value(json_object_get(line->args, "output")),
-		.format = json_string_value(json_object_get(line->args, "format")),
+		.format = line->format, .width = isatty(STDOUT_FILENO) ? columns_of(STDOUT_FILENO) : 0, .utf8 = is_utf8(),
 		.colour = wants_colour(STDOUT_FILENO), .tty = isatty(STDOUT_FILENO), .out = stdout, .err = stderr,
 	};
 }
@@ -162,7 +289,7 @@ static enum ctl_exit print_answer(const struct ctl_line *line, const struct ctl_
 }
 
 /* What would be done, by the command itself. */
-static enum ctl_exit rehearse(const struct ctl_line *line, const struct ctl_files *files)
+static enum ctl_exit rehearse(const struct ctl_line *line, const struct ctl_sink *sink, const struct ctl_files *files)
 {
 	json_t *args = json_copy(line->args);
 	struct str rows = STR_INIT;
@@ -171,7 +298,7 @@ static enum ctl_exit rehearse(const struct ctl_line *line, const struct ctl_file
 	enum ctl_exit status = CTL_DONE;
 
 	(void)json_object_set_new(args, "dry-run", json_true());
-	if (ctl_run(&line->opt, line->cmd, args, NULL, &rows, &reached, &err) < 0) {
+	if (run_shown(line, args, sink, &rows, &reached, &err) < 0) {
 		complain(files, &err);
 		status = status_of(&err, reached, false);
 	} else {
@@ -192,7 +319,7 @@ static bool is_destructive(const struct ctl_line *line)
 }
 
 /* CTL_DONE: go on. */
-static enum ctl_exit confirm(const struct ctl_line *line, const struct ctl_files *files)
+static enum ctl_exit confirm(const struct ctl_line *line, const struct ctl_sink *sink, const struct ctl_files *files)
 {
 	enum ctl_exit status = CTL_DONE;
 	json_t *row = NULL;
@@ -209,7 +336,7 @@ static enum ctl_exit confirm(const struct ctl_line *line, const struct ctl_files
 		return usage_error(line, &err);
 	}
 	if (line->cmd->destructive_with) {
-		status = rehearse(line, files);
+		status = rehearse(line, sink, files);
 	} else if (look_first(line, &row, &reached, &err) < 0) {
 		complain(NULL, &err);
 		status = status_of(&err, reached, false);
@@ -253,30 +380,35 @@ static bool goes_on(const struct ctl_line *line, const struct str *rows)
 	return more;
 }
 
-static enum ctl_exit run_step(const struct ctl_line *line, const struct ctl_files *files, bool *ret_more)
+static enum ctl_exit run_step(const struct ctl_line *line, const struct ctl_sink *sink, const struct ctl_files *files,
+			      bool *ret_more)
 {
 	struct str rows = STR_INIT;
 	struct err err = { 0 };
 	bool reached = false;
-	int rc = ctl_run(&line->opt, line->cmd, line->args, NULL, &rows, &reached, &err);
+	int rc = line->cmd->cancel ? ctl_call_run(line, &rows, &reached, &err)
+				   : run_shown(line, line->args, sink, &rows, &reached, &err);
 	enum ctl_exit status = rc == 0 || rows.len > 0 ? print_answer(line, files, &rows) : CTL_DONE;
 
 	if (rc < 0) {
 		complain(files, &err);
 		status = status_of(&err, reached, rows.len > 0);
 	}
+	else if (ctl_interrupted())
+		status = (enum ctl_exit)(CTL_SIGNAL + ctl_interrupted());
 	*ret_more = rc == 0 && goes_on(line, &rows);
 	str_fini(&rows);
 	return status;
 }
 
-static enum ctl_exit run_command(const struct ctl_line *line, const struct ctl_files *files)
+static enum ctl_exit run_command(const struct ctl_line *line, const struct ctl_sink *sink,
+				 const struct ctl_files *files)
 {
 	enum ctl_exit status;
 	bool more;
 
 	do {
-		status = run_step(line, files, &more);
+		status = run_step(line, sink, files, &more);
 	} while (more && status == CTL_DONE);
 	return status;
 }
@@ -301,17 +433,15 @@ static enum ctl_exit run_stream(struct ctl_line *line)
 		complain(NULL, &err);
 		return CTL_FAILED;
 	}
-	if (strcmp(line->cmd->verb, "export") == 0 && !p.format)
-		p.format = "jsonl";
 	report = ctl_report_new(&p);
 	sink.arg = report;
-	if (ctl_run(&line->opt, line->cmd, line->args, &sink, &rows, &reached, &err) < 0) {
+	if (run_shown(line, line->args, &sink, &rows, &reached, &err) < 0) {
 		complain(NULL, &err);
 		failed = status_of(&err, reached, false);
 	} else {
 		ctl_report_feed(report, &rows);
 	}
-	status = ctl_report_end(&report);
+	status = ctl_report_end(&report, failed == CTL_DONE);
 	ctl_cursor_free(&p.cursor);
 	str_fini(&rows);
 	return failed != CTL_DONE ? failed : status;
@@ -333,7 +463,7 @@ static enum ctl_exit run_save(const struct ctl_line *line)
 		return CTL_FAILED;
 	}
 	sink.arg = save;
-	rc = ctl_run(&line->opt, line->cmd, line->args, &sink, &rows, &reached, &err);
+	rc = run_shown(line, line->args, &sink, &rows, &reached, &err);
 	if (rc == 0)
 		ctl_save_feed(save, &rows);
 	else
@@ -351,42 +481,52 @@ static enum ctl_exit run_save(const struct ctl_line *line)
 	return status;
 }
 
+static enum ctl_exit run_whole(struct ctl_line *line)
+{
+	struct ctl_files *files = NULL;
+	struct ctl_sink sink = { .rows = NULL };
+	struct err err = { 0 };
+	enum ctl_exit status;
+	bool more = false;
+
+	if (line->files) {      /* all documents, or the first piece where any number may come */
+		json_t *documents = json_array();
+
+		(void)json_object_set_new(line->args, "documents", documents);
+		if (ctl_files_load(line->files, line->cmd, documents, &files, &more, &err) < 0) {
+			complain_at(err.where, &err);
+			return CTL_FAILED;
+		}
+	}
+	sink.more = more ? files : NULL;
+	if (ctl_takes_secret(line->cmd) && ctl_secret_read(line, &err) < 0) {
+		complain(NULL, &err);
+		return CTL_FAILED;
+	}
+	status = confirm(line, &sink, files);
+	if (status == CTL_DONE)
+		status = run_command(line, &sink, files);
+	ctl_files_free(&files);
+	return status;
+}
+
 static enum ctl_exit run_line(struct ctl_line *line)
 {
 	struct ctl_cursor *cursor = NULL;
-	struct ctl_files *files = NULL;
 	struct err err = { 0 };
-	enum ctl_exit status;
 
 	if (line->cmd->where == ADM_ON_CTL)
 		return run_local(line);
 	if (line->cmd->shape == ADM_FILE)
 		return run_save(line);
-	if (line->cmd->stream)
+	if (line->cmd->stream || line->cmd->where == ADM_ELSEWHERE)
 		return run_stream(line);
 	if (ctl_cursor_read(line, &cursor, &err) < 0) {
 		complain(NULL, &err);
 		return CTL_FAILED;
 	}
 	ctl_cursor_free(&cursor);
-	if (line->files) {
-		json_t *documents = json_array();
-
-		(void)json_object_set_new(line->args, "documents", documents);
-		if (ctl_files_load(line->files, documents, &files, &err) < 0) {
-			complain_at(err.where, &err);
-			return CTL_FAILED;
-		}
-	}
-	if (ctl_takes_secret(line->cmd) && ctl_secret_read(line, &err) < 0) {
-		complain(NULL, &err);
-		return CTL_FAILED;
-	}
-	status = confirm(line, files);
-	if (status == CTL_DONE)
-		status = run_command(line, files);
-	ctl_files_free(&files);
-	return status;
+	return run_whole(line);
 }
 
 static enum ctl_exit show_help(const struct ctl_line *line, const char *noun)

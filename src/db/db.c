@@ -451,6 +451,7 @@ enum {
 	BUSY_WAIT_MS = 2000,            /* for locks of readers that recover or close */
 	VALUE_MAX = 16 << 20,           /* one text or blob */
 	SQL_MAX = 1 << 20,
+	SCHEMA_MAX = 64 << 20,          /* memory to open a file; our schema takes less than 1 MiB */
 	FOREIGN_OPS_MAX = 100000,       /* instructions of one program, not steps */
 	FOREIGN_DEPTH_MAX = 200,
 };
@@ -463,21 +464,24 @@ struct setting {
 #define ON_WRITER (1u << DB_WRITER)
 #define ON_READER (1u << DB_READER)
 #define ON_FOREIGN (1u << DB_FOREIGN)
-#define ON_ALL (ON_WRITER | ON_READER | ON_FOREIGN)
+#define ON_REPORTER (1u << DB_REPORTER)
+#define ON_ALL (ON_WRITER | ON_READER | ON_FOREIGN | ON_REPORTER)
 static const struct setting settings[] = {
 	{ "journal_mode", "wal", "wal", ON_WRITER },
 	{ "synchronous", "full", "2", ON_WRITER },
-	{ "wal_autocheckpoint", "0", "0", ON_WRITER | ON_READER },      /* */
+	{ "wal_autocheckpoint", "0", "0", ON_WRITER | ON_READER | ON_REPORTER },      /* */
 	{ "secure_delete", "on", "1", ON_WRITER },
 	{ "foreign_keys", "on", "1", ON_WRITER },
 	{ "trusted_schema", "off", "0", ON_ALL },
 	{ "cell_size_check", "on", "1", ON_ALL },
 	{ "mmap_size", "0", "0", ON_ALL },      /* an I/O error under mmap is SIGBUS */
-	{ "temp_store", "memory", "2", ON_ALL },
+	{ "temp_store", "memory", "2", ON_ALL & ~ON_REPORTER },
+	{ "temp_store", "file", "1", ON_REPORTER },
+	{ "cache_size", "-8192", "-8192", ON_REPORTER },
 	{ "cache_size", "-16384", "-16384", ON_WRITER },        /* 16 MiB: + 25 % rows/s against 2 MiB */
 	{ "cache_size", "-2048", "-2048", ON_READER | ON_FOREIGN },
-	{ "query_only", "on", "1", ON_READER | ON_FOREIGN },
-	{ "encoding", NULL, "UTF-8", ON_WRITER },
+	{ "query_only", "on", "1", ON_READER | ON_FOREIGN | ON_REPORTER },
+	{ "encoding", NULL, "UTF-8", ON_WRITER | ON_READER | ON_REPORTER },
 	{ "page_size", NULL, "4096", ON_WRITER },
 };
 
@@ -529,7 +533,7 @@ static int code_of(struct db *db, int rc)
 	case SQLITE_TOOBIG:
 		return ERR_LIMIT;
 	case SQLITE_NOMEM:
-		return db->mode == DB_FOREIGN ? ERR_LIMIT : ERR_INTERNAL;
+		return db->mode == DB_FOREIGN || db->mode == DB_REPORTER ? ERR_LIMIT : ERR_INTERNAL;
 	case SQLITE_AUTH:
 		return ERR_DENIED;
 	default:
@@ -630,11 +634,36 @@ int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err
 	return 0;
 }
 
+/* A store without a log is what db_backup() makes, and what no writer has had since: the store says so before it gets
+ * its log, and until a record does. */
+static int note_copy(struct db *db, struct err *err)
+{
+	struct db_stmt *st;
+	int64_t id = 0;
+	int rc = db_pragma_int(db, "application_id", &id, err);
+
+	if (rc < 0 || id != DB_APPLICATION_ID)
+		return rc;
+	st = db_stmt_get(db, SQL_META_SET_VALUE);
+	db_bind_textz(st, 1, DB_META_PUT_BACK);
+	db_bind_textz(st, 2, "1");
+	return db_run(&st, err);
+}
+
 static int apply(struct db *db, const struct setting *s, struct err *err)
 {
 	char sql[80], now[32];
 	int rc;
 
+	if (strcmp(s->name, "journal_mode") == 0) {
+		rc = db_pragma_get(db, s->name, now, sizeof(now), err);
+		if (rc < 0)
+			return rc;
+		if (strcmp(now, s->want) != 0)
+			rc = note_copy(db, err);
+		if (rc < 0)
+			return rc;
+	}
 	if (s->set) {
 		snprintf(sql, sizeof(sql), "PRAGMA %s=%s", s->name, s->set);
 		rc = db_pragma(db, sql, err);
@@ -681,6 +710,8 @@ static void configure(struct db *db)
 	sqlite3_extended_result_codes(n, 1);
 	sqlite3_busy_handler(n, busy, db);
 	sqlite3_db_config(n, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(n, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);  /* before the first statement reads it */
+	sqlite3_db_config(n, SQLITE_DBCONFIG_ENABLE_TRIGGER, db->mode == DB_WRITER, NULL);
 	sqlite3_db_config(n, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
 	sqlite3_db_config(n, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 	sqlite3_db_config(n, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
@@ -707,14 +738,35 @@ static int refuse_own_store(struct db *db, struct err *err)
 	return 0;
 }
 
-static int set_up(struct db *db, struct err *err)
+/* The first of them reads the schema, which is as long as whoever wrote the file liked.  The limit is that of all
+ * connections, so that one comes after the other. */
+static int apply_all(struct db *db, struct err *err)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	sqlite3_int64 before, soft, now;
 	int rc = 0;
 
-	configure(db);
+	pthread_mutex_lock(&lock);
+	before = sqlite3_hard_heap_limit64(-1);
+	soft = sqlite3_soft_heap_limit64(-1);   /* a hard limit lowers it as well */
+	now = sqlite3_memory_used() + SCHEMA_MAX;
+	if (before == 0 || now < before)
+		sqlite3_hard_heap_limit64(now);
 	for (size_t i = 0; rc == 0 && i < NELEMS(settings); i++)
 		if (settings[i].modes & 1u << db->mode)
 			rc = apply(db, &settings[i], err);
+	sqlite3_hard_heap_limit64(before);
+	sqlite3_soft_heap_limit64(soft);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static int set_up(struct db *db, struct err *err)
+{
+	int rc;
+
+	configure(db);
+	rc = apply_all(db, err);
 	if (rc == 0 && db->mode != DB_FOREIGN && db_row_define(db->native) != SQLITE_OK)
 		rc = err_set(err, ERR_INTERNAL, db->path, "%s", sqlite3_errmsg(db->native));
 	if (rc == 0 && db->mode == DB_WRITER) {

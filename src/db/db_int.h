@@ -32,6 +32,7 @@ struct db {
 	uint64_t deadline_us;                   /* 0 = none */
 	int64_t memory_max; bool memory_spent;  /* of SQLite, while a foreign query runs */
 	const char **tables; size_t ntables;    /* DB_FOREIGN: that may be read; none = all */
+	db_may_fn *may; const void *may_arg;    /* DB_REPORTER */
 	bool compiling;                 /* DB_FOREIGN: a text of somebody else */
 	struct arena *tables_mem;
 	bool asks;                              /* a statement of ours is compiled, which may read the schema */
@@ -51,6 +52,8 @@ struct db_stmt {
 	struct db_row *row;                     /* of row_out(), or NULL; row.c */
 };
 
+#define HINT_BACKUP "put the newest backup back: toolcribd(8), BAD NIGHTS"
+
 /* Turn a result of SQLite into an error code, fill *err and remember what ended the transaction.
  * where: a path or a statement's name. */
 int db_fail(struct db *db, int rc, const char *where, struct err *err);
@@ -58,9 +61,17 @@ int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;
 /* First column of the first row of a PRAGMA as text; ret has size bytes. */
 int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
 int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err) MUST_CHECK;
-/* Of the names and texts of the store's schema, in the order of SQL_META_LIST_SCHEMA, each with its NUL
- * (mkdigest.c). */
-extern const uint8_t db_store_digest[DIGEST_SIZE];
+/* Of the schema that the steps make, up to each of them (mkdigest.c): the columns of the rows of SQL_META_LIST_SCHEMA,
+ * each by db_digest_column(). */
+extern const uint8_t db_store_digest[SQL__STEPS][DIGEST_SIZE], db_keys_digest[SQL__KEYS_STEPS][DIGEST_SIZE];
+/* With its length: SQLite reads a definition up to a NUL, and what stands behind could pass for the next row. */
+static inline void db_digest_column(struct digest *d, const char *p, size_t len)
+{
+	const uint8_t head[4] = { (uint8_t)(len >> 24), (uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len };
+
+	digest_put(d, head, sizeof(head));
+	digest_put(d, p, len);
+}
 /* A private store in memory with this program's schema, to compare with. */
 int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 /* --- row_out() */
@@ -68,7 +79,8 @@ int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 FOR_TESTS int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
 /* How SQLite opens files; once (foreign.c). */
 void db_set_calls(void);
-/* The authorizer of DB_FOREIGN. */
+/* The authorizers of DB_FOREIGN and DB_REPORTER. */
+void db_reporter_guard(struct db *db);
 void db_foreign_guard(struct db *db);
 
 /* "TCRB": tells a toolcrib store from any other SQLite file; user_version is the schema. */

@@ -6,11 +6,13 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "db/db.h"
 
 #include "db_int.h"
@@ -20,11 +22,13 @@ struct schema {
 	int application_id;
 	int first, steps;               /* ids of the steps */
 	const char *what;
-	const uint8_t *digest;          /* of the schema that they make; NULL: not known before they are run */
+	const uint8_t (*digest)[DIGEST_SIZE];   /* of what the steps make, up to each */
+	bool is_plain;                  /* neither triggers nor views */
 };
-static const struct schema store_schema = { DB_APPLICATION_ID, 0, SQL__STEPS, "toolcrib store", db_store_digest };
+static const struct schema store_schema = { DB_APPLICATION_ID, 0, SQL__STEPS, "toolcrib store", db_store_digest,
+	false };
 static const struct schema keys_schema = { DB_KEYS_APPLICATION_ID, SQL__STEPS, SQL__KEYS_STEPS, "toolcrib key file",
-	NULL };
+	db_keys_digest, true };
 
 int db_schema_version(void)
 {
@@ -67,19 +71,6 @@ static int read_version(struct db *db, const struct schema *s, int *ret_version,
 	return 0;
 }
 
-int db_check_version(struct db *db, int *ret_version, struct err *err)
-{
-	bool fresh = false;
-	int rc = read_version(db, &store_schema, ret_version, &fresh, err);
-
-	if (rc == 0 && fresh) {
-		err_set(err, ERR_INVALID, db->path, "the store is empty");
-		err_hint(err, "run: toolcrib init");
-		return ERR_INVALID;
-	}
-	return rc;
-}
-
 static int run_step(struct db *db, const struct schema *s, int step, struct err *err)
 {
 	const struct sql_text *sql = &sql_sqlite[s->first + step - 1];    /* steps come first, in order */
@@ -99,65 +90,103 @@ static int run_step(struct db *db, const struct schema *s, int step, struct err 
 	return db_txn_end(db, rc, err);
 }
 
-/* Walks both schemas in the order of their names. */
+/* --- is it what the steps make? */
+
+/* A row of the schema, borrowed until the statement's next step; rc as that of db_step(). */
+enum { S_TYPE, S_NAME, S_TABLE, S_SQL, S_WIDTH };
+struct object { int rc; const char *p[S_WIDTH]; size_t len[S_WIDTH]; };
+
+static struct object next_object(struct db_stmt *st, struct err *err)
+{
+	struct object o = { .rc = db_step(st, err) };
+
+	for (unsigned i = 0; o.rc == 1 && i < S_WIDTH; i++)
+		o.p[i] = db_col_text(st, i, &o.len[i]);
+	return o;
+}
+
+/* As SQLite sorts them, by the columns from S_TYPE on. */
+static int order_of(const struct object *a, const struct object *b, unsigned columns)
+{
+	for (unsigned i = 0; i < columns; i++) {
+		size_t len = a->len[i] < b->len[i] ? a->len[i] : b->len[i];
+		int order = memcmp(a->p[i], b->p[i], len);
+
+		if (order == 0 && a->len[i] != b->len[i])
+			order = a->len[i] < b->len[i] ? -1 : 1;
+		if (order != 0)
+			return order;
+	}
+	return 0;
+}
+
+/* Names are whatever somebody wrote into the file. */
+static int refuse_object(struct db *db, const struct object *o, const char *what, struct err *err)
+{
+	char shown[S_SQL][64];
+
+	for (unsigned i = 0; i < S_SQL; i++)
+		text_printable(o->p[i], o->len[i], shown[i], sizeof(shown[i]));
+	err_set(err, ERR_CORRUPT, db->path, "the schema is not this release's own: %s %s of %s %s", shown[S_TYPE],
+		shown[S_NAME], shown[S_TABLE], what);
+	err_hint(err, "another program has written to the file, and what it holds may be forged: keep a copy, and put "
+		 "it back from a backup");
+	return ERR_CORRUPT;
+}
+
+/* Walks both schemas in one order. */
 static int compare_schema(struct db *db, struct db *model, struct err *err)
 {
-	struct db_stmt *have = db_stmt_get(db, SQL_META_LIST_SCHEMA);
-	struct db_stmt *want = db_stmt_get(model, SQL_META_LIST_SCHEMA);
-	int rc, rw;
+	struct db_stmt *have_st = db_stmt_get(db, SQL_META_LIST_SCHEMA);
+	struct db_stmt *want_st = db_stmt_get(model, SQL_META_LIST_SCHEMA);
+	struct object have, want;
+	int rc;
 
-	for (;;) {
-		rc = db_step(have, err);
-		rw = rc < 0 ? rc : db_step(want, err);
-		if (rc <= 0 && rw <= 0)
-			break;
-		if (rc != rw || strcmp(db_col_text(have, 0, NULL), db_col_text(want, 0, NULL)) != 0 ||
-		    strcmp(db_col_text(have, 1, NULL), db_col_text(want, 1, NULL)) != 0) {
-			const char *name = db_col_text(rc == 1 ? have : want, 0, NULL);
+	do {
+		have = next_object(have_st, err);
+		want = next_object(want_st, err);
+		rc = have.rc < 0 ? have.rc : want.rc < 0 ? want.rc : 0;
+	} while (rc == 0 && have.rc == 1 && want.rc == 1 && order_of(&have, &want, S_WIDTH) == 0);
+	if (rc == 0 && (have.rc == 1 || want.rc == 1)) {
+		int order = have.rc == 0 ? 1 : want.rc == 0 ? -1 : order_of(&have, &want, S_TABLE);
 
-			rc = err_set(err, ERR_CORRUPT, db->path, "the schema is not this release's own: look at %s",
-				     name);
-			break;
-		}
+		rc = refuse_object(db, order > 0 ? &want : &have,
+				   order > 0 ? "is missing" : order < 0 ? "was added" : "was changed", err);
 	}
-	db_stmt_put(&have);
-	db_stmt_put(&want);
-	return rc < 0 ? rc : rw;
+	db_stmt_put(&have_st);
+	db_stmt_put(&want_st);
+	return rc;
 }
 
 /* Running all steps costs ten times as much as all else of a start.  A SQLite that words its schema differently than
  * the one of the build only loses that time. */
-static int as_built(struct db *db, const struct schema *s, bool *ret, struct err *err)
+static int as_built(struct db *db, const uint8_t want[DIGEST_SIZE], bool *ret, struct err *err)
 {
-	struct db_stmt *have = db_stmt_get(db, SQL_META_LIST_SCHEMA);
+	struct db_stmt *st = db_stmt_get(db, SQL_META_LIST_SCHEMA);
 	struct digest *d = digest_new();
 	uint8_t digest[DIGEST_SIZE];
-	const char *text;
-	size_t len;
-	int rc;
+	struct object o;
 
-	while ((rc = db_step(have, err)) == 1) {
-		for (unsigned col = 0; col < 2; col++) {
-			text = db_col_text(have, col, &len);
-			digest_put(d, text, len + 1);
-		}
-	}
-	db_stmt_put(&have);
+	while ((o = next_object(st, err)).rc == 1)
+		for (unsigned i = 0; i < S_WIDTH; i++)
+			db_digest_column(d, o.p[i], o.len[i]);
+	db_stmt_put(&st);
 	digest_end(&d, digest);
-	*ret = s->digest && memcmp(digest, s->digest, sizeof(digest)) == 0;
-	return rc;
+	*ret = memcmp(digest, want, sizeof(digest)) == 0;
+	return o.rc;
 }
 
-static int check_schema(struct db *db, const struct schema *s, struct err *err)
+/* AUDIT A-629: of the steps up to version. */
+static int check_schema(struct db *db, const struct schema *s, int version, struct err *err)
 {
 	struct db *model = NULL;
 	bool known = false;
-	int rc = as_built(db, s, &known, err);
+	int rc = as_built(db, s->digest[version - 1], &known, err);
 
 	if (rc < 0 || known)
 		return rc;
 	rc = db_open_model(&model, err);
-	for (int step = 1; rc == 0 && step <= s->steps; step++)
+	for (int step = 1; rc == 0 && step <= version; step++)
 		rc = run_step(model, s, step, err);
 	if (rc == 0)
 		rc = compare_schema(db, model, err);
@@ -165,9 +194,65 @@ static int check_schema(struct db *db, const struct schema *s, struct err *err)
 	return rc;
 }
 
+int db_check_version(struct db *db, int *ret_version, struct err *err)
+{
+	bool fresh = false;
+	int rc = read_version(db, &store_schema, ret_version, &fresh, err);
+
+	if (rc == 0 && fresh) {
+		err_set(err, ERR_INVALID, db->path, "the store is empty");
+		err_hint(err, HINT_BACKUP);     /* what init left half done has no master.key, and is told so */
+		return ERR_INVALID;
+	}
+	return rc < 0 ? rc : check_schema(db, &store_schema, *ret_version, err);
+}
+
+static int refuse_old(const struct db *db, const struct schema *s, struct err *err)
+{
+	return err_set(err, ERR_CONFLICT, db->path, "this %s is of an older release: start the server once", s->what);
+}
+
 int db_check_schema(struct db *db, struct err *err)
 {
-	return check_schema(db, &store_schema, err);
+	int version = 0, rc = db_check_version(db, &version, err);
+
+	return rc == 0 && version < store_schema.steps ? refuse_old(db, &store_schema, err) : rc;
+}
+
+static int open_store(const char *path, enum db_mode mode, struct db **ret, struct err *err)
+{
+	struct db *db = NULL;
+	int version, rc = db_open(path, mode, false, &db, err);
+
+	if (rc == 0)
+		rc = db_check_version(db, &version, err);
+	if (rc == ERR_CORRUPT && err && !*err->hint)
+		err_hint(err, HINT_BACKUP);
+	if (rc < 0)
+		db_close(&db);
+	else
+		*ret = db;
+	return rc;
+}
+
+int db_open_store(const char *path, struct db **ret, struct err *err)
+{
+	return open_store(path, DB_READER, ret, err);
+}
+
+int db_open_reporter(const char *path, const char *dir, db_may_fn *may, const void *arg, struct db **ret,
+		     struct err *err)
+{
+	int rc = setenv("SQLITE_TMPDIR", dir, 1) ? err_set(err, ERR_IO, dir, "no memory") : 0;
+
+	if (rc == 0)
+		rc = open_store(path, DB_REPORTER, ret, err);
+	if (rc < 0)
+		return rc;
+	(*ret)->may = may;
+	(*ret)->may_arg = arg;
+	db_reporter_guard(*ret);
+	return 0;
 }
 
 int db_check_integrity(struct db *db, struct err *err)
@@ -214,23 +299,50 @@ int db_check_structure(struct db *db, const char *but, struct err *err)
 	return rc < 0 ? rc : good;
 }
 
+static int run_steps(struct db *db, const struct schema *s, int version, bool fresh, struct err *err)
+{
+	int rc = 0;
+
+	if (version < s->steps && db->mode != DB_WRITER)
+		return refuse_old(db, s, err);
+	for (int step = version + 1; rc == 0 && step <= s->steps; step++) {
+		rc = run_step(db, s, step, err);
+		if (rc == 0 && !fresh)
+			log_info(NULL, "store migrated schema=%d step=%s", step, sql_sqlite[s->first + step - 1].name);
+	}
+	return rc;
+}
+
+/* An empty transaction: who commits after it and is not us is found out by the next (AUDIT A-607). */
+static int begin_watch(struct db *db, struct err *err)
+{
+	int rc = db_txn_begin(db, true, err);
+
+	return rc < 0 ? rc : db_txn_end(db, 0, err);
+}
+
+/* A step must not meet what somebody else has put there, so that the file is looked at before the first one as well.
+ * From that look on nobody else may write. */
 static int migrate(struct db *db, const struct schema *s, struct err *err)
 {
 	bool fresh = false;
 	int version = 0;
-	int rc = read_version(db, s, &version, &fresh, err);
+	int rc = db->mode == DB_WRITER ? begin_watch(db, err) : 0;
 
-	for (int step = version + 1; rc == 0 && step <= s->steps; step++) {
-		const char *name = sql_sqlite[s->first + step - 1].name;
-
-		if (db->mode != DB_WRITER)
-			return err_set(err, ERR_CONFLICT, db->path,
-				       "this %s is of an older release: start the server once", s->what);
-		rc = run_step(db, s, step, err);
-		if (rc == 0 && !fresh)
-			log_info(NULL, "store migrated schema=%d step=%s", step, name);
+	if (rc == 0)
+		rc = read_version(db, s, &version, &fresh, err);
+	if (rc == 0 && !fresh)
+		rc = check_schema(db, s, version, err);
+	if (rc == 0 && version < s->steps) {
+		rc = run_steps(db, s, version, fresh, err);
+		if (rc == 0)
+			rc = check_schema(db, s, s->steps, err);
 	}
-	return rc < 0 ? rc : check_schema(db, s, err);
+	if (rc == 0 && s->is_plain) {
+		sqlite3_db_config(db->native, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+		sqlite3_db_config(db->native, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	}
+	return rc;
 }
 
 int db_migrate(struct db *db, struct err *err)

@@ -1,9 +1,11 @@
 /*
- * A tool of the build: runs the steps of sql/migrate in memory and prints what schema they make, as a digest, so that
- * a server need not run them all at each start to know its own schema again (migrate.c).
+ * A tool of the build: runs the steps of sql/migrate and sql/keys in memory and prints what schema they make up to
+ * each, as digests, so that a server need not run them all at each start to know its own schema again (migrate.c).
+ * With --list for contrib/check-schemas.
  */
 #include "config.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +14,8 @@
 #include "base/crypto.h"
 #include "db/db.h"
 
+#include "db_int.h"
+
 static int fail(sqlite3 *db, const char *where)
 {
 	fprintf(stderr, "mkdigest: %s: %s\n", where, sqlite3_errmsg(db));
@@ -19,39 +23,57 @@ static int fail(sqlite3 *db, const char *where)
 	return 1;
 }
 
-static void print(const uint8_t digest[DIGEST_SIZE])
-{
-	printf("/* generated from sql/migrate by src/db/mkdigest; do not edit */\n#include \"config.h\"\n\n#include "
-	       "\"src/db/db_int.h\"\n\n"
-	       "const uint8_t db_store_digest[DIGEST_SIZE] = {");
-	for (size_t i = 0; i < DIGEST_SIZE; i++)
-		printf("%s0x%02x,", i % 8 ? " " : "\n\t", digest[i]);
-	printf("\n};\n");
-}
-
-int main(void)
+static int digest_schema(sqlite3 *db, uint8_t ret[DIGEST_SIZE])
 {
 	struct digest *d = digest_new();
-	uint8_t digest[DIGEST_SIZE];
 	sqlite3_stmt *st = NULL;
+	int rc = sqlite3_prepare_v2(db, sql_sqlite[SQL_META_LIST_SCHEMA].text, -1, &st, NULL);
+
+	while (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+		for (int col = 0; col < 4; col++) {
+			const char *text = (const char *)sqlite3_column_text(st, col);
+
+			db_digest_column(d, text ? text : "", (size_t)sqlite3_column_bytes(st, col));
+		}
+	}
+	rc = sqlite3_finalize(st);
+	digest_end(&d, ret);
+	return rc;
+}
+
+/* Of steps from first on: C, or for list lines with name and version. */
+static int print(const char *name, int first, int steps, bool list)
+{
+	uint8_t digest[DIGEST_SIZE];
 	sqlite3 *db = NULL;
-	int rc;
 
 	if (sqlite3_open(":memory:", &db) != SQLITE_OK)
 		return fail(db, "memory");
-	for (int step = 0; step < SQL__STEPS; step++)
-		if (sqlite3_exec(db, sql_sqlite[step].text, NULL, NULL, NULL) != SQLITE_OK)
-			return fail(db, sql_sqlite[step].name);
-	if (sqlite3_prepare_v2(db, sql_sqlite[SQL_META_LIST_SCHEMA].text, -1, &st, NULL) != SQLITE_OK)
-		return fail(db, "schema");
-	while ((rc = sqlite3_step(st)) == SQLITE_ROW)
-		for (int col = 0; col < 2; col++)
-			digest_put(d, sqlite3_column_text(st, col), (size_t)sqlite3_column_bytes(st, col) + 1);
-	digest_end(&d, digest);
-	sqlite3_finalize(st);
-	if (rc != SQLITE_DONE)
-		return fail(db, "schema");
+	if (!list)
+		printf("const uint8_t db_%s_digest[%d][DIGEST_SIZE] = {\n", name, steps);
+	for (int step = 0; step < steps; step++) {
+		const struct sql_text *sql = &sql_sqlite[first + step];
+
+		if (sqlite3_exec(db, sql->text, NULL, NULL, NULL) != SQLITE_OK || digest_schema(db, digest) != SQLITE_OK)
+			return fail(db, sql->name);
+		if (list)
+			printf("%s %d ", name, step + 1);
+		for (size_t i = 0; i < DIGEST_SIZE; i++)
+			printf(list ? "%02x" : i == 0 ? "\t{ 0x%02x" : ", 0x%02x", digest[i]);
+		puts(list ? "" : " },");
+	}
+	if (!list)
+		puts("};");
 	sqlite3_close(db);
-	print(digest);
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
+
+	if (!list)
+		puts("/* generated from sql/migrate and sql/keys by src/db/mkdigest; do not edit */\n#include \"config.h\"\n\n"
+		     "#include \"src/db/db_int.h\"\n");
+	return print("store", 0, SQL__STEPS, list) || print("keys", SQL__STEPS, SQL__KEYS_STEPS, list);
 }

@@ -1,8 +1,8 @@
 /* apply and export: the commands that bring the store to what files say, and write what it holds as such files.
- * apply: check() parses the documents on the loop; body() runs on the writer's thread and calls the kinds (kinds.c) in
- * their order, in one transaction.  Everything is checked before anything is written, a dry run is the same
- * transaction taken back, and a tenant's list of tools changes at most once.  export: body() runs on a thread of the
- * pool, and each kind writes its own documents. */
+ * apply: documents come in pieces; when all are there, gather() has a thread of the pool check each by itself, and
+ * body() runs on the writer's thread and calls the kinds (kinds.c, tenants.c) in their order, in one transaction.
+ * Everything is checked before anything is written, a dry run is the same transaction taken back, and a tenant's list
+ * of tools changes at most once.  Of a document only the name is in memory.  export: body() runs on the pool. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -13,82 +13,23 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
 #include "command/rows.h"
 #include "db/db.h"
+#include "ev/ev.h"
 #include "json/json.h"
 #include "mcp/mcp.h"
+#include "registry/catalogue.h"
+#include "remote/remote.h"
+
+#include "documents/documents.h"
 
 #include "documents_int.h"
 
-/* --- export */
-
-/* "schema/https_acme.example_address.yaml": names that any file system takes. */
-static char *file_of(const char *kind, const char *name)
-{
-	char *file = mem_printf("%s/%s.yaml", kind, name);
-
-	for (char *p = file + strlen(kind) + 1; *p; p++)
-		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-", *p))
-			*p = '_';
-	return file;
-}
-
-void export_put(struct export *x, const char *kind, const char *name, json_t *doc)
-{
-	char *file = file_of(kind, name);
-
-	reply_row_begin(x->c->out);
-	reply_text(x->c->out, "kind", kind);
-	reply_text(x->c->out, "name", name);
-	reply_text(x->c->out, "file", file);
-	reply_json(x->c->out, "document", doc);
-	reply_row_end(x->c->out);
-	free(file);
-	json_decref(doc);
-}
-
-static int export_all(struct export *x, struct err *err)
-{
-	struct tenant_row t;
-	int rc = *x->tenant ? tenant_row_find(x->db, x->tenant, &t, err) : 0;
-
-	if (rc == 0 && *x->tenant)
-		x->tenant_id = t.id;
-	for (size_t i = 0; i < APPLY_KINDS && rc == 0; i++)
-		rc = apply_kinds[i]->export(x, apply_kinds[i], err);
-	return rc;
-}
-
-static int export_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	struct export x = { .c = c, .db = db };
-	int rc = db_txn_begin(db, false, err);          /* one picture of all of it */
-
-	(void)logs;
-	arg_copy(c, "tenant", x.tenant, sizeof(x.tenant));
-	return rc < 0 ? rc : db_txn_end(db, export_all(&x, err), err);
-}
-
-/* --- rows of the command table */
-
-static const struct command_arg export_args[] = {
-	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
-	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."),
-	ARG_END };
-
-const struct command export_commands[] = {
-	{ .noun = "export", .help = "Write what the store holds as files for apply",
-	  .detail = "Keys and tools of upstreams are left out.  Applying what was exported changes nothing.",
-	  .args = export_args, .shape = ADM_DOCUMENTS, .role = ADM_READ, .where = ADM_ON_POOL,
-	   .body = export_body },
-	{ .noun = NULL },
-};
-
-#define DOCUMENTS_MAX 10000
 /* What --prune removes without --prune-limit: so many objects, or such a share of those of its kinds, whichever is
  * more. */
 #define PRUNE_OBJECTS 10
@@ -96,13 +37,23 @@ const struct command export_commands[] = {
 
 /* --- apply: reading */
 
-void apply_id(struct apply_ids *ids, int64_t id)
+static int by_id(const void *a, const void *b)
 {
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void once_each(struct apply_ids *ids)
+{
+	size_t n = 0;
+
+	if (ids->n > 0)
+		qsort(ids->v, ids->n, sizeof(*ids->v), by_id);
 	for (size_t i = 0; i < ids->n; i++)
-		if (ids->v[i] == id)
-			return;
-	ids->v = mem_realloc(ids->v, (ids->n + 1) * sizeof(*ids->v));
-	ids->v[ids->n++] = id;
+		if (n == 0 || ids->v[n - 1] != ids->v[i])
+			ids->v[n++] = ids->v[i];
+	ids->n = n;
 }
 
 static void free_apply(void *priv)
@@ -120,8 +71,15 @@ static void free_apply(void *priv)
 	free(a->stored);
 	free(a->item);
 	map_free(&a->names);
+	map_free(&a->spaces);
+	map_free(&a->named);
 	schema_set_fini(&a->schemas);
-	apply_upstreams_fini(a);
+	catalogue_free(&a->shared);
+	while (a->nupstreams > 0) {
+		free(a->upstream[--a->nupstreams].name);
+		free(a->upstream[a->nupstreams].text);
+	}
+	free(a->upstream);
 	free(a->tools.v);
 	free(a->tenants.v);
 	free(a->out.v);
@@ -156,32 +114,10 @@ static int find_kind(const json_t *doc, const struct apply_kind **ret, struct er
 	return rc;
 }
 
-static char *full_name(const char *space, const char *name)
-{
-	return mem_printf("%s/%s", space, name);
-}
-
-const struct apply_item *apply_find(const struct apply *a, const char *space, const char *name)
-{
-	char *full = full_name(space, name);
-	const struct apply_item *item = map_get_z(a->names, full);
-
-	free(full);
-	return item;
-}
-
-static bool has_space(const struct apply *a, const char *space)
-{
-	for (size_t i = 0; i < a->count; i++)
-		if (strcmp(a->item[i].kind->space, space) == 0)
-			return true;
-	return false;
-}
-
-static int read_item(struct apply *a, const json_t *doc, struct err *err)
+/* Once to check it; what read() made of it is made again when it is stored. */
+static int check_item(struct apply *a, const json_t *doc, struct err *err)
 {
 	struct apply_item *item = &a->item[a->count];
-	char *full;
 	int rc = find_kind(doc, &item->kind, err);
 
 	if (rc < 0)
@@ -190,12 +126,13 @@ static int read_item(struct apply *a, const json_t *doc, struct err *err)
 	rc = item->kind->read(a, doc, item, err);
 	if (rc < 0)
 		return rc;
-	full = full_name(item->kind->space, item->name);
-	if (map_get_z(a->names, full))
+	if (!item->kind->keeps) {
+		item->kind->free_doc(item->doc);
+		item->doc = NULL;
+	}
+	if (!apply_name(a, item))
 		rc = err_set(err, ERR_INVALID, "", "two documents define the %s %s", item->kind->space, item->name);
-	else
-		(void)map_set_z(a->names, full, item);
-	free(full);
+	(void)map_set_z(a->spaces, item->kind->space, item);
 	return rc;
 }
 
@@ -221,68 +158,80 @@ static int read_prune_limit(const struct command_call *c, struct apply *a, struc
 
 static int apply_check(struct command_call *c, struct err *err)
 {
-	const json_t *documents = arg_json(c, "documents");
 	struct apply *a = command_priv(c, sizeof(*a));
-	size_t n = json_array_size(documents);
-	int rc;
 
 	c->free_priv = free_apply;
 	a->c = c;
 	a->dry_run = arg_flag(c, "dry-run");
 	a->prune = arg_flag(c, "prune");
 	a->names = map_new();
-	if (read_prune_limit(c, a, err) < 0)
-		return ERR_INVALID;
-	if (n > DOCUMENTS_MAX)
-		return err_set(err, ERR_LIMIT, "", "%zu documents, more than %d", n, DOCUMENTS_MAX);
-	rc = schema_set_define(c, documents, false, &a->schemas, err);
-	a->item = mem_calloc(n, sizeof(*a->item));
+	a->spaces = map_new();
+	a->named = map_new();
+	a->shared = catalogue_copy(schema_shared(c));
+	return read_prune_limit(c, a, err);
+}
+
+/* --- apply: checking, on a thread of the pool */
+
+/* All of them first: what is listed may refer to any of them. */
+static int check_schemas(struct apply *a, size_t n, struct err *err)
+{
+	json_t *documents = json_array();
+	int rc = 0;
+
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		a->item[i].document = i;
-		rc = read_item(a, json_array_get(documents, i), err);
-		if (rc < 0)
-			err_at_document(err, i);
+		json_t *doc = NULL;
+
+		rc = command_document(a->c, i, &doc, err);
+		(void)json_array_append_new(documents, rc == 0 && is_schema(doc) ? json_incref(doc) : json_null());
+		json_decref(doc);
 	}
+	if (rc == 0)
+		rc = schema_set_define(a->shared, documents, false, &a->schemas, err);
+	json_decref(documents);
 	return rc;
 }
 
-/* --- apply: what is said */
-
-static json_t *parse(const char *text)
+static void check_all(void *arg)
 {
-	json_t *v = NULL;
+	struct apply *a = arg;
+	size_t n = command_documents(a->c);
+	int rc = check_schemas(a, n, &a->err);
 
-	if (text && jx_parse(text, strlen(text), &v, NULL) < 0)
-		return json_null();
-	return v;
-}
+	a->item = mem_calloc(n, sizeof(*a->item));
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		json_t *doc = NULL;
 
-void apply_say(struct apply *a, const char *kind, const char *name, const char *before, const char *after)
-{
-	struct reply *o = a->c->out;
-	char *what = mem_printf("%s %s", kind, name);
-
-	a->added += !before;
-	a->removed += !after;
-	a->changed += before && after;
-	if (!after)
-		str_printf(&a->gone, "%s%s %s%s", a->gone.len ? ", " : "", kind, name,
-			   strcmp(kind, "tenant") == 0 ? " with its keys" : "");
-	reply_row_begin(o);
-	reply_text(o, "sign", !before ? "+" : !after ? "-" : "~");
-	reply_text(o, "kind", kind);
-	reply_text(o, "name", name);
-	reply_text(o, "what", what);
-	free(what);
-	if (before && after) {
-		json_t *x = parse(before), *y = parse(after);
-
-		put_changes(o, "changes", x, y);
-		json_decref(x);
-		json_decref(y);
+		a->item[i].document = i;
+		rc = command_document(a->c, i, &doc, &a->err);
+		if (rc == 0)
+			rc = check_item(a, doc, &a->err);
+		if (rc < 0)
+			err_at_document(&a->err, i);
+		json_decref(doc);
 	}
-	reply_row_end(o);
+	a->wrong = rc < 0;
 }
+
+static void checked(void *arg)
+{
+	struct apply *a = arg;
+
+	command_gathered(a->c, a->wrong ? &a->err : NULL);
+}
+
+static void apply_gather(struct command_call *c)
+{
+	struct apply *a = c->priv;
+	int rc = ev_work(command_env(c)->loop, EV_LANE_READ, check_all, checked, a);
+
+	if (rc == 0)
+		return;
+	(void)err_set(&a->err, (enum err_code)rc, "", "too much is being read; nothing was done");
+	command_gathered(c, &a->err);
+}
+
+/* --- apply: what is said */
 
 static bool prunes_too_much(const struct apply *a)
 {
@@ -295,28 +244,64 @@ static void put_summary(const struct apply *a)
 {
 	struct reply *o = a->c->out;
 	bool none = a->added + a->changed + a->removed == 0;
-	char *text = none ? mem_strdup("nothing differs")
-			  : mem_printf("%s%zu added, %zu changed, %zu removed%s", a->dry_run ? "would be: " : "", a->added,
-				       a->changed, a->removed,
-				       prunes_too_much(a) ? "; more is removed than --prune-limit lets pass" : "");
+	struct str text = STR_INIT;
 
+	if (none)
+		str_puts(&text, "nothing differs");
+	else
+		str_printf(&text, "%s%zu added, %zu changed, %zu removed", a->dry_run ? "would be: " : "", a->added, a->changed,
+			   a->removed);
+	if (a->breaking)
+		str_printf(&text, "; %zu of them break%s callers", a->breaking, a->breaking == 1 ? "s" : "");
+	if (a->waits)
+		str_printf(&text, "; %zu wait%s for approval and %s not in force: see tool pending", a->waits,
+			   a->waits == 1 ? "s" : "", a->waits == 1 ? "is" : "are");
+	if (prunes_too_much(a))
+		str_puts(&text, "; more is removed than --prune-limit lets pass");
+	if (a->unsaid)
+		str_printf(&text, "; %zu of them are not listed: the answer would be larger than admin.answer_max", a->unsaid);
 	reply_row_begin(o);
-	reply_text(o, "summary", text);
+	reply_text(o, "summary", str_text(&text));
 	reply_int(o, "added", (int64_t)a->added);
 	reply_int(o, "changed", (int64_t)a->changed);
 	reply_int(o, "removed", (int64_t)a->removed);
+	reply_int(o, "breaking", (int64_t)a->breaking);
+	reply_int(o, "waiting", (int64_t)a->waits);
 	reply_bool(o, "dry_run", a->dry_run);
 	reply_row_end(o);
-	free(text);
+	str_fini(&text);
 }
 
 /* --- apply: one transaction */
+
+static int store_item(struct apply *a, const struct apply_item *item, struct err *err)
+{
+	struct apply_item again = { .kind = item->kind, .document = item->document };
+	json_t *doc = NULL;
+	int rc;
+
+	if (item->doc)
+		return item->kind->store(a, item, err);
+	rc = item->kind->same ? item->kind->same(a, item, err) : 0;
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	rc = command_document(a->c, item->document, &doc, err);
+	if (rc == 0)
+		rc = item->kind->read(a, doc, &again, err);
+	json_decref(doc);
+	if (rc == 0)
+		rc = item->kind->store(a, &again, err);
+	if (again.doc)
+		item->kind->free_doc(again.doc);
+	free(again.name);
+	return rc;
+}
 
 static int store_all(struct apply *a, struct err *err)
 {
 	for (size_t k = 0; k < APPLY_KINDS; k++)
 		for (size_t i = 0; i < a->count; i++) {
-			int rc = a->item[i].kind == apply_kinds[k] ? apply_kinds[k]->store(a, &a->item[i], err) : 0;
+			int rc = a->item[i].kind == apply_kinds[k] ? store_item(a, &a->item[i], err) : 0;
 
 			if (rc < 0) {
 				if (err && strncmp(err->where, "/documents/", 11) != 0)
@@ -332,7 +317,7 @@ static int prune_all(struct apply *a, struct err *err)
 	int rc = 0;
 
 	for (size_t k = APPLY_KINDS; k-- > 0 && rc == 0;)
-		if (has_space(a, apply_kinds[k]->space))
+		if (apply_kinds[k]->prune && map_get_z(a->spaces, apply_kinds[k]->space))
 			rc = apply_kinds[k]->prune(a, apply_kinds[k], err);
 	return rc;
 }
@@ -363,7 +348,12 @@ static int check_prune(struct apply *a, struct err *err)
 /* Once, when all rows are written: no tenant is told of what lies between. */
 static int collect_changes(struct apply *a, struct err *err)
 {
-	int rc = a->tools.n > 0 ? command_changed_tools(a->c, a->db, a->tools.v, a->tools.n, err) : 0;
+	int rc;
+
+	once_each(&a->tools);
+	once_each(&a->tenants);
+	once_each(&a->out);
+	rc = a->tools.n > 0 ? command_changed_tools(a->c, a->db, a->tools.v, a->tools.n, err) : 0;
 
 	for (size_t i = 0; i < a->tenants.n && rc == 0; i++) {
 		rc = command_changed_people(a->c, a->db, a->tenants.v[i], err);
@@ -394,6 +384,21 @@ static int apply_body(struct command_call *c, struct db *db, struct audit_logs *
 	return 0;
 }
 
+static void use_upstreams(const struct apply *a)
+{
+	struct upstreams *all = command_env(a->c)->upstreams;
+
+	for (size_t i = 0; i < a->nupstreams; i++) {
+		const struct apply_upstream *u = &a->upstream[i];
+		struct err err;
+
+		if (!u->text)
+			upstreams_remove(all, u->name);
+		else if (upstreams_set(all, u->text, u->enabled, &err) < 0)
+			log_err(NULL, "upstream cannot be used upstream=%s where=%s why=\"%s\"", u->name, err.where, err.msg);
+	}
+}
+
 static void apply_after(struct command_call *c)
 {
 	const struct apply *a = c->priv;
@@ -402,7 +407,7 @@ static void apply_after(struct command_call *c)
 		return;
 	for (size_t i = 0; i < a->out.n; i++)
 		people_end_tenant(c, a->out.v[i], &(struct mcp_ended){ 0 });
-	apply_upstreams(a);
+	use_upstreams(a);
 }
 
 /* --- rows of the command table */
@@ -411,6 +416,7 @@ static const struct command_arg apply_args[] = {
 	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE,
 		"YAML or JSON, or a folder with such files; - is standard input." },
 	FLAG("dry-run", "Say what would be done and change nothing."),
+	REFUSE_BREAKING,
 	FLAG("prune", "Remove what the documents do not name, of each kind that they have."),
 	OPT("prune-limit", "N|N%", ARG_TEXT, COMPLETE_NONE,
 		"Let --prune remove so many objects, or such a share of those of its kinds; default: 10 objects or 10 %, whichever "
@@ -418,13 +424,87 @@ static const struct command_arg apply_args[] = {
 
 const struct command apply_commands[] = {
 	{ .noun = "apply", .help = "Bring the store to what files say",
-	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ "
-		    "changed, - removed; when nothing does, nothing is changed.  With --prune, what no document names is "
-		    "removed, of each kind that the documents have any of; of grants, those of tenants that the documents "
-		    "name.  That needs a second administrator, who is told what goes: see approval list.  When more goes than "
-		    "--prune-limit lets pass, nothing is done.  Tools of upstreams stay: they come by upstream sync.  " BELOW_DETAIL,
+	  .detail = "Documents of every kind, in any order and of any number, all of them or none.  What differs is shown: "
+		    "+ added, ~ changed, - removed, ! waits for approval; when nothing does, nothing is changed.  "
+		    "With --prune, what no document names is "
+		    "removed, of each kind that the documents have any of; of grants, limits and levels, those of tenants "
+		    "that the documents name; never secrets and periods of retention.  That needs a second administrator, "
+		    "who is told what goes: see approval list.  When more goes than --prune-limit lets pass, nothing is "
+		    "done.  Tools of upstreams stay: they come by upstream sync.  " BELOW_DETAIL,
 	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
 	  .where = ADM_ON_WRITER,
-	  .check = apply_check, .body = apply_body, .after = apply_after },
+	  .pieces = true, .check = apply_check, .gather = apply_gather, .body = apply_body, .after = apply_after },
+	{ .noun = NULL },
+};
+
+/* --- export */
+
+/* body() is asked once for each part of the answer.  The first time it has every kind write its own documents, in one
+ * picture of the store: into the answer, and when they are more than a part of it into a nameless file beside the
+ * store, of which the other times send what follows.  So neither memory nor the picture waits for a slow reader. */
+
+static int export_all(struct export *x, struct err *err)
+{
+	struct tenant_row t;
+	int rc = *x->tenant ? tenant_row_find(x->db, x->tenant, &t, err) : 0;
+
+	if (rc == 0 && *x->tenant)
+		x->tenant_id = t.id;
+	for (size_t i = 0; i < APPLY_KINDS && rc == 0; i++)
+		rc = apply_kinds[i]->export(x, apply_kinds[i], err);
+	if (rc == 0)
+		rc = export_end(x, err);
+	x->written = true;
+	return rc;
+}
+
+static int export_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct export *x = c->priv;
+	int rc = 0;
+
+	(void)logs;
+	if (!x->written) {
+		x->db = db;
+		rc = db_txn_begin(db, false, err);      /* one picture of all of it */
+		rc = rc < 0 ? rc : db_txn_end(db, export_all(x, err), err);
+	}
+	return rc == 0 && x->file ? export_part(x, err) : rc;
+}
+
+static void free_export(void *priv)
+{
+	struct export *x = priv;
+
+	if (x->file)
+		(void)fclose(x->file);          /* what it holds is wanted no more */
+	free(x->store);
+	free(x);
+}
+
+static int export_check(struct command_call *c, struct err *err)
+{
+	struct export *x = command_priv(c, sizeof(*x));
+
+	(void)err;
+	c->free_priv = free_export;
+	x->c = c;
+	x->store = mem_strdup(command_env(c)->store);
+	arg_copy(c, "tenant", x->tenant, sizeof(x->tenant));
+	return 0;
+}
+
+/* --- rows of the command table */
+
+static const struct command_arg export_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
+	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."),
+	ARG_END };
+
+const struct command export_commands[] = {
+	{ .noun = "export", .help = "Write what the store holds as files for apply",
+	  .detail = "Keys and tools of upstreams are left out.  Applying what was exported changes nothing.",
+	  .args = export_args, .shape = ADM_DOCUMENTS, .stream = true, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = export_check, .body = export_body },
 	{ .noun = NULL },
 };

@@ -1,6 +1,6 @@
-/* What each kind of document is, for apply (read() on the loop, store() and prune() on the writer's thread) and export
- * (pool): secret, schema, what is listed to agents (tool, prompt, resource, resourceTemplate), tenant, grant, upstream.
- * The order of apply_kinds[] is that in which apply stores them. */
+/* What each kind of document is, for apply (read() on the pool, store() and prune() on the writer's thread) and export
+ * (pool): secret, schema, upstream and what is listed to agents (tool, prompt, resource, resourceTemplate); what
+ * tenants have is in tenants.c.  The order of apply_kinds[] is that in which apply stores them. */
 #include "config.h"
 
 #include <stdio.h>
@@ -10,14 +10,14 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
 #include "registry/define.h"
 #include "remote/remote.h"
-#include "tenant/tenant.h"
+
+#include "documents/documents.h"
 
 #include "documents_int.h"
 
@@ -25,7 +25,6 @@
 
 static int read_secret(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
-	static const char *const known[] = { "kind", "name" };
 	const char *name = NULL;
 	int rc = 0;
 
@@ -35,7 +34,7 @@ static int read_secret(struct apply *a, const json_t *doc, struct apply_item *it
 		err_hint(err, "toolcrib secret set NAME reads it from standard input");
 		return ERR_INVALID;
 	}
-	rc = jx_only(doc, "", known, NELEMS(known), err);
+	rc = document_only_keys(doc, "secret", "", err);
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "name", JX_REQUIRED, &name, err);
 	if (rc == 0 && !text_tool_name(name, strlen(name)))
@@ -60,15 +59,6 @@ static int store_secret(struct apply *a, const struct apply_item *item, struct e
 	return ERR_NOT_FOUND;
 }
 
-/* What cannot be brought back by a file is not taken away by one. */
-static int prune_secrets(struct apply *a, const struct apply_kind *kind, struct err *err)
-{
-	(void)a;
-	(void)kind;
-	(void)err;
-	return 0;
-}
-
 /* They are the store's: one tenant's export has none. */
 static int export_secrets(struct export *x, const struct apply_kind *kind, struct err *err)
 {
@@ -78,12 +68,10 @@ static int export_secrets(struct export *x, const struct apply_kind *kind, struc
 	if (*x->tenant)
 		return 0;
 	st = db_stmt_get(x->db, SQL_SECRET_LIST);
-	while ((rc = db_step(st, err)) == 1) {
-		size_t len;
-		const char *text = db_col_text(st, 0, &len);
-		char *name = mem_strndup(text, len);
+	while (rc == 0 && (rc = db_step(st, err)) == 1) {
+		char *name = db_col_dup(st, 0);
 
-		export_put(x, kind->name, name, json_pack("{s:s, s:s}", "kind", "secret", "name", name));
+		rc = export_put(x, kind->name, name, json_pack("{s:s, s:s}", "kind", "secret", "name", name), err);
 		free(name);
 	}
 	db_stmt_put(&st);
@@ -91,7 +79,7 @@ static int export_secrets(struct export *x, const struct apply_kind *kind, struc
 }
 
 static const struct apply_kind apply_kind_secret = {
-	.name = "secret", .space = "secret", .read = read_secret, .store = store_secret, .prune = prune_secrets,
+	.name = "secret", .space = "secret", .read = read_secret, .store = store_secret,
 	.export = export_secrets, .free_doc = free,
 };
 
@@ -109,21 +97,24 @@ static void written_fini(struct written *w)
 	free(w->text);
 }
 
-/* Columns name and definition of the rows of st, which is put. */
-static int load_written(struct db_stmt *st, unsigned first, struct written *ret, struct err *err)
+/* Columns name and definition of the rows of st, which is put, that no document names. */
+static int load_gone(struct apply *a, const char *space, struct db_stmt *st, unsigned first, struct written *ret,
+		     struct err *err)
 {
+	bool is_schema = strcmp(space, "schema") == 0;
 	int rc;
 
 	while ((rc = db_step(st, err)) == 1) {
-		size_t len;
-		const char *text;
+		char *name = db_col_dup(st, first);
 
+		if (apply_find(a, space, is_schema ? name : tool_bare_name(name))) {
+			free(name);
+			continue;
+		}
 		ret->name = mem_realloc(ret->name, (ret->n + 1) * sizeof(char *));
 		ret->text = mem_realloc(ret->text, (ret->n + 1) * sizeof(char *));
-		text = db_col_text(st, first, &len);
-		ret->name[ret->n] = mem_strndup(text, len);
-		text = db_col_text(st, first + 1, &len);
-		ret->text[ret->n++] = mem_strndup(text, len);
+		ret->name[ret->n] = name;
+		ret->text[ret->n++] = db_col_dup(st, first + 1);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -142,12 +133,21 @@ static json_t *document_of(const char *kind, const char *text)
 	return doc;
 }
 
-static void export_written(struct export *x, const char *kind, struct written *w)
+/* A document for each row of st, which is put: columns name and definition, the first one is `first`. */
+static int export_written(struct export *x, const char *kind, struct db_stmt *st, unsigned first, struct err *err)
 {
-	for (size_t i = 0; i < w->n; i++)
-		export_put(x, kind, strcmp(kind, "schema") == 0 ? w->name[i] : tool_bare_name(w->name[i]),
-			document_of(kind, w->text[i]));
-	written_fini(w);
+	bool is_schema = strcmp(kind, "schema") == 0;
+	int rc = 0;
+
+	while (rc == 0 && (rc = db_step(st, err)) == 1) {
+		char *name = db_col_dup(st, first), *text = db_col_dup(st, first + 1);
+
+		rc = export_put(x, kind, is_schema ? name : tool_bare_name(name), document_of(kind, text), err);
+		free(name);
+		free(text);
+	}
+	db_stmt_put(&st);
+	return rc;
 }
 
 /* --- schema */
@@ -213,37 +213,23 @@ static struct db_stmt *schemas_of(struct db *db, int64_t tenant_id)
 static int prune_schemas(struct apply *a, const struct apply_kind *kind, struct err *err)
 {
 	struct written w = { NULL, NULL, 0 };
-	const char **gone;
-	size_t n = 0;
-	int rc = load_written(schemas_of(a->db, 0), 0, &w, err);
+	int rc = load_gone(a, kind->space, schemas_of(a->db, 0), 0, &w, err);
 
-	(void)kind;
-
-	gone = mem_calloc(w.n, sizeof(*gone));
-	for (size_t i = 0; i < w.n; i++)
-		if (!apply_find(a, "schema", w.name[i]))
-			gone[n++] = w.name[i];
-	if (rc == 0 && n > 0)
-		rc = schema_set_remove(a->c, a->db, a->logs, gone, n, err);
+	if (rc == 0 && w.n > 0)
+		rc = schema_set_remove(a->c, a->db, a->logs, (const char *const *)w.name, w.n, err);
 	for (size_t i = 0; i < w.n && rc == 0; i++)
-		if (!apply_find(a, "schema", w.name[i]))
-			apply_say(a, "schema", w.name[i], w.text[i], NULL);
-	free(gone);
+		apply_say(a, "schema", w.name[i], w.text[i], NULL);
 	written_fini(&w);
 	return rc;
 }
 
 static int export_schemas(struct export *x, const struct apply_kind *kind, struct err *err)
 {
-	struct written w = { NULL, NULL, 0 };
-	int rc = load_written(schemas_of(x->db, x->tenant_id), 0, &w, err);
-
-	export_written(x, kind->name, &w);
-	return rc;
+	return export_written(x, kind->name, schemas_of(x->db, x->tenant_id), 0, err);
 }
 
 static const struct apply_kind apply_kind_schema = {
-	.name = "schema", .space = "schema", .read = read_schema, .store = store_schema, .prune = prune_schemas,
+	.name = "schema", .space = "schema", .keeps = true, .read = read_schema, .store = store_schema, .prune = prune_schemas,
 	.export = export_schemas, .free_doc = free,
 };
 
@@ -266,7 +252,31 @@ static int read_item(struct apply *a, const json_t *doc, struct apply_item *item
 	}
 	item->name = mem_strdup(tool_bare_name(def->name));
 	item->doc = def;
+	memcpy(item->digest, def->digest, sizeof(item->digest));
 	return 0;
+}
+
+static void note_waits(struct apply *a, const struct apply_item *item, const char *full_name, int64_t version)
+{
+	char *said = mem_printf("version %lld waits for another administrator: toolcrib tool approve %s --version %lld",
+				(long long)version, full_name, (long long)version);
+
+	a->waits++;
+	apply_note(a, "!", item->kind->name, item->name, version, said);
+	free(said);
+}
+
+static int same_item(struct apply *a, const struct apply_item *item, struct err *err)
+{
+	struct tool_stored done;
+	char full[REG_FULL_NAME_SIZE];
+	int rc;
+
+	tool_full_name(reg_kinds[item->kind->listed].noun, item->name, full, sizeof(full));
+	rc = tool_is_same(a->db, full, item->digest, &done, err);
+	if (rc == 1 && done.waits)
+		note_waits(a, item, full, done.version);
+	return rc;
 }
 
 static int version_text(struct db *db, int64_t tool_id, int64_t version, char **ret, struct err *err)
@@ -296,11 +306,14 @@ static int store_item(struct apply *a, const struct apply_item *item, struct err
 
 	if (rc < 0 || done.what == ADM_UNCHANGED)
 		return rc;
+	free(done.breaks);      /* apply_say() looks again, and says all of them */
 	apply_id(&a->tools, done.id);
 	if (done.what == ADM_CHANGED)
 		rc = version_text(a->db, done.id, done.before, &before, err);
 	if (rc == 0)
 		apply_say(a, item->kind->name, item->name, before, def->text);
+	if (rc == 0 && done.waits)
+		note_waits(a, item, def->name, done.version);
 	free(before);
 	return rc;
 }
@@ -317,13 +330,11 @@ static struct db_stmt *items_of(struct db *db, const struct apply_kind *kind, in
 static int prune_items(struct apply *a, const struct apply_kind *kind, struct err *err)
 {
 	struct written w = { NULL, NULL, 0 };
-	int rc = load_written(items_of(a->db, kind, 0), 1, &w, err);
+	int rc = load_gone(a, kind->space, items_of(a->db, kind, 0), 1, &w, err);
 
 	for (size_t i = 0; i < w.n && rc == 0; i++) {
 		int64_t id;
 
-		if (apply_find(a, kind->space, tool_bare_name(w.name[i])))
-			continue;
 		rc = tool_change_state(a->c, a->db, a->logs, w.name[i], ADM_TOOL_REMOVED, &id, err);
 		if (rc < 0)
 			break;
@@ -336,372 +347,19 @@ static int prune_items(struct apply *a, const struct apply_kind *kind, struct er
 
 static int export_items(struct export *x, const struct apply_kind *kind, struct err *err)
 {
-	struct written w = { NULL, NULL, 0 };
-	int rc = load_written(items_of(x->db, kind, x->tenant_id), 1, &w, err);
-
-	export_written(x, kind->name, &w);
-	return rc;
+	return export_written(x, kind->name, items_of(x->db, kind, x->tenant_id), 1, err);
 }
 
 #define LISTED(symbol, word, names, number) \
 	static const struct apply_kind apply_kind_##symbol = { \
-		.name = word, .space = names, .listed = number, .read = read_item, .store = store_item, .prune = prune_items, \
+		.name = word, .space = names, \
+		.listed = number, .read = read_item, .same = same_item, .store = store_item, .prune = prune_items, \
 		.export = export_items, .free_doc = free_item, \
 	}
 LISTED(tool, "tool", "tool", REG_TOOL);
 LISTED(prompt, "prompt", "prompt", REG_PROMPT);
 LISTED(resource, "resource", "resource", REG_RESOURCE);
 LISTED(template, "resourceTemplate", "resource", REG_TEMPLATE);
-
-/* --- tenant and grant */
-
-/* {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s, queue: 50, requests: 200/s,
- *  callsPerDay: 10000, bytesPerDay: 1GiB}, sandbox: {require: base+landlock:6}, suspended: true}
- * A grant's is read and written beside its row, in toolset.
- *
- * What is left out is as if it had never been set; but a tenant that is suspended stays so unless its document says
- * `suspended: false`: no file undoes by its silence what somebody did in an emergency. */
-
-#define TENANT_CONCURRENCY_MAX 100000
-#define TENANT_QUEUE_MAX 100000
-
-/* --- tenant and grant: limits */
-
-static int read_size(const json_t *limits, const char *name, uint64_t *ret, struct err *err)
-{
-	const char *size = NULL;
-	char where[32];
-	int rc = jx_get_string(limits, "/limits", name, JX_OPTIONAL, &size, err);
-
-	if (rc < 0 || !size || text_size(size, ret) == 0)
-		return rc;
-	(void)snprintf(where, sizeof(where), "/limits/%s", name); /* fits */
-	(void)err_set(err, ERR_INVALID, where, "%.40s is no size", size);
-	err_hint(err, "write it as 512KiB, 100MiB or 2GiB");
-	return ERR_INVALID;
-}
-
-static int read_tenant_limits(const json_t *doc, struct tenant_row *t, struct err *err)
-{
-	static const char *const known[] = { "concurrency", "rate", "queue", "requests", "callsPerDay", "bytesPerDay" };
-	int64_t queue = 0, calls = 0;
-	json_t *limits = NULL;
-	int rc = jx_get_object(doc, "", "limits", JX_OPTIONAL, &limits, err);
-
-	if (rc < 0 || !limits)
-		return rc;
-	rc = jx_only(limits, "/limits", known, NELEMS(known), err);
-	if (rc == 0)
-		rc = document_limits(limits, TENANT_CONCURRENCY_MAX, &t->concurrency, &t->rate, err);
-	if (rc == 0)
-		rc = jx_get_int(limits, "/limits", "queue", JX_OPTIONAL, 1, TENANT_QUEUE_MAX, &queue, err);
-	if (rc == 0)
-		rc = document_rate(limits, "requests", &t->more.requests, err);
-	if (rc == 0)
-		rc = jx_get_int(limits, "/limits", "callsPerDay", JX_OPTIONAL, 1, UINT32_MAX, &calls, err);
-	if (rc == 0)
-		rc = read_size(limits, "bytesPerDay", &t->more.bytes_day, err);
-	t->more.queue = (uint32_t)queue;
-	t->more.calls_day = (uint64_t)calls;
-	return rc;
-}
-
-static void put_count(json_t *limits, const char *name, uint64_t n)
-{
-	if (n)
-		(void)json_object_set_new(limits, name, json_integer((json_int_t)n));
-}
-
-static void put_limits(json_t *doc, const struct tenant_row *t)
-{
-	json_t *limits = json_object();
-	char bytes[32];
-
-	put_count(limits, "concurrency", (uint64_t)t->concurrency);
-	document_put_rate(limits, "rate", t->rate);
-	put_count(limits, "queue", t->more.queue);
-	document_put_rate(limits, "requests", t->more.requests);
-	put_count(limits, "callsPerDay", t->more.calls_day);
-	(void)snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)t->more.bytes_day); /* fits */
-	if (t->more.bytes_day)
-		(void)json_object_set_new(limits, "bytesPerDay", json_string(bytes));
-	if (json_object_size(limits) > 0)
-		(void)json_object_set(doc, "limits", limits);
-	json_decref(limits);
-}
-
-/* Say what became of a document; takes both, either may be NULL. */
-static void say(struct apply *a, const char *kind, const char *name, json_t *before, json_t *after)
-{
-	struct str x = STR_INIT, y = STR_INIT;
-
-	if (before)
-		jx_write(before, &x);
-	if (after)
-		jx_write(after, &y);
-	apply_say(a, kind, name, before ? str_text(&x) : NULL, after ? str_text(&y) : NULL);
-	str_fini(&x);
-	str_fini(&y);
-	json_decref(before);
-	json_decref(after);
-}
-
-/* --- tenant */
-
-static int read_sandbox(const json_t *doc, struct tenant_row *t, struct err *err)
-{
-	static const char *const known[] = { "require" };
-	const char *level = NULL;
-	json_t *box = NULL;
-	int rc = jx_get_object(doc, "", "sandbox", JX_OPTIONAL, &box, err);
-
-	if (rc < 0 || !box)
-		return rc;
-	rc = jx_only(box, "/sandbox", known, NELEMS(known), err);
-	if (rc == 0)
-		rc = jx_get_string(box, "/sandbox", "require", JX_REQUIRED, &level, err);
-	if (rc == 0 && tenant_sandbox(level, t->sandbox, err) < 0) {
-		err_at(err, "/sandbox/require");
-		rc = ERR_INVALID;
-	}
-	return rc;
-}
-
-static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
-{
-	static const char *const known[] = { "kind", "name", "title", "limits", "sandbox", "suspended" };
-	struct tenant_row *t = mem_zalloc(sizeof(*t));
-	const char *name = NULL, *title = NULL;
-	bool suspended = false;
-	int rc = jx_only(doc, "", known, NELEMS(known), err);
-
-	(void)a;
-	item->doc = t;
-	if (rc == 0)
-		rc = jx_get_string(doc, "", "name", JX_REQUIRED, &name, err);
-	if (rc == 0)
-		rc = document_member(err, tenant_new_name(name, err));
-	if (rc == 0)
-		rc = jx_get_string(doc, "", "title", JX_OPTIONAL, &title, err);
-	if (rc == 0 && title)
-		rc = document_member(err, tenant_title(title, t->title, err));
-	if (rc == 0)
-		rc = read_tenant_limits(doc, t, err);
-	if (rc == 0)
-		rc = read_sandbox(doc, t, err);
-	if (rc == 0)
-		rc = jx_get_bool(doc, "", "suspended", JX_OPTIONAL, &suspended, err);
-	if (rc < 0)
-		return rc;
-	if (json_object_get(doc, "suspended"))
-		t->state = suspended ? TENANT_SUSPENDED : TENANT_ACTIVE;
-	(void)snprintf(t->name, sizeof(t->name), "%s", name);
-	item->name = mem_strdup(name);
-	return 0;
-}
-
-static json_t *tenant_document(const struct tenant_row *t)
-{
-	json_t *doc = json_pack("{s:s, s:s}", "kind", "tenant", "name", t->name);
-
-	if (*t->title)
-		(void)json_object_set_new(doc, "title", json_string(t->title));
-	put_limits(doc, t);
-	if (*t->sandbox)
-		(void)json_object_set_new(doc, "sandbox", json_pack("{s:s}", "require", t->sandbox));
-	if (t->state == TENANT_SUSPENDED)
-		(void)json_object_set_new(doc, "suspended", json_true());
-	return doc;
-}
-
-static int store_tenant(struct apply *a, const struct apply_item *item, struct err *err)
-{
-	const struct tenant_row *want = item->doc;
-	struct tenant_row before, after;
-	enum row_stored what;
-	int rc = tenant_store(a->c, a->db, a->logs, want, &before, &after, &what, err);
-
-	if (rc < 0 || what == ADM_UNCHANGED)
-		return rc;
-	apply_id(&a->tenants, after.id);
-	if (after.state == TENANT_SUSPENDED && before.state != after.state)
-		apply_id(&a->out, after.id);
-	say(a, "tenant", after.name, what == ADM_ADDED ? NULL : tenant_document(&before), tenant_document(&after));
-	return 0;
-}
-
-struct tenants { struct tenant_row *v; size_t n; };
-
-static int load_tenants(struct db *db, struct tenants *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
-	int rc;
-
-	while ((rc = db_step(st, err)) == 1) {
-		ret->v = mem_realloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
-		tenant_row_read(st, &ret->v[ret->n++]);
-	}
-	db_stmt_put(&st);
-	return rc;
-}
-
-static int prune_tenants(struct apply *a, const struct apply_kind *kind, struct err *err)
-{
-	struct tenants all = { NULL, 0 };
-	int rc = load_tenants(a->db, &all, err);
-
-	(void)kind;
-	for (size_t i = 0; i < all.n && rc == 0; i++) {
-		const struct tenant_row *t = &all.v[i];
-
-		if (apply_find(a, "tenant", t->name))
-			continue;
-		rc = tenant_change_state(a->c, a->db, a->logs, t, TENANT_REMOVED, err);
-		if (rc < 0)
-			break;
-		apply_id(&a->tenants, t->id);
-		apply_id(&a->out, t->id);
-		say(a, "tenant", t->name, tenant_document(t), NULL);
-	}
-	free(all.v);
-	return rc;
-}
-
-static int export_tenants(struct export *x, const struct apply_kind *kind, struct err *err)
-{
-	struct tenants all = { NULL, 0 };
-	int rc = load_tenants(x->db, &all, err);
-
-	(void)kind;
-	for (size_t i = 0; i < all.n && rc == 0; i++)
-		if (!*x->tenant || strcmp(x->tenant, all.v[i].name) == 0)
-			export_put(x, "tenant", all.v[i].name, tenant_document(&all.v[i]));
-	free(all.v);
-	return rc;
-}
-
-static const struct apply_kind apply_kind_tenant = {
-	.name = "tenant", .space = "tenant", .read = read_tenant, .store = store_tenant,
-	.prune = prune_tenants, .export = export_tenants, .free_doc = free,
-};
-
-/* --- grant */
-
-static const struct apply_kind apply_kind_grant;
-
-struct grant_doc { char tenant[64]; struct grant_row *grant; };
-
-static void free_grant(void *doc)
-{
-	struct grant_doc *g = doc;
-
-	if (g)
-		free(g->grant);
-	free(g);
-}
-
-static int read_grant(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
-{
-	struct grant_doc *g = item->doc = mem_zalloc(sizeof(*g));
-	int rc = grant_read(doc, g->tenant, &g->grant, err);
-
-	(void)a;
-	if (rc == 0)
-		item->name = mem_printf("%s/%s", g->tenant, grant_tool(g->grant));
-	return rc;
-}
-
-static int store_grant(struct apply *a, const struct apply_item *item, struct err *err)
-{
-	struct grant_doc *g = item->doc;
-	struct tenant_row t;
-	enum row_stored what;
-	json_t *before;
-	int rc = tenant_row_find(a->db, g->tenant, &t, err);
-
-	if (rc < 0) {
-		err_at(err, "/tenant");
-		return rc;
-	}
-	rc = grant_store(a->c, a->db, a->logs, &t, g->grant, &before, &what, err);
-	if (rc < 0 || what == ADM_UNCHANGED)
-		return rc;
-	apply_id(&a->tenants, t.id);
-	say(a, "grant", item->name, before, grant_document(t.name, g->grant));
-	return 0;
-}
-
-/* Do the documents speak of this tenant? */
-static bool is_named(const struct apply *a, const char *tenant)
-{
-	for (size_t i = 0; i < a->count; i++) {
-		const struct grant_doc *g = a->item[i].doc;
-
-		if (a->item[i].kind == &apply_kind_grant && strcmp(g->tenant, tenant) == 0)
-			return true;
-	}
-	return apply_find(a, "tenant", tenant) != NULL;
-}
-
-struct grants_of { struct apply *a; struct export *x; const struct tenant_row *t; };
-
-static int prune_grant(void *arg, const struct grant_row *g, struct err *err)
-{
-	const struct grants_of *of = arg;
-	struct apply *a = of->a;
-	char *name = mem_printf("%s/%s", of->t->name, grant_tool(g));
-	int rc = 0;
-
-	if (!apply_find(a, "grant", name)) {
-		rc = grant_drop(a->c, a->db, a->logs, of->t->id, g, err);
-		apply_id(&a->tenants, of->t->id);
-		say(a, "grant", name, grant_document(of->t->name, g), NULL);
-	}
-	free(name);
-	return rc;
-}
-
-static int prune_grants(struct apply *a, const struct apply_kind *kind, struct err *err)
-{
-	struct tenants all = { NULL, 0 };
-	int rc = load_tenants(a->db, &all, err);
-
-	(void)kind;
-	for (size_t i = 0; i < all.n && rc == 0; i++)
-		if (is_named(a, all.v[i].name))
-			rc = grant_each(a->db, all.v[i].id, prune_grant,
-					&(struct grants_of){ .a = a, .t = &all.v[i] }, err);
-	free(all.v);
-	return rc;
-}
-
-static int export_grant(void *arg, const struct grant_row *g, struct err *err)
-{
-	const struct grants_of *of = arg;
-
-	(void)err;
-	export_put(of->x, "grant", of->t->name, grant_document(of->t->name, g));
-	return 0;
-}
-
-static int export_grants(struct export *x, const struct apply_kind *kind, struct err *err)
-{
-	struct tenants all = { NULL, 0 };
-	int rc = load_tenants(x->db, &all, err);
-
-	(void)kind;
-	for (size_t i = 0; i < all.n && rc == 0; i++)
-		if (!*x->tenant || strcmp(x->tenant, all.v[i].name) == 0)
-			rc = grant_each(x->db, all.v[i].id, export_grant,
-					&(struct grants_of){ .x = x, .t = &all.v[i] }, err);
-	free(all.v);
-	return rc;
-}
-
-static const struct apply_kind apply_kind_grant = {
-	.name = "grant", .space = "grant", .read = read_grant, .store = store_grant,
-	.prune = prune_grants, .export = export_grants, .free_doc = free_grant,
-};
 
 /* --- upstream; its tools are no documents: they come by upstream sync */
 
@@ -731,30 +389,6 @@ static void note_use(struct apply *a, const char *name, const char *text, bool e
 {
 	a->upstream = mem_realloc(a->upstream, (a->nupstreams + 1) * sizeof(*a->upstream));
 	a->upstream[a->nupstreams++] = (struct apply_upstream){ mem_strdup(name), text ? mem_strdup(text) : NULL, enabled };
-}
-
-void apply_upstreams(const struct apply *a)
-{
-	struct upstreams *all = command_env(a->c)->upstreams;
-
-	for (size_t i = 0; i < a->nupstreams; i++) {
-		const struct apply_upstream *u = &a->upstream[i];
-		struct err err;
-
-		if (!u->text)
-			upstreams_remove(all, u->name);
-		else if (upstreams_set(all, u->text, u->enabled, &err) < 0)
-			log_err(NULL, "upstream cannot be used upstream=%s where=%s why=\"%s\"", u->name, err.where, err.msg);
-	}
-}
-
-void apply_upstreams_fini(struct apply *a)
-{
-	while (a->nupstreams > 0) {
-		free(a->upstream[--a->nupstreams].name);
-		free(a->upstream[a->nupstreams].text);
-	}
-	free(a->upstream);
 }
 
 static int store_upstream(struct apply *a, const struct apply_item *item, struct err *err)
@@ -851,7 +485,7 @@ static int export_upstreams(struct export *x, const struct apply_kind *kind, str
 		if (jx_parse(all.text[i], strlen(all.text[i]), &stored, NULL) == 0)
 			(void)json_object_update(doc, stored);
 		json_decref(stored);
-		export_put(x, kind->name, all.name[i], doc);
+		rc = export_put(x, kind->name, all.name[i], doc, err);
 	}
 	upstreams_found_fini(&all);
 	return rc;
@@ -868,4 +502,5 @@ static const struct apply_kind apply_kind_upstream = {
 const struct apply_kind *const apply_kinds[APPLY_KINDS] = {
 	&apply_kind_secret, &apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt,
 	&apply_kind_resource, &apply_kind_template, &apply_kind_tenant, &apply_kind_grant,
+	&apply_kind_limit, &apply_kind_level, &apply_kind_retention,
 };

@@ -255,6 +255,111 @@ void exec_sandbox_fill(const struct exec_sandbox *c, const struct sandbox *serve
 	ret->nbind = c->nbind;
 }
 
+/* --- what a failed run's words say of the sandbox */
+
+#define EXPLAIN_PATHS_MAX 2
+
+static bool says_any(const char *tail, const char *const *signs)
+{
+	for (; *signs; signs++)
+		if (strcasestr(tail, *signs))
+			return true;
+	return false;
+}
+
+static void explain_begin(struct str *out)
+{
+	str_puts(out, out->len > 0 ? "; " : "the sandbox may be why: ");
+}
+
+/* The next absolute path in *text; false: there is no more. */
+static bool next_path(const char **text, char *ret, size_t size)
+{
+	static const char ends[] = " \t\r\n\"'`:,;()[]{}<>|=";
+	const char *p = *text, *begin = p;
+
+	for (; *p; p++) {
+		size_t n = strcspn(p, ends);
+
+		if (*p != '/' || (p > begin && !strchr(ends, p[-1])) || n < 2 || n >= size)
+			continue;
+		memcpy(ret, p, n);
+		ret[n] = '\0';
+		while (n > 1 && strchr("./", ret[n - 1]))       /* the end of a sentence */
+			ret[--n] = '\0';
+		*text = p + strcspn(p, ends);
+		return true;
+	}
+	return false;
+}
+
+/* Paths that it names and that lie outside of its lists. */
+static size_t explain_named(const struct sandbox_policy *p, const char *tail, struct str *out)
+{
+	static const char *const never[] = { "/proc", "/dev", "/sys", NULL };
+	char path[BACKEND_HINT_MAX / 3];
+	size_t n = 0;
+
+	while (n < EXPLAIN_PATHS_MAX && next_path(&tail, path, sizeof(path))) {
+		bool hidden, skip = false;
+
+		for (const char *const *at = never; *at; at++) {
+			size_t len = strlen(*at);
+
+			skip = skip || (strncmp(path, *at, len) == 0 && (path[len] == '/' || path[len] == '\0'));
+		}
+		if (skip || sandbox_policy_reads(p, path, &hidden) || strstr(str_text(out), path))
+			continue;
+		explain_begin(out);
+		str_printf(out, hidden ? "it names %s, which no tool may read"
+			   : "it names %s, which it may not read (sandbox: {read: [%s]} or write would allow it)", path, path);
+		n++;
+	}
+	return n;
+}
+
+/* What it looks for beside itself: modules, libraries, data. */
+static void explain_beside(const struct sandbox_policy *p, const char *file, struct str *out)
+{
+	char dir[BACKEND_HINT_MAX / 3];
+	const char *slash = strrchr(file, '/');
+	bool hidden;
+	int n = snprintf(dir, sizeof(dir), "%.*s", (int)(slash - file), file);
+
+	if (n <= 0 || (size_t)n >= sizeof(dir))
+		return;
+	if (n > 4 && strcmp(dir + n - 4, "/bin") == 0)
+		dir[n - 4] = '\0';
+	if (sandbox_policy_reads(p, dir, &hidden) || hidden || strstr(str_text(out), dir))
+		return;
+	explain_begin(out);
+	str_printf(out, "it may read %s but nothing beside it (sandbox: {read: [%s]} would allow that)", file, dir);
+}
+
+void exec_explain(const struct exec_plan *plan, const struct sandbox *sandbox, const char *tail, struct str *out)
+{
+	static const char *const files[] = { "no such file", "not found", "permission denied", "cannot open", "can't open",
+		"cannot find", "no module named", "enoent", "eacces", "not permitted", "read-only", NULL };
+	static const char *const net[] = { "not permitted", "name resolution", "resolve", "network is unreachable",
+		"getaddrinfo", "socket", "eperm", NULL };
+	struct sandbox_policy p = { .program = plan->program, .files = plan->files };
+
+	exec_sandbox_fill(&plan->sandbox, sandbox, &p);
+	if (p.level.landlock && says_any(tail, files) && explain_named(&p, tail, out) == 0) {
+		explain_beside(&p, plan->program, out);
+		for (const char *const *file = plan->files; file && *file; file++)
+			explain_beside(&p, *file, out);
+	}
+	if (p.level.seccomp && p.net == SANDBOX_NET_NONE && says_any(tail, net)) {
+		explain_begin(out);
+		str_puts(out, "it has no network (sandbox: {network: true} would give it one)");
+	}
+	if (out->len == 0 && p.level.seccomp && says_any(tail, (const char *const []){ "not permitted", "eperm", NULL })) {
+		explain_begin(out);
+		str_puts(out, "system calls that no tool may make say so, see toolcrib-run(8)");
+	}
+}
+
 /* --- the command line */
 
 /* The command line and the environment of one run, from the plan's templates.  All of it lives in an arena,

@@ -69,6 +69,11 @@ struct child_msg {
 /* Negative ends the reading with this code. */
 typedef int child_msg_fn(void *arg, const struct child_msg *msg, struct err *err);
 
+struct sandbox;
+/* What of the end of stderr of a failed run looks like the sandbox, and which line of the definition would allow it: at
+ * most BACKEND_HINT_MAX bytes, or none.  The kernel tells nobody what it has refused, so it is a guess, and says so. */
+void exec_explain(const struct exec_plan *plan, const struct sandbox *sandbox, const char *tail, struct str *out);
+
 struct child_reader {
 	struct str line;                /* a line that is not complete yet */
 	size_t lines;                   /* complete ones so far, for messages */

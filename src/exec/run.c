@@ -405,6 +405,7 @@ struct exec_op {
 	json_t *requests; char *state; size_t state_len;
 	struct err rpc; int rpc_code; json_t *rpc_data;
 	struct open_secrets *secrets;             /* the run's, until its end */
+	const struct sandbox *sandbox;          /* the server's */
 	/* for the log */
 	char *tool, *tenant, *principal;
 	char call[ID_TEXT_SIZE];
@@ -691,6 +692,17 @@ static void give_result(struct exec_op *x, int status)
 	x->op.sink.result(x->op.arg, &res);
 }
 
+static void give_hint(const struct exec_op *x)
+{
+	struct str text;
+
+	str_init(&text, BACKEND_HINT_MAX);
+	exec_explain(x->plan, x->sandbox, str_text(&x->tail), &text);
+	if (text.len > 0 && x->op.sink.hint)
+		x->op.sink.hint(x->op.arg, str_text(&text));
+	str_fini(&text);
+}
+
 /* Exit status or signal: a result of the tool, and a failed one (SEC S-514). */
 static void give_status(struct exec_op *x, int status)
 {
@@ -774,6 +786,8 @@ static void on_ended(void *arg, int status, const char *refused)
 	}
 	if (!x->failed && x->plan->out != EXEC_STREAM && status == 0 && decode_output(x, &err) < 0)
 		exec_fail(x, &err);
+	if (status != 0 && !refused && !why && x->tail.len > 0)
+		give_hint(x);
 	if (x->failed)
 		give_error(x, &x->fail, 0, NULL);
 	else if (x->plan->out == EXEC_STREAM)
@@ -941,6 +955,7 @@ void exec_start(const struct backend_env *env, const struct backend_req *req, co
 	x->plan = req->plan;
 	x->in.fd = x->out.fd = x->diag.fd = -1;
 	x->secrets = req->secrets;
+	x->sandbox = env->sandbox;
 	x->result_max = req->result_max;
 	x->res.content = json_array();
 	str_init(&x->output, x->result_max);

@@ -265,6 +265,7 @@ static bool http_body_is_flat(const struct http_node *n)
 #define JSON_TYPE "application/json"
 #define FORM_TYPE "application/x-www-form-urlencoded"
 #define TEXT_TYPE "text/plain; charset=utf-8"
+#define BYTES_TYPE "application/octet-stream"
 
 static int bind_method(const json_t *handler, struct http_plan *plan, struct err *err)
 {
@@ -434,6 +435,24 @@ static int bind_body(const json_t *handler, struct arena *mem, struct http_plan 
 	return rc;
 }
 
+/* How the argument that is the body says bytes: always, or as another argument has it. */
+static int bind_encoding(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
+{
+	const char *text = NULL;
+	int rc = jx_get_string(handler, "", "encoding", JX_OPTIONAL, &text, err);
+
+	if (rc < 0 || !text)
+		return rc;
+	if (plan->body != HTTP_SEND_TEXT || !tpl_is_one_argument(plan->body_text))
+		return err_set(err, ERR_INVALID, "/encoding", "is for a body that is one argument and no JSON or form");
+	rc = tpl_compile(text, "/encoding", TPL_ARGS, mem, &plan->encoding, err);
+	if (rc == 0 && strcmp(text, "base64") != 0 && strcmp(text, "text") != 0 && !tpl_is_one_argument(plan->encoding))
+		rc = err_set(err, ERR_INVALID, "/encoding", "must be base64, text or one argument, is %.60s", text);
+	if (rc == 0 && !find_header(plan, "content-type", plan->nheaders))
+		plan->body_type = BYTES_TYPE;
+	return rc;
+}
+
 /* --- result, url */
 
 static int bind_result(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
@@ -480,8 +499,8 @@ static int bind_url(const json_t *handler, struct arena *mem, struct http_plan *
 
 static int http_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
-	static const char *const known[] = { "type", "method", "url", "query", "headers", "body", "result", "allow",
-		"ca" };
+	static const char *const known[] = { "type", "method", "url", "query", "headers", "body", "encoding", "result",
+		"allow", "ca" };
 	struct http_plan *plan = arena_alloc(mem, sizeof(*plan));
 
 	if (!plan)
@@ -499,6 +518,8 @@ static int http_bind(const json_t *handler, struct arena *mem, const void **ret_
 		rc = bind_headers(handler, mem, plan, err);
 	if (rc == 0)
 		rc = bind_body(handler, mem, plan, err);
+	if (rc == 0)
+		rc = bind_encoding(handler, mem, plan, err);
 	if (rc == 0)
 		rc = bind_result(handler, mem, plan, err);
 	if (rc == 0)

@@ -39,6 +39,7 @@ struct http_plan {
 	const struct http_pair *headers; size_t nheaders;
 	enum http_body_kind body;
 	const struct tpl *body_text;    /* HTTP_SEND_TEXT */
+	const struct tpl *encoding;     /* of HTTP_SEND_TEXT: "base64" or nothing = bytes, "text"; NULL: it is text */
 	const struct http_node *body_tree;      /* HTTP_SEND_JSON, HTTP_SEND_FORM */
 	const char *body_type;          /* Content-Type, unless a header says it; NULL without a body */
 	enum http_result_kind result;

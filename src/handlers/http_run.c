@@ -123,6 +123,38 @@ static int make_headers(const struct http_plan *plan, const struct backend_req *
 	return rc;
 }
 
+static int unbase64(struct str *body, struct err *err)
+{
+	size_t size = body->len, n = 0;
+	char *bytes = mem_alloc(size);
+	int rc = text_unbase64(body->p, body->len, bytes, size, &n);
+
+	if (rc == 0) {
+		body->len = 0;
+		str_put(body, bytes, n);
+	} else {
+		rc = err_set(err, ERR_TOOL, "", "the body is no base64: RFC 4648, padded, without line breaks");
+	}
+	secret_wipe(bytes, size);
+	free(bytes);
+	return rc;
+}
+
+/* body is base64, or the text itself when the call says so. */
+static int decode_body(const struct http_plan *plan, const struct backend_req *req, struct str *body, struct err *err)
+{
+	struct str how = STR_INIT;
+	int rc = http_has_value(plan->encoding, req) ? tpl_render(plan->encoding, req, &how, err) : 0;
+	bool text = rc == 0 && strcmp(str_text(&how), "text") == 0;
+
+	if (rc == 0 && !text && how.len > 0 && strcmp(str_text(&how), "base64") != 0)
+		rc = err_set(err, ERR_TOOL, "", "the body's encoding is base64 or text");
+	else if (rc == 0 && !text && body->len > 0)
+		rc = unbase64(body, err);
+	str_fini(&how);
+	return rc;
+}
+
 static int make_body(const struct http_plan *plan, const struct backend_req *req, struct http_message *ret,
 		     struct err *err)
 {
@@ -144,6 +176,8 @@ static int make_body(const struct http_plan *plan, const struct backend_req *req
 		break;
 	case HTTP_SEND_TEXT:
 		rc = http_has_value(plan->body_text, req) ? tpl_render(plan->body_text, req, &body, err) : 0;
+		if (rc == 0 && plan->encoding && !body.failed)
+			rc = decode_body(plan, req, &body, err);
 		break;
 	}
 	if (rc == 0 && body.failed)
@@ -469,6 +503,7 @@ struct http_op {
 	bool cancelled;
 	enum cancel_why why;
 	/* of the answer at hand */
+	char address[ADDR_TEXT_SIZE];   /* where it came from, or would have; "" = nowhere */
 	int status;
 	char *type;
 	bool encoded;
@@ -497,6 +532,34 @@ static void give_error(struct http_op *h, const struct err *err)
 	http_free(h);
 }
 
+/* Which request it was, and where the definition says so. */
+static void tell_author(struct http_op *h)
+{
+	struct err why = h->err;
+
+	(void)err_set(&h->err, why.code, "/handler/url", "%s http%s://%s:%u: %s", h->plan->method,
+		      h->plan->base.tls ? "s" : "", h->plan->base.host, h->plan->base.port, why.msg);
+	if (*why.hint)
+		err_hint(&h->err, "%s", why.hint);
+}
+
+/* For who wrote the tool: whom it asked, where that is, and what came of it. */
+static void give_hint(const struct http_op *h, const char *why)
+{
+	const struct url *u = &h->plan->base;
+	char text[BACKEND_HINT_MAX], status[48] = "", tries[32] = "";
+
+	if (!h->op.sink.hint)
+		return;
+	if (h->status)
+		(void)snprintf(status, sizeof(status), ", which answered with status %d", h->status);
+	if (h->tries > 1)
+		(void)snprintf(tries, sizeof(tries), ", %u times", h->tries);
+	(void)snprintf(text, sizeof(text), "it asked %s://%.100s:%u%s%s%s%s%s%.120s", u->tls ? "https" : "http", u->host,
+		       u->port, *h->address ? " at " : "", h->address, tries, status, why ? ": " : "", why ? why : "");
+	h->op.sink.hint(h->op.arg, text);
+}
+
 /* What a client reads says what is wrong with the tool's server, in the codes of a handler. */
 static void give_failure(struct http_op *h)
 {
@@ -511,6 +574,10 @@ static void give_failure(struct http_op *h)
 			 h->plan->base.host, h->plan->base.port, h->tries, h->err.msg);
 		h->err.code = ERR_TOOL;
 	}
+	if (!h->cancelled)
+		give_hint(h, h->req.author ? NULL : h->err.msg);
+	if (h->req.author && !h->cancelled)
+		tell_author(h);
 	give_error(h, &h->err);
 }
 
@@ -523,6 +590,8 @@ static void give_answer(struct http_op *h)
 		give_failure(h);
 		return;
 	}
+	if (res.is_error)
+		give_hint(h, NULL);
 	h->op.sink.result(h->op.arg, &res);
 	http_free(h);
 }
@@ -634,6 +703,7 @@ static void on_done(void *arg, int rc, const struct err *err)
 {
 	struct http_op *h = arg;
 
+	(void)snprintf(h->address, sizeof(h->address), "%s", fetch_address(h->fetch));
 	h->fetch = NULL;
 	h->err = *err;
 	breaker_tell(fetcher_breakers(h->fetcher), h->tenant, h->plan->base.host, h->plan->base.port,

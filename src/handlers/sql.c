@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "backend/handler.h"
 #include "base/err.h"
@@ -18,7 +19,6 @@
 #include "base/text.h"
 #include "ev/ev.h"
 #include "handlers/handlers.h"
-#include "handlers/sql_work.h"
 #include "json/json.h"
 #include "worker/proto.h"
 #include "worker/worker.h"
@@ -50,7 +50,7 @@ struct sql_op {
 	struct err err;                 /* why there is none */
 	size_t result_max;
 	bool cancelled; enum cancel_why why;
-	bool adhoc;
+	bool adhoc, author;
 	char *tool, *tenant, *principal;
 	char call[ID_TEXT_SIZE];
 };
@@ -123,6 +123,97 @@ static int bind_database(const json_t *handler, struct arena *mem, struct sql_pl
 	return rc < 0 ? rc : bind_choices(list, mem, plan, err);
 }
 
+/* --- a fixed statement reads: what it is, as far as that can be said without its tables; each run asks SQLite again */
+
+static bool is_letter(char c)
+{
+	return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
+}
+
+/* Behind white space, comments, and what stands in quotes or brackets of any kind. */
+static const char *skip_quoted(const char *p)
+{
+	static const char open[] = "'\"`[", close[] = "'\"`]";
+	const char *quote = strchr(open, *p);
+
+	p = strchr(p + 1, close[quote - open]);
+	return p ? p + 1 : "";
+}
+
+static const char *skip_comment(const char *p)
+{
+	const char *end = *p == '-' ? strchr(p, '\n') : strstr(p + 2, "*/");
+
+	return !end ? "" : *p == '-' ? end : end + 2;
+}
+
+/* The next word outside of parentheses; *ret_after: behind a closing one.  NULL: there is no more. */
+static const char *next_word(const char *p, size_t *ret_len, bool *ret_after)
+{
+	unsigned depth = 0;
+
+	*ret_after = false;
+	while (*p) {
+		if (strncmp(p, "--", 2) == 0 || strncmp(p, "/*", 2) == 0) {
+			p = skip_comment(p);
+		} else if (strchr("'\"`[", *p)) {
+			p = skip_quoted(p);
+		} else if (is_letter(*p)) {
+			size_t n = 1;
+
+			while (is_letter(p[n]) || (p[n] >= '0' && p[n] <= '9'))
+				n++;
+			if (depth == 0) {
+				*ret_len = n;
+				return p;
+			}
+			p += n;
+		} else {
+			depth += *p == '(';
+			depth -= *p == ')' && depth > 0;
+			*ret_after = *p == ')' ? depth == 0 : strchr(" \t\r\n", *p) ? *ret_after : false;
+			p++;
+		}
+	}
+	return NULL;
+}
+
+static bool is_word(const char *p, size_t len, const char *word)
+{
+	return len == strlen(word) && strncasecmp(p, word, len) == 0;
+}
+
+/* The word that says what the statement does: the first, or behind the tables of a WITH. */
+static const char *verb_of(const char *sql, size_t *ret_len)
+{
+	bool after;
+	const char *p = next_word(sql, ret_len, &after);
+	bool with = p && is_word(p, *ret_len, "WITH");
+
+	while (p && with) {
+		p = next_word(p + *ret_len, ret_len, &after);
+		if (p && after && !is_word(p, *ret_len, "AS"))
+			break;
+	}
+	return p;
+}
+
+static int check_reads(const char *sql, struct err *err)
+{
+	size_t len = 0;
+	const char *verb = verb_of(sql, &len);
+
+	if (verb && (is_word(verb, len, "SELECT") || is_word(verb, len, "VALUES")))
+		return 0;
+	if (verb)
+		(void)err_set(err, ERR_INVALID, "/query", "only a SELECT is allowed, this is %.*s", len > 40 ? 40 : (int)len,
+			      verb);
+	else
+		(void)err_set(err, ERR_INVALID, "/query", "the statement is empty");
+	err_hint(err, "tools of SQL read; let an exec tool write");
+	return ERR_INVALID;
+}
+
 static int bind_statement(const json_t *handler, struct arena *mem, struct sql_plan *plan, struct err *err)
 {
 	const char *query = NULL, *statement = NULL;
@@ -134,6 +225,8 @@ static int bind_statement(const json_t *handler, struct arena *mem, struct sql_p
 		return rc;
 	if (!query == !statement)
 		return err_set(err, ERR_INVALID, "", "a sql handler has either query or statement");
+	if (query && check_reads(query, err) < 0)
+		return ERR_INVALID;
 	if (query) {
 		plan->query = arena_strdup(mem, query);
 		return plan->query ? 0 : backend_bind_full("/query", err);
@@ -346,6 +439,20 @@ static int print_ask(const struct backend_env *env, const struct backend_req *re
 	return rc;
 }
 
+/* For who wrote the tool, in the record. */
+static void give_hint(const struct sql_op *s, const struct err *said, bool of_sql)
+{
+	char text[BACKEND_HINT_MAX];
+
+	if (!s->op.sink.hint || s->author)      /* whom the message tells */
+		return;
+	if (of_sql)
+		(void)snprintf(text, sizeof(text), "the query: %s", said->msg);
+	else
+		(void)snprintf(text, sizeof(text), "%s: %.200s", said->where, said->msg);
+	s->op.sink.hint(s->op.arg, text);
+}
+
 /* What a client reads names no path and, for a fixed query, no SQL; the log has it (house rule 19). */
 static void explain(const struct sql_op *s, const struct err *said, struct err *err)
 {
@@ -363,8 +470,13 @@ static void explain(const struct sql_op *s, const struct err *said, struct err *
 		(void)err_set(err, ERR_TOOL, "", "%s", said->msg);
 	} else {
 		log_warn(&ctx, "query failed tool=%s reason=%s: %s", s->tool, said->where, said->msg);
+		give_hint(s, said, of_sql);
 		if (strcmp(said->where, "worker") == 0)
 			(void)err_set(err, ERR_TOOL, "", "the query was broken off: %s", said->msg);
+		else if (s->author)
+			(void)err_set(err, ERR_TOOL, of_sql ? "/handler/query" : "/handler/database", "%s%s%s: %s", of_sql ?
+				      "the tool's query failed" : "the tool's database cannot be opened", of_sql ? "" : ": ",
+				      of_sql ? "" : said->where, said->msg);
 		else
 			(void)err_set(err, ERR_TOOL, "", of_sql ? "the tool's query failed" :
 				      "the tool's database cannot be opened");
@@ -440,6 +552,7 @@ static void sql_start(const struct backend_env *env, const struct backend_req *r
 
 	backend_op_init(&s->op, env, sink, arg);
 	s->adhoc = plan->statement != NULL;
+	s->author = req->author;
 	s->result_max = req->result_max;
 	s->tool = mem_strdup(req->tool);
 	s->tenant = mem_strdup(req->tenant);

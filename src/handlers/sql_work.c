@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
-#include "handlers/sql_work.h"
+#include "handlers/handlers.h"
 #include "json/json.h"
 #include "worker/proto.h"
 #include "worker/serve.h"

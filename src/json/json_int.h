@@ -57,6 +57,9 @@ static inline int jx_hex4(const char *p)
 	return v;
 }
 
+/* Is it strict JSON with at most so many members and elements, however long? */
+bool jx_is_large_json(const char *text, size_t len, size_t items_max);
+
 /* Unescape the inside of a well-formed string literal; at most size bytes go to ret.  Returns the
  * length that the whole has. */
 size_t jx_unescape(const char *p, size_t len, char *ret, size_t size);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
 
@@ -142,6 +143,8 @@ static json_t *keep_text(const char *p, size_t len)
 
 	json_get_alloc_funcs(&take, &give);
 	n = take(sizeof(*n) + len + 1);
+	if (!n && mem_give_up_reserve())
+		n = take(sizeof(*n) + len + 1);
 	if (!n)
 		abort();        /* out of memory, as mem_alloc() */
 	n->head = (json_t){ .type = JSON_REAL, .refcount = 1 };

@@ -290,7 +290,7 @@ struct scan {
 	size_t nwant;
 	uint32_t live, ends, prefix;    /* of the value that comes next */
 	unsigned depth;
-	size_t items;
+	size_t items, items_max;
 	struct name *names;
 	size_t nnames, names_cap;
 	struct frame stack[JX_DEPTH_MAX];
@@ -659,7 +659,7 @@ static int scan_after(struct scan *s)
 
 static int count_item(struct scan *s)
 {
-	if (s->depth && ++s->items > JX_MEMBERS_MAX)
+	if (s->depth && ++s->items > s->items_max)
 		return fail(s, ERR_LIMIT, s->p, "more than 100000 members and elements");
 	return 0;
 }
@@ -688,7 +688,8 @@ static void start_wants(struct scan *s)
 	}
 }
 
-int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, struct err *err)
+static int scan_text(const char *text, size_t len, size_t items_max, struct jx_want *want, size_t nwant,
+		     struct err *err)
 {
 	struct scan s;
 	int next = STEP_VALUE;
@@ -702,11 +703,12 @@ int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, st
 	s.live = s.ends = s.prefix = 0;
 	s.depth = 0;
 	s.items = 0;
+	s.items_max = items_max;
 	s.names = s.names_inline;
 	s.nnames = 0;
 	s.names_cap = NAMES_INLINE;
 	start_wants(&s);
-	if (len > JX_MESSAGE_MAX)
+	if (len > JX_MESSAGE_MAX && items_max == JX_MEMBERS_MAX)
 		return fail(&s, ERR_LIMIT, text + JX_MESSAGE_MAX, "longer than 10 MiB");
 	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
 		return fail(&s, ERR_INVALID, text, "the text begins with a byte order mark");
@@ -717,4 +719,14 @@ int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, st
 	if (s.names != s.names_inline)
 		free(s.names);
 	return next;
+}
+
+int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, struct err *err)
+{
+	return scan_text(text, len, JX_MEMBERS_MAX, want, nwant, err);
+}
+
+bool jx_is_large_json(const char *text, size_t len, size_t items_max)
+{
+	return scan_text(text, len, items_max, NULL, 0, NULL) == 0;
 }

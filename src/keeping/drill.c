@@ -23,16 +23,22 @@
 
 #include "keeping_int.h"
 
-static const struct tampering { const char *name, *what; enum sql_id sql; } tamperings[] = {
-	{ "A-T03", "the outcome of a call was changed", SQL_DRILL_OUTCOME },
-	{ "A-T05", "the time of a call was changed", SQL_DRILL_TIME },
-	{ "A-T02", "who called was removed", SQL_DRILL_PERSON },
-	{ "A-T36", "the stored hash of a record was changed", SQL_DRILL_LEAF },
-	{ "A-T06", "a record was removed", SQL_DRILL_REMOVE },
-	{ "A-T12", "the newest records were cut off", SQL_DRILL_CUT },
-	{ "A-T30", "the name of a tool was changed", SQL_DRILL_WORD },
-	{ "A-T17", "what is kept of a call was removed", SQL_DRILL_PAYLOAD },
-	{ "A-T22", "a signed checkpoint was changed", SQL_DRILL_NOTE },
+/* whole: not only the tenant's log is looked at; schema: the statement changes no row */
+static const struct tampering { const char *name, *what; enum sql_id sql; bool whole, schema; } tamperings[] = {
+	{ "A-T03", "the outcome of a call was changed", SQL_DRILL_OUTCOME, false, false },
+	{ "A-T05", "the time of a call was changed", SQL_DRILL_TIME, false, false },
+	{ "A-T02", "who called was removed", SQL_DRILL_PERSON, false, false },
+	{ "A-T36", "the stored hash of a record was changed", SQL_DRILL_LEAF, false, false },
+	{ "A-T06", "a record was removed", SQL_DRILL_REMOVE, false, false },
+	{ "A-T12", "the newest records were cut off", SQL_DRILL_CUT, false, false },
+	{ "A-T30", "the name of a tool was changed", SQL_DRILL_WORD, false, false },
+	{ "A-T17", "what is kept of a call was removed", SQL_DRILL_PAYLOAD, false, false },
+	{ "A-T22", "a signed checkpoint was changed", SQL_DRILL_NOTE, false, false },
+	{ "A-T60", "a trigger was put in that undoes revocations", SQL_DRILL_TRIGGER, true, true },
+	{ "A-T65", "an older version of a tool was changed", SQL_DRILL_OLD_VERSION, true, false },
+	{ "A-T68", "a setting was changed", SQL_DRILL_SETTING, true, false },
+	{ "A-T69", "the log was given to another tenant", SQL_DRILL_RELABEL, true, false },
+	{ "A-T24", "an approval that nobody gave was written", SQL_DRILL_APPROVAL, true, false },
 };
 
 #define COPY "drill.db"
@@ -107,13 +113,13 @@ static void note_finding(void *arg, const struct audit_finding *f)
 	seen->code[f->code] |= audit_finding_bad(f->code) && !f->gap;
 }
 
-/* The names of what was found. */
-static int look(const struct drill_job *job, struct db *copy, struct str *ret, struct err *err)
+/* The names of what was found; tenant_id 0: in the whole store. */
+static int look(int64_t tenant_id, struct db *copy, struct str *ret, struct err *err)
 {
 	const struct audit_evidence with = { .young_s = NOTARY_MAX_AGE_S };
 	struct audit_coverage sum;
 	struct seen seen = { { false } };
-	int rc = audit_verify_with(copy, job->tenant_id, &with, note_finding, &seen, &sum, err);
+	int rc = audit_verify_with(copy, tenant_id, &with, note_finding, &seen, &sum, err);
 
 	for (unsigned code = 0; rc == 0 && code < AUDIT_FINDING_COUNT; code++)
 		if (seen.code[code])
@@ -121,18 +127,27 @@ static int look(const struct drill_job *job, struct db *copy, struct str *ret, s
 	return rc;
 }
 
-static int tamper(const struct drill_job *job, struct db *copy, enum sql_id sql, struct err *err)
+/* The schema is the release's own again afterwards, or nothing else would be looked at.  1: something was changed. */
+static int tamper(const struct drill_job *job, struct db *copy, const struct tampering *t, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(copy, SQL_DRILL_UNFREEZE);
 	int rc = db_run(&st, err);
+	bool changed;
 
 	if (rc < 0)
 		return rc;
-	st = db_stmt_get(copy, sql);
-	db_bind_i64(st, 1, job->log);
-	db_bind_i64(st, 2, job->idx);
+	st = db_stmt_get(copy, t->sql);
+	if (db_param_count(st) > 0)
+		db_bind_i64(st, 1, job->log);
+	if (db_param_count(st) > 1)
+		db_bind_i64(st, 2, job->idx);
 	rc = db_run(&st, err);
-	return rc < 0 ? rc : db_changes(copy) > 0;
+	if (rc < 0)
+		return rc;
+	changed = t->schema || db_changes(copy) > 0;
+	st = db_stmt_get(copy, SQL_DRILL_FREEZE);
+	rc = db_run(&st, err);
+	return rc < 0 ? rc : changed;
 }
 
 /* t NULL: before anything was changed, when nothing should be found. */
@@ -160,9 +175,9 @@ static int drill(struct command_call *c, struct db *copy, const struct tampering
 
 	if (rc < 0)
 		return rc;
-	rc = tamper(job, copy, t->sql, err);
+	rc = tamper(job, copy, t, err);
 	if (rc == 1)
-		n = look(job, copy, &found, err);
+		n = look(t->whole ? 0 : job->tenant_id, copy, &found, err);
 	(void)db_txn_end(copy, ERR_CANCELLED, NULL);
 	if (rc == 1 && n >= 0)
 		put_drill(c, t, str_text(&found));
@@ -173,7 +188,7 @@ static int drill(struct command_call *c, struct db *copy, const struct tampering
 static int drill_all(struct command_call *c, struct db *copy, struct err *err)
 {
 	struct str found = STR_INIT;
-	int rc = look(c->priv, copy, &found, err);
+	int rc = look(0, copy, &found, err);
 
 	if (rc >= 0)
 		put_drill(c, NULL, str_text(&found));

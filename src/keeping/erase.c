@@ -141,7 +141,7 @@ static void look_body(void *arg)
 	char *file = path_join(job->store, DB_FILE);
 	struct db *db = NULL;
 
-	job->rc = db_open(file, DB_READER, false, &db, &job->err);
+	job->rc = db_open_store(file, &db, &job->err);
 	if (job->rc == 0)
 		job->rc = find_target(job, db, &job->err);
 	if (job->rc == 0)

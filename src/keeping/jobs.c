@@ -106,7 +106,7 @@ static void runner_stepped(void *arg, int rc, const struct err *err)
 		rc = runner_next(r);
 		if (rc == 0)
 			return;
-		(void)err_set(&r->err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
+		writer_refused(commands_env(r->admin)->writer, rc, "the next start goes on with it", &r->err);
 	}
 	runner_end(r, rc);
 }
@@ -123,7 +123,8 @@ static int jobs_start(struct commands *a, jobs_fn *done, void *arg, struct err *
 	if (rc < 0) {
 		ev_timer_free(&r->again);
 		free(r);
-		return err_set(err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
+		writer_refused(commands_env(a)->writer, rc, "the next start goes on with it", err);
+		return rc;
 	}
 	commands_ref(a);
 	return 0;

@@ -32,15 +32,17 @@ struct payload_job {
 	int rc;
 };
 
-/* A value as it is, if that is text; one that was cut may end within a character. */
-static void put_value(struct reply *o, const char *p, size_t len)
+/* A value as it is, if that is text; one that was cut may end within a character.  False: that is not all of it. */
+static bool put_value(struct reply *o, const char *p, size_t len)
 {
 	char *clean = mem_alloc(4 * len + 1);
 	size_t n = len;
+	bool exact;
 
 	while (n > 0 && len - n < 4 && !text_utf8_valid(p, n))
 		n--;
-	if (text_utf8_valid(p, n) && !memchr(p, '\0', n)) {
+	exact = text_utf8_valid(p, n) && !memchr(p, '\0', n);
+	if (exact) {
 		memcpy(clean, p, n);
 		clean[n] = '\0';
 	} else {
@@ -48,6 +50,17 @@ static void put_value(struct reply *o, const char *p, size_t len)
 	}
 	reply_text(o, "value", clean);
 	free(clean);
+	return exact && n == len;
+}
+
+/* What is committed to, where the value that people read is not all of it. */
+static void put_bytes(struct reply *o, const uint8_t *p, size_t len)
+{
+	char *text = mem_alloc(text_base64_size(len));
+
+	text_base64(p, len, text);
+	reply_text(o, "bytes", text);
+	free(text);
 }
 
 static void put_hex(struct reply *o, const char *name, const uint8_t *p)
@@ -74,13 +87,16 @@ static int on_opened(void *arg, const struct audit_opened *o)
 	struct payload_job *job = arg;
 	const char *name = audit_ctag_name(o->ctag);
 	struct reply *out = job->c->out;
+	bool exact = true;
 
 	row_begin(job, name ? name : "unknown", o->p ? "kept" : o->opening ? "committed" : "erased");
 	if (o->p)
-		put_value(out, (const char *)o->p, o->len);
+		exact = put_value(out, (const char *)o->p, o->len);
 	else
 		reply_text(out, "value", NULL);
 	if (job->opening) {
+		if (!exact)
+			put_bytes(out, o->p, o->len);
 		reply_int(out, "ctag", (int64_t)o->ctag);
 		put_hex(out, "commitment", o->commitment);
 		put_hex(out, "opening", o->opening);
@@ -160,7 +176,7 @@ static const struct command_arg audit_payload_args[] = {
 	FLAG("opening", "What proves each value to somebody else: its commitment in the record, and the opening."), ARG_END };
 static const struct command_column audit_payload_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL("what", "WHAT"), COL("state", "STATE"), COL("value", "VALUE"),
-	COL_END };
+	COL_IF("ctag", "CTAG"), COL_IF("commitment", "COMMITMENT"), COL_IF("opening", "OPENING"), COL_END };
 
 const struct command payload_commands[] = {
 	{ .noun = "audit", .verb = "payload", .help = "Show what a call said, decrypted",
@@ -168,7 +184,9 @@ const struct command payload_commands[] = {
 		    "(only the commitment is there), or erased; of an address or a client the pseudonym.  Reading it is "
 		    "recorded.  With "
 		    "an opening somebody else can check a value: HMAC-SHA-256 over \"toolcrib/c/1\", a zero byte, the ctag as two "
-		    "bytes and the value, keyed with the opening, is the commitment.  It says nothing about other records.",
+		    "bytes and the value, keyed with the opening, is the commitment; of a value that is no whole text, bytes has "
+		    "it in base64.  toolcrib-verify --proof and verify.py check it with --opening, from what --json prints.  It "
+		    "says nothing about other records.",
 	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD,
 	  .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ, .check = arg_call_check, .body = audit_payload_body },

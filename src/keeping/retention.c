@@ -31,42 +31,6 @@
 
 #define DAY_US (86400ull * 1000000)
 
-struct retention_period {
-	int64_t set_by, from_idx;       /* record of the change; first record that it is the first promise to */
-	int64_t min_days, max_days;     /* -1: none */
-};
-struct retention_periods { struct retention_period *v; size_t n; };         /* of a log, the newest first */
-
-static void read_period(struct db_stmt *st, struct retention_period *ret)
-{
-	*ret = (struct retention_period){ .set_by = db_col_i64(st, 0), .from_idx = db_col_i64(st, 1),
-		.min_days = db_col_i64(st, 2),
-		.max_days = db_col_type(st, 3) == DB_NULL ? -1 : db_col_i64(st, 3) };
-}
-
-static void periods_fini(struct retention_periods *p)
-{
-	free(p->v);
-	*p = (struct retention_periods){ 0 };
-}
-
-static int periods_load(struct db *db, int64_t log, struct retention_periods *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_RETENTION_LIST);
-	int rc;
-
-	*ret = (struct retention_periods){ 0 };
-	db_bind_i64(st, 1, log);
-	while ((rc = db_step(st, err)) == 1) {
-		ret->v = mem_realloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
-		read_period(st, &ret->v[ret->n++]);
-	}
-	db_stmt_put(&st);
-	if (rc < 0)
-		periods_fini(ret);
-	return rc;
-}
-
 /* how long a record has to be kept */
 static int64_t promised_days(const struct retention_periods *p, int64_t idx)
 {
@@ -131,8 +95,6 @@ static int first_promised(struct db *db, int64_t log, const struct retention_per
 	return rc;
 }
 
-#define DAYS_MAX 36500
-
 /* --- set */
 
 struct days { int64_t min, max; bool no_max; };         /* min, max: -1 = not said */
@@ -148,75 +110,28 @@ static int retention_set_check(struct command_call *c, struct err *err)
 {
 	const struct days days = arg_days(c);
 
-	if (days.min > DAYS_MAX || days.max > DAYS_MAX)
-		return err_set(err, ERR_INVALID, "", "a period has at most %d days", DAYS_MAX);
 	if (days.min < 0 && days.max < 0 && !days.no_max)
 		return err_set(err, ERR_INVALID, "", "nothing to set: --min-days, --max-days or --no-max");
 	if (days.no_max && days.max >= 0)
 		return err_set(err, ERR_INVALID, "", "--max-days and --no-max contradict each other");
-	return 0;
+	return retention_check(days.min, days.max, err);
 }
 
 /* What the command leaves open stays as it is. */
-static int next_period(struct days days, const struct retention_periods *p, struct retention_period *ret,
+static int next_period(struct db *db, int64_t tenant_id, struct days days, struct retention_period *ret,
 		       struct err *err)
 {
-	const struct retention_period *now = p->n ? p->v : NULL;
+	int rc = retention_now(db, tenant_id, ret, err);
 
-	*ret = now ? *now : (struct retention_period){ .max_days = -1 };
+	if (rc < 0)
+		return rc;
+	if (rc == 0 && days.min < 0)
+		return err_set(err, ERR_INVALID, "min-days", "the first period of a tenant needs --min-days");
 	if (days.min >= 0)
 		ret->min_days = days.min;
-	else if (!now)
-		return err_set(err, ERR_INVALID, "min-days", "the first period of a tenant needs --min-days");
 	if (days.max >= 0 || days.no_max)
 		ret->max_days = days.max;
-	if (ret->max_days >= 0 && ret->max_days < ret->min_days)
-		return err_set(err, ERR_INVALID, "max-days", "--max-days %" PRId64 " is less than --min-days %" PRId64, ret->max_days,
-			       ret->min_days);
-	if (now && now->min_days == ret->min_days && now->max_days == ret->max_days)
-		return err_set(err, ERR_CONFLICT, "", "this is the period in force");
-	return 0;
-}
-
-/* Less than now, for records to come: those that are there keep what they were promised. */
-static bool is_shorter(const struct retention_periods *p, const struct retention_period *next)
-{
-	const struct retention_period *now = p->n ? p->v : NULL;
-
-	return now && (next->min_days < now->min_days ||
-		       (next->max_days >= 0 && (now->max_days < 0 || next->max_days < now->max_days)));
-}
-
-static int store_period(struct db *db, int64_t log, const struct retention_period *p, const struct audit_receipt *at,
-			struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_RETENTION_INSERT);
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, at->idx);
-	db_bind_i64(st, 3, p->min_days);
-	if (p->max_days >= 0)
-		db_bind_i64(st, 4, p->max_days);
-	else
-		db_bind_null(st, 4);
-	return db_run(&st, err);
-}
-
-static int record_period(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
-			 const struct retention_period *p, struct audit_receipt *ret, struct err *err)
-{
-	const char *by = approval_by(c);
-	uint8_t days[16];
-	struct audit_field field[2];
-	struct command_record r = { .kind = AUDIT_RETENTION_CHANGE, .tenant_id = tenant_id, .obj = "retention", .field = field,
-		.ret = ret };
-
-	audit_put_be(days, (uint64_t)p->min_days, 8);
-	audit_put_be(days + 8, p->max_days >= 0 ? (uint64_t)p->max_days : 0, 8);
-	if (*by)
-		field[r.nfield++] = (struct audit_field){ AUDIT_TAG_APPROVER, by, strlen(by) };
-	field[r.nfield++] = (struct audit_field){ AUDIT_TAG_COUNTS, days, sizeof(days) };
-	return command_record(c, db, logs, &r, err);
+	return retention_check(ret->min_days, ret->max_days, err);
 }
 
 static void put_days(struct reply *o, const struct retention_period *p)
@@ -230,26 +145,16 @@ static void put_days(struct reply *o, const struct retention_period *p)
 
 static int retention_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct retention_periods have = { 0 };
-	struct retention_period next = { 0 };
-	struct audit_receipt at;
+	struct retention_period next, before;
 	struct tenant_row t;
-	int64_t log = 0;
 	int rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
 
 	if (rc == 0)
-		rc = tenant_row_log(db, t.id, &log, err);
+		rc = next_period(db, t.id, arg_days(c), &next, err);
 	if (rc == 0)
-		rc = periods_load(db, log, &have, err);
+		rc = retention_store(c, db, logs, &t, &next, &before, err);
 	if (rc == 0)
-		rc = next_period(arg_days(c), &have, &next, err);
-	if (rc == 0 && is_shorter(&have, &next))
-		rc = approval_require(c, db, err);            /* AUDIT A-909 */
-	if (rc == 0)
-		rc = record_period(c, db, logs, t.id, &next, &at, err);
-	if (rc == 0)
-		rc = store_period(db, log, &next, &at, err);
-	periods_fini(&have);
+		rc = err_set(err, ERR_CONFLICT, "", "this is the period in force");
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
@@ -281,26 +186,23 @@ static int read_log(struct db *db, int64_t log, int64_t *ret_min, int64_t *ret_s
 
 static int show_now(struct command_call *c, struct db *db, const struct tenant_row *t, struct err *err)
 {
-	struct retention_periods have = { 0 };
+	struct retention_period now;
 	int64_t log = 0, min_idx = 0, size = 0;
 	uint64_t first_us = 0;
-	int rc = tenant_row_log(db, t->id, &log, err);
+	int has = retention_now(db, t->id, &now, err), rc = has < 0 ? has : tenant_row_log(db, t->id, &log, err);
 
-	if (rc == 0)
-		rc = periods_load(db, log, &have, err);
 	if (rc == 0)
 		rc = read_log(db, log, &min_idx, &size, &first_us, err);
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
 	reply_text(c->out, "tenant", t->name);
-	if (have.n > 0)
-		put_days(c->out, have.v);
+	if (has)
+		put_days(c->out, &now);
 	reply_int(c->out, "records", size - min_idx);
 	reply_time(c->out, "since", first_us);
 	reply_int(c->out, "pruned", min_idx);
 	reply_row_end(c->out);
-	periods_fini(&have);
 	return 0;
 }
 
@@ -589,10 +491,10 @@ static int make_plan(struct prune_job *job, struct db *db, struct err *err)
 	if (rc == 0)
 		rc = newest_hold(db, &job->holds, err);
 	if (rc == 0)
-		rc = periods_load(db, job->log, &p, err);
+		rc = retention_load(db, job->log, &p, err);
 	if (rc == 0)
 		rc = find_cut(job, db, &p, err);
-	periods_fini(&p);
+	retention_fini(&p);
 	if (rc == 0)
 		rc = held_range(db, job->log, job->from, job->to, job->tenant, err);
 	return rc == 0 ? is_signed(job, db, err) : rc;
@@ -646,7 +548,7 @@ static void plan_body(void *arg)
 	struct db *db = NULL;
 
 	command_lend(arg);
-	job->rc = db_open(file, DB_READER, false, &db, &job->err);
+	job->rc = db_open_store(file, &db, &job->err);
 	if (job->rc == 0)
 		job->rc = make_plan(job, db, &job->err);
 	if (job->rc == 0 && !job->dry_run)

@@ -83,7 +83,7 @@ static int audit_adopt_body(struct command_call *c, struct db *db, struct audit_
 static const struct command_arg audit_keys_args[] = {
 	FLAG("all", "Of every epoch, not of the first one alone."), ARG_END };
 static const struct command_arg audit_adopt_args[] = {
-	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them."), ARG_END };
+	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them; or keys.db."), ARG_END };
 
 const struct command sign_commands[] = {
 	{ .noun = "audit", .verb = "keys", .help = "Print the keys that a reviewer pins",
@@ -99,7 +99,8 @@ const struct command sign_commands[] = {
 	{ .noun = "audit", .verb = "adopt", .help = "Take over records that no checkpoint covers",
 	  .detail = "A start is refused when records were added while no server could have written them, because whoever "
 		    "can write the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed "
-		    "in the record of the start.  No second administrator is asked: a store that refuses to start can "
+		    "in the record of the start.  With keys.db as the name a start goes on without payload keys that are lost "
+		    "for good, which that record says as well.  No second administrator is asked: a store that refuses to start can "
 		    "neither file a request nor know who grants it.",
 	  .args = audit_adopt_args, .done = "the records are taken over", .role = ADM_OWNER, .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = audit_adopt_body },

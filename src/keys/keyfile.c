@@ -1,5 +1,5 @@
-/* Key files: 32 random bytes, mode 0400.  The keys that encrypt are derived from them, one for each purpose, and
- * so is the id by which rows and the file's name say which one it is (SEC S-341). */
+/* Key files: 32 random bytes, mode 0400.  The keys that encrypt are derived from them, one for each purpose, and so is
+ * the id by which rows and the file's name say which one it is (SEC S-341). */
 #include "config.h"
 
 #include <dirent.h>
@@ -51,16 +51,34 @@ static char *file_of(const char *store, const char *id)
 	return path_join(store, name_of(id, name));
 }
 
+/* init makes the key of a new store, and never another one for a store that there is. */
+static void hint_master(const char *store, const char *file, struct err *err)
+{
+	char *db = path_join(store, DB_FILE);
+
+	if (*err->hint)
+		(void)0;        /* chmod, chown */
+	else if (path_exists(file) && err->code != ERR_CORRUPT)
+		err_hint(err, "the file must be readable by the owner of the store");
+	else if (!path_exists(db))
+		err_hint(err, "run: toolcrib init");
+	else
+		err_hint(err, "put it back from where you keep it: without it no key is accepted, no secret opens and nothing of "
+			 "what is kept of calls; records can still be verified with toolcrib-verify");
+	free(db);
+}
+
 int keyfile_master(const char *store, uint8_t **ret, struct err *err)
 {
 	char *file = path_join(store, DB_MASTER_KEY);
 	struct str text = STR_INIT;
 	int rc = path_read_as(file, PATH_SECRET, SECRET_KEY_SIZE + 1, &text, err);
 
-	if (rc < 0 && err)
-		err_hint(err, path_exists(file) ? "the file must be readable by the owner of the store" : "run: toolcrib init");
 	if (rc == 0 && text.len != SECRET_KEY_SIZE)
-		rc = err_set(err, ERR_CORRUPT, file, "%s must have exactly %d bytes", file, SECRET_KEY_SIZE);
+		rc = err_set(err, ERR_CORRUPT, file, "%s must have exactly %d bytes, and has %s%zu", file, SECRET_KEY_SIZE,
+			     text.len > SECRET_KEY_SIZE ? "at least " : "", text.len);
+	if (rc < 0 && err)
+		hint_master(store, file, err);
 	if (rc == 0) {
 		*ret = secret_alloc(SECRET_KEY_SIZE);
 		memcpy(*ret, text.p, SECRET_KEY_SIZE);

@@ -36,6 +36,7 @@ struct keys {
 	struct map *by_place;           /* the same by tenant, month, subject: those in force */
 	bool pending;                   /* a transaction is open */
 	int64_t last_kek, last_dek;     /* ids given; -1 = not read yet */
+	int64_t past_kek, past_dek;     /* given before, as the store remembers */
 };
 
 static void wipe_values(struct map **map, size_t size)
@@ -147,6 +148,11 @@ int keys_commit(struct keys *k, struct err *err)
 	return rc;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* The counters of ids, read once. */
 static int read_ids(struct keys *k, struct err *err)
 {
@@ -157,12 +163,49 @@ static int read_ids(struct keys *k, struct err *err)
 		return 0;
 	st = db_stmt_get(k->db, SQL_KEYS_LAST_IDS);
 	rc = db_step(st, err);
-	if (rc == 1) {
-		k->last_kek = db_col_i64(st, 0);
-		k->last_dek = db_col_i64(st, 1);
+	if (rc == 1) {          /* never one again that a record names */
+		k->last_kek = larger(db_col_i64(st, 0), k->past_kek);
+		k->last_dek = larger(db_col_i64(st, 1), k->past_dek);
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
+}
+
+int keys_look(struct keys *k, int64_t given[2], void (*fn)(void *arg, const char *key_id), void *arg, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_LAST_IDS);
+	int rc;
+
+	k->past_kek = given[0];
+	k->past_dek = given[1];
+	k->last_kek = k->last_dek = -1;
+	rc = db_step(st, err);
+	if (rc == 1) {
+		given[0] = db_col_i64(st, 0);
+		given[1] = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(k->db, SQL_KEYS_LIST_FILES);
+	while ((rc = db_step(st, err)) == 1)
+		fn(arg, db_col_text(st, 0, NULL));
+	db_stmt_put(&st);
+	return rc;
+}
+
+int keys_remember(struct keys *k, struct db *store, struct err *err)
+{
+	struct db_stmt *st;
+	char text[48];
+
+	if (!k->pending || k->last_kek < 0)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64, k->last_kek, k->last_dek);
+	st = db_stmt_get(store, SQL_META_SET_VALUE);
+	db_bind_textz(st, 1, KEYS_META_GIVEN);
+	db_bind_textz(st, 2, text);
+	return db_run(&st, err);
 }
 
 /* --- keks */
@@ -638,6 +681,8 @@ int keys_backup(const char *store, const char *path, struct err *err)
 	struct db *db = NULL;
 	int rc = db_open(file, DB_READER, false, &db, err);
 
+	if (rc == 0)
+		rc = db_migrate_keys(db, err);
 	if (rc == 0)
 		rc = db_backup(db, path, err);
 	db_close(&db);

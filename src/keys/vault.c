@@ -1,6 +1,7 @@
 /* The vault: secrets at rest.  The store has them in boxes, each encrypted and bound to its row; the loop keeps
  * the boxes and the keys that open them, the writer changes them and hands the change over after the commit.
- * Values are in the clear in guarded memory alone. */
+ * Values are in the clear in guarded memory alone.  And whether the key files that a start finds are the store's
+ * (decision 0051). */
 
 #include "config.h"
 
@@ -9,13 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
 #include "db/db.h"
+#include "db/owner.h"
 #include "keys/keys.h"
 #include "keys/secrets.h"
 #include "keys/vault.h"
@@ -547,4 +553,348 @@ void vault_apply(struct vault *v, struct vault_change **changep)
 	v->version++;
 	forget_keys(v);
 	vault_change_free(changep);
+}
+
+/* --- a start */
+
+/* master.key by its id, which the store knows, and keys.db by the ids that were given, which it remembers.  What is not
+ * as it was left refuses the start and names the way back; only payload keys that are gone for good may be given up, by
+ * a person's word. */
+
+enum { META_SIZE = 96 };                /* of a value here, with NUL */
+
+/* 1, or 0 = there is none. */
+static int meta_get(struct db *store, const char *key, char ret[META_SIZE], struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(store, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, key);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		(void)snprintf(ret, META_SIZE, "%s", rc == 1 ? db_col_text(st, 0, NULL) : "");
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int meta_set(struct db *store, const char *key, const char *value, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(store, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, key);
+	db_bind_textz(st, 2, value);
+	return db_run(&st, err);
+}
+
+/* --- numbers */
+
+/* Up to three, zero where there are fewer. */
+static int get_numbers(struct db *store, const char *key, int64_t ret[3], struct err *err)
+{
+	char text[META_SIZE], *at = text;
+	int rc = meta_get(store, key, text, err);
+
+	for (size_t i = 0; i < 3; i++)
+		ret[i] = strtoll(at, &at, 10);
+	return rc;
+}
+
+static int set_given(struct db *store, int64_t kek, int64_t dek, struct err *err)
+{
+	char text[META_SIZE];
+
+	(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64, kek, dek);
+	return meta_set(store, KEYS_META_GIVEN, text, err);
+}
+
+/* --- which files open what there is */
+
+struct files {
+	const struct keyfile_place *place;
+	char master[KEYFILE_ID_SIZE], current[KEYFILE_ID_SIZE];
+	bool by_master, missing, known;         /* something is under master.key; under no file that there is; under one that
+						 * this store has, or had */
+	char name[KEYFILE_ID_SIZE];             /* one that is missing */
+};
+
+static void look_at(void *arg, const char *id)
+{
+	struct files *f = arg;
+
+	if (strcmp(id, f->master) == 0)
+		f->by_master = f->known = true;
+	else if (keyfile_exists(f->place->store, id) || strcmp(id, f->current) == 0)
+		f->known = true;
+	else
+		(void)snprintf(f->name, sizeof(f->name), "%s", id);
+	f->missing = *f->name != '\0';
+}
+
+static int look_at_secrets(struct db *store, struct files *f, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(store, SQL_META_SECRET_FILES);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1)
+		look_at(f, db_col_text(st, 0, NULL));
+	db_stmt_put(&st);
+	return rc;
+}
+
+static void start_files(const struct keyfile_place *place, struct files *ret)
+{
+	struct keyfile k = { .key = NULL };
+
+	*ret = (struct files){ .place = place };
+	keyfile_from(place->master, "toolcrib/begin/1", &k);
+	memcpy(ret->master, k.id, sizeof(ret->master));
+	keyfile_fini(&k);
+}
+
+/* --- master.key */
+
+static int other_master(const struct files *f, const char *want, struct err *err)
+{
+	char *file = path_join(f->place->store, DB_MASTER_KEY);
+
+	(void)err_set(err, ERR_CORRUPT, file, "%s is not the master key of this store (it is %s, the store's is %s); nothing "
+		      "was changed", file, f->master, want);
+	err_hint(err, "put back whichever of it and toolcrib.db is another store's; with the wrong one no key would be "
+		 "accepted, and what is written now would be lost with the right one");
+	free(file);
+	return ERR_CORRUPT;
+}
+
+/* A store from before it knew its key: by what the key opens. */
+static int learn_master(const struct files *f, const struct files *secrets, const struct files *keks,
+			struct keys_begin *ret, struct err *err)
+{
+	if (!secrets->by_master && !keks->by_master && (secrets->missing || keks->missing))
+		return other_master(f, secrets->missing ? secrets->name : keks->name, err);
+	memcpy(ret->master, f->master, sizeof(ret->master));
+	ret->by = keks->by_master ? "payload keys" : secrets->by_master ? "secrets" : NULL;
+	return 0;
+}
+
+static int check_master(struct db *store, const struct files *f, bool *ret_known, struct err *err)
+{
+	char want[META_SIZE];
+	int rc = meta_get(store, KEYS_META_MASTER, want, err);
+
+	*ret_known = rc == 1;
+	return rc == 1 && strcmp(want, f->master) != 0 ? other_master(f, want, err) : rc < 0 ? rc : 0;
+}
+
+/* --- keys.db */
+
+struct given {
+	int64_t kek, dek;               /* as the store remembers */
+	bool known;                     /* it does; else what the records of a store from before show */
+	int64_t lost_kek, lost_dek;     /* of them, accepted as lost */
+};
+
+static int read_given(struct db *store, struct given *ret, struct err *err)
+{
+	struct db_stmt *st;
+	int64_t n[3];
+	int rc = get_numbers(store, KEYS_META_GIVEN, n, err);
+
+	*ret = (struct given){ .kek = n[0], .dek = n[1], .known = rc == 1 };
+	if (rc == 0) {
+		st = db_stmt_get(store, SQL_META_LAST_KEY);
+		rc = db_step(st, err);
+		ret->dek = rc == 1 ? db_col_i64(st, 0) : 0;
+		ret->kek = ret->dek > 0;
+		db_stmt_put(&st);
+	}
+	rc = rc < 0 ? rc : get_numbers(store, KEYS_META_LOST, n, err);
+	ret->lost_kek = n[0];
+	ret->lost_dek = n[1];
+	return rc < 0 ? rc : 0;
+}
+
+static bool lacks(const struct given *g, int64_t kek, int64_t dek)
+{
+	return (kek < g->kek && g->kek > g->lost_kek) || (dek < g->dek && g->dek > g->lost_dek);
+}
+
+static int refuse_loss(const struct keyfile_place *place, const struct given *g, int64_t dek, bool is_there,
+		       struct err *err)
+{
+	char *file = path_join(place->store, DB_KEYS);
+
+	if (is_there)
+		(void)err_set(err, ERR_CORRUPT, file, "%s lacks keys that this store has given: it goes to %" PRId64 ", the store to "
+			      "%" PRId64 "; what is kept of calls would not open", file, dek, g->dek);
+	else
+		(void)err_set(err, ERR_CORRUPT, file, "%s is missing or empty, and this store has given %" PRId64 " payload keys: "
+			      "what is kept of calls would not open", file, g->dek);
+	err_hint(err, "put the newest keys.db back; when there is none, toolcrib audit adopt " KEYS_FILE_ADOPT
+		 " goes on without, on record: those values are lost then");
+	free(file);
+	return ERR_CORRUPT;
+}
+
+/* Without one that it had, the store would make an empty one. */
+static int check_file(const struct keyfile_place *place, const struct given *g, bool adopt, struct err *err)
+{
+	char *file = path_join(place->store, DB_KEYS);
+	struct stat st;
+	bool is_there = stat(file, &st) == 0 && st.st_size > 0;
+
+	free(file);
+	return is_there || adopt || !lacks(g, 0, 0) ? 0 : refuse_loss(place, g, 0, false, err);
+}
+
+static int other_keys(const struct keyfile_place *place, const struct files *f, struct err *err)
+{
+	char *file = path_join(place->store, DB_KEYS);
+
+	(void)err_set(err, ERR_CORRUPT, file, "%s is another store's: its keys are under the key file %s, which this store "
+		      "never had", file, f->name);
+	err_hint(err, "move it away and put this store's own back");
+	free(file);
+	return ERR_CORRUPT;
+}
+
+/* file: the last ids that it has. */
+static int check_given(const struct keyfile_place *place, const struct given *g, const int64_t file[2], bool adopt,
+		       struct keys_begin *ret, struct err *err)
+{
+	ret->lost = lacks(g, file[0], file[1]);
+	if (ret->lost && !adopt)
+		return refuse_loss(place, g, file[1], true, err);
+	ret->kek = file[0] > g->kek ? file[0] : g->kek;
+	ret->dek = file[1] > g->dek ? file[1] : g->dek;
+	return 0;
+}
+
+/* --- a start */
+
+static int check(const struct keyfile_place *place, struct db *store, struct keys *keys, const struct given *g,
+		 bool knows_master, bool adopt, struct files *f, struct keys_begin *ret, struct err *err)
+{
+	struct files secrets = *f, keks = *f;
+	int64_t last[2] = { g->kek, g->dek };
+	int rc = keyfile_current(store, keks.current, err);
+
+	memcpy(secrets.current, keks.current, sizeof(secrets.current));
+	if (rc >= 0)
+		rc = keys_look(keys, last, look_at, &keks, err);
+	if (rc == 0)
+		rc = look_at_secrets(store, &secrets, err);
+	if (rc == 0 && !knows_master)
+		rc = learn_master(f, &secrets, &keks, ret, err);
+	if (rc == 0 && keks.missing && !keks.known)
+		rc = other_keys(place, &keks, err);
+	return rc < 0 ? rc : check_given(place, g, last, adopt, ret, err);
+}
+
+int keys_begin(const struct keyfile_place *place, struct db *store, bool adopt, struct keys **ret,
+	       struct keys_begin *ret_begin, struct err *err)
+{
+	struct keys *keys = NULL;
+	struct files f;
+	struct given g;
+	bool known = false;
+	int rc;
+
+	*ret_begin = (struct keys_begin){ .by = NULL };
+	start_files(place, &f);
+	rc = check_master(store, &f, &known, err);
+	if (rc == 0)
+		rc = read_given(store, &g, err);
+	if (rc == 0)
+		rc = check_file(place, &g, adopt, err);
+	if (rc == 0 && keys_open(place, &keys, err) < 0) {
+		rc = err->code;
+		if (rc == ERR_CORRUPT && !*err->hint)
+			err_hint(err, "put the newest keys.db back; when there is none, move this one away and go on without by "
+				 "toolcrib audit adopt " KEYS_FILE_ADOPT);
+	}
+	if (rc == 0)
+		rc = check(place, store, keys, &g, known, adopt, &f, ret_begin, err);
+	if (rc < 0)
+		keys_close(&keys);
+	else
+		*ret = keys;
+	return rc;
+}
+
+int keys_begun(struct db *store, const struct keys_begin *b, struct err *err)
+{
+	char text[META_SIZE];
+	int rc = 0;
+
+	if (*b->master)
+		rc = meta_set(store, KEYS_META_MASTER, b->master, err);
+	if (rc == 0)
+		rc = set_given(store, b->kek, b->dek, err);
+	if (rc < 0 || !b->lost)
+		return rc;
+	(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 " %" PRIu64, b->kek, b->dek, clock_wall_us());
+	return meta_set(store, KEYS_META_LOST, text, err);
+}
+
+/* --- what people are told of a store that is served */
+
+static struct str *next(struct str *ret)
+{
+	str_puts(ret, ret->len ? "; " : "");
+	return ret;
+}
+
+static int say_lost(struct db *db, struct str *ret, struct err *err)
+{
+	char when[32];
+	int64_t lost[3];
+	int rc = get_numbers(db, KEYS_META_LOST, lost, err);
+
+	if (rc == 1)
+		str_printf(next(ret), "keys.db was lost: what was kept of calls before %s may not open",
+		    clock_format_utc((uint64_t)lost[2], when, sizeof(when)));
+	return rc < 0 ? rc : 0;
+}
+
+static int say_shut(const struct keyfile_place *place, struct db *db, struct str *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_SECRET_FILES);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		struct keyfile k = { .key = NULL };
+		struct err why;
+
+		if (keyfile_load(place, VAULT_PURPOSE, db_col_text(st, 0, NULL), &k, &why) < 0)
+			str_printf(next(ret), "secrets do not open: %s", why.msg);
+		keyfile_fini(&k);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static void say_mode(const char *store, const char *name, struct str *ret)
+{
+	char *path = path_join(store, name);
+	const char *what = *name ? name : "the folder";
+	mode_t others = S_IRWXO | S_IRGRP | S_IWGRP | (*name ? S_IXGRP : 0);    /* a group may come to the sockets */
+	struct stat st;
+
+	if (stat(path, &st) == 0 && st.st_mode & others)
+		str_printf(next(ret), "others may use %s: its mode is %03o", what, st.st_mode & 0777u);
+	else if (stat(path, &st) == 0 && st.st_uid != geteuid())
+		str_printf(next(ret), "%s belongs to uid %u", what, (unsigned)st.st_uid);
+	free(path);
+}
+
+int keys_files_wrong(const struct keyfile_place *place, struct db *db, struct str *ret, struct err *err)
+{
+	static const char *const names[] = { "", DB_FILE, DB_KEYS };
+	int rc = say_lost(db, ret, err);
+
+	if (rc == 0)
+		rc = say_shut(place, db, ret, err);
+	for (size_t i = 0; i < NELEMS(names); i++)
+		say_mode(place->store, names[i], ret);
+	return rc;
 }

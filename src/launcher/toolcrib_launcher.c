@@ -48,6 +48,7 @@ static const struct row { const char *name, *variable; } rows[LAUNCHER_ROWS] = {
 	[LAUNCHER_RUN] = { "toolcrib-run", "TOOLCRIB_RUN" },
 	[LAUNCHER_SIGN] = { "toolcrib-sign", "TOOLCRIB_SIGN" },
 	[LAUNCHER_WORKER] = { "toolcrib-worker", "TOOLCRIB_WORKER" },
+	[LAUNCHER_REPORT] = { "toolcrib-report", "TOOLCRIB_REPORT" },
 };
 
 enum state { FREE, RUNS, ENDED, FAILED };       /* ENDED, FAILED: still to be told */

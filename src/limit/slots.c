@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "limit/limit.h"
@@ -36,11 +37,21 @@ static uint32_t rest_of_day_ms(uint64_t wall_us)
 	return (uint32_t)((LIMIT_DAY_US - wall_us % LIMIT_DAY_US + 999) / 1000);        /* a day at most */
 }
 
+#define DAY_TEXT_SIZE 40
+
+/* When the quotas begin anew: midnight of UTC, to the second. */
+static const char *day_ends(uint64_t wall_us, char ret[DAY_TEXT_SIZE])
+{
+	clock_format_utc((wall_us / LIMIT_DAY_US + 1) * LIMIT_DAY_US, ret, DAY_TEXT_SIZE);
+	(void)snprintf(strchr(ret, '.'), 2, "Z");
+	return ret;
+}
+
 static int usage_check(struct entry *e, const struct limit_set *set, const struct limit_req *req, struct err *err)
 {
 	const char *who = limit_scopes[e->key.scope];
 	bool calls, bytes;
-	char where[32];
+	char where[32], day[DAY_TEXT_SIZE];
 
 	if (!set || (set->calls_day == 0 && set->bytes_day == 0))
 		return 0;
@@ -51,8 +62,9 @@ static int usage_check(struct entry *e, const struct limit_set *set, const struc
 		return 0;
 	metric_inc(METRIC_calls_over_quota);
 	(void)snprintf(where, sizeof(where), "%s/%s", who, calls ? "quota" : "storage"); /* two short words */
-	(void)err_set(err, ERR_RATE, where, "this %s has used its %llu %s of today", who,
-		      (unsigned long long)(calls ? set->calls_day : set->bytes_day), calls ? "calls" : "bytes");
+	(void)err_set(err, ERR_RATE, where, "this %s has used its %llu %s of today; it has more from %s", who,
+		      (unsigned long long)(calls ? set->calls_day : set->bytes_day), calls ? "calls" : "bytes",
+		      day_ends(req->wall_us, day));
 	if (err)
 		err->retry_ms = rest_of_day_ms(req->wall_us);
 	return ERR_RATE;
@@ -90,6 +102,7 @@ void limit_add_audit(struct limiter *l, int64_t tenant_id, uint64_t wall_us, siz
 static int budget_check(struct limiter *l, const struct limit_req *req, struct err *err)
 {
 	const uint64_t allowed = l->conf.tenant_audit / (l->low ? LIMIT_LOW_PARTS : 1);
+	char day[DAY_TEXT_SIZE];
 	uint64_t used;
 
 	if (!allowed)
@@ -99,8 +112,8 @@ static int budget_check(struct limiter *l, const struct limit_req *req, struct e
 		return 0;
 	metric_inc(METRIC_budget_audit_refused);
 	(void)err_set(err, ERR_RATE, "tenant/audit", "%llu bytes were recorded of this tenant today, allowed are %llu "
-		      "(budgets.audit_per_tenant%s)", (unsigned long long)used, (unsigned long long)allowed,
-		      l->low ? ", less while the disk is nearly full" : "");
+		      "(budgets.audit_per_tenant%s); it has more from %s", (unsigned long long)used, (unsigned long long)allowed,
+		      l->low ? ", less while the disk is nearly full" : "", day_ends(req->wall_us, day));
 	if (err)
 		err->retry_ms = l->low && used < l->conf.tenant_audit ? LOW_RETRY_MS : rest_of_day_ms(req->wall_us);
 	return ERR_RATE;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "handlers/sql_work.h"
+#include "handlers/handlers.h"
 #include "worker/serve.h"
 
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_BY_HAND = 126 };

@@ -878,6 +878,11 @@ static void view_calls(const struct mcp_server *srv, int64_t tenant_id, mcp_peer
 	}
 }
 
+uint64_t mcp_next_id(struct mcp_server *srv)
+{
+	return ++srv->serial;
+}
+
 void mcp_peers(const struct mcp_server *srv, int64_t tenant_id, mcp_peer_fn *fn, void *arg)
 {
 	const void *key;

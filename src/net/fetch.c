@@ -73,6 +73,7 @@ struct fetch {
 	uint64_t deadline_us;
 	size_t body_max, body_got, head_got;
 	struct fetch_head head;
+	char address[ADDR_TEXT_SIZE];   /* of the last connection that was tried, or is used; "" = none */
 	bool connected;                 /* on_prereq() has agreed to the connection that it is on */
 	bool head_done;
 	bool lengths_differ;            /* two Content-Lengths */
@@ -92,14 +93,15 @@ struct fetch {
 static int check_addr(struct fetch *f, const struct addr *a)
 {
 	struct err err;
+
+	(void)addr_format(a, f->address);
 	int rc = fetch_policy_addr(f->policy, &f->pool->owner->own, &f->url, a, &err);
 
 	if (rc == 0)
 		return 0;
-	char text[ADDR_TEXT_SIZE];
 	metric_inc(METRIC_fetch_addresses_refused);
 	log_warn(NULL, "outbound address refused host=%s port=%u address=%s why=\"%s\"", f->url.host, f->url.port,
-		 addr_format(a, text), err.msg);
+		 f->address, err.msg);
 	if (f->err.code == 0)
 		f->err = err;
 	return rc;
@@ -968,6 +970,11 @@ void fetcher_resolve(struct fetcher *f, fetch_resolve_fn *fn, void *arg)
 {
 	f->resolve = fn;
 	f->resolve_arg = arg;
+}
+
+const char *fetch_address(const struct fetch *f)
+{
+	return f->address;
 }
 
 int fetch_head_status(const struct fetch_head *h)

@@ -28,6 +28,7 @@ enum http_phase {
 	HTTP_PHASE_IDLE,                /* for the first byte of a head, and no answer is due */
 	HTTP_PHASE_HEAD,                /* for the rest of a head */
 	HTTP_PHASE_BODY,                /* for the rest of a body */
+	HTTP_PHASE_LATE,                /* for nothing: its body found no room, and is told so in a while */
 	HTTP_PHASE_WORK,                /* for nothing: answers are due */
 };
 
@@ -56,6 +57,8 @@ struct http_conn {
 	uint64_t drain_us;              /* no head is waited for beyond; 0 = as long as usual */
 	bool last;                      /* no further request is read */
 	bool paused;                    /* HTTP_PIPELINE_MAX answers are due */
+	char *late_why;                 /* what is told at the end of HTTP_PHASE_LATE; owned */
+	uint16_t late_part;             /* so much later, in units of late_ms / 1000: who came together is told apart */
 	bool dying, finishing;
 	char date[HTTP_DATE_SIZE];      /* the header line of second date_s */
 	uint64_t date_s;
@@ -473,6 +476,7 @@ static void tear_down(void *arg)
 		ev_defer(c->loop, free_request, r);
 	}
 	drop_body(c);
+	free(c->late_why);
 	c->ops->closed(c->arg, c);
 	ev_defer(c->loop, free, c);
 }
@@ -493,11 +497,16 @@ static void finish(struct http_conn *c)
 	c->finishing = c->last = true;
 	ev_timer_stop(c->timer);
 	stream_half_close(c->stream);
+	stream_behind(c->stream, true); /* all that comes yet is thrown away */
 }
+
+static void tell_late(struct http_conn *c);
 
 void http_conn_drain(struct http_conn *c)
 {
 	c->last = true;
+	if (c->phase == HTTP_PHASE_LATE)
+		tell_late(c);
 	if (c->nrequests == 0)
 		finish(c);
 }
@@ -519,6 +528,8 @@ static uint64_t phase_end_us(const struct http_conn *c)
 		return drained_us(c, c->phase_us + c->timers.head_ms * 1000ull);
 	case HTTP_PHASE_BODY:
 		return c->phase_us + c->timers.body_ms * 1000ull + c->body.total * 1000000 / BODY_RATE;
+	case HTTP_PHASE_LATE:
+		return c->phase_us + c->timers.late_ms * (1000ull + c->late_part % 1000);
 	case HTTP_PHASE_WORK:
 		break;
 	}
@@ -544,6 +555,8 @@ static void set_phase(struct http_conn *c, enum http_phase phase)
 
 void http_conn_drain_in(struct http_conn *c, uint32_t ms)
 {
+	if (c->phase == HTTP_PHASE_LATE)
+		tell_late(c);
 	if (c->nrequests > 0) {
 		c->last = true;
 		return;
@@ -559,6 +572,13 @@ void http_no_more(struct http_request *r)
 
 static void refuse_request(struct http_conn *c, int status, const char *why);
 
+/* What refuse_late() has put off. */
+static void tell_late(struct http_conn *c)
+{
+	stream_pause(c->stream, false);
+	refuse_request(c, 503, c->late_why);
+}
+
 static void on_timer(void *arg)
 {
 	struct http_conn *c = arg;
@@ -572,6 +592,8 @@ static void on_timer(void *arg)
 	}
 	if (c->phase == HTTP_PHASE_IDLE)
 		finish(c);
+	else if (c->phase == HTTP_PHASE_LATE)
+		tell_late(c);
 	else
 		refuse_request(c, 408, "the request did not arrive in time");
 }
@@ -810,7 +832,18 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	return size + body;
 }
 
-/* False: there is no room, in the budgets or in memory, and it has been refused. */
+/* Its body is forgotten now and nothing more is read; told it is in a while, or who floods would be back at once with
+ * the next one (HARDENING F-5). */
+static void refuse_late(struct http_conn *c, const char *why)
+{
+	drop_body(c);
+	c->late_why = mem_strdup(why);
+	id_random(&c->late_part, sizeof(c->late_part));
+	stream_pause(c->stream, true);
+	set_phase(c, HTTP_PHASE_LATE);
+}
+
+/* False: there is no room, in the budgets or in memory, and it is refused. */
 static bool keep_data(struct http_conn *c, const char *p, size_t n)
 {
 	struct err err = { 0 };
@@ -823,7 +856,10 @@ static bool keep_data(struct http_conn *c, const char *p, size_t n)
 		return true;
 	if (rc == 0)
 		metric_inc(METRIC_budget_memory_refused);
-	refuse_request(c, rc == ERR_DENIED ? 413 : 503, rc == 0 ? "there is no memory for this body" : err.msg);
+	if (rc == ERR_DENIED)
+		refuse_request(c, 413, err.msg);
+	else
+		refuse_late(c, rc == 0 ? "there is no memory for this body" : err.msg);
 	return false;
 }
 
@@ -903,6 +939,7 @@ struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_
 	c->timers.head_ms = timers->head_ms ? timers->head_ms : HTTP_HEAD_MS;
 	c->timers.body_ms = timers->body_ms ? timers->body_ms : HTTP_BODY_MS;
 	c->timers.idle_ms = timers->idle_ms ? timers->idle_ms : HTTP_IDLE_MS;
+	c->timers.late_ms = timers->late_ms ? timers->late_ms : HTTP_LATE_MS;
 	c->ops = ops;
 	c->arg = arg;
 	str_init(&c->body_text, HTTP_BODY_MAX);

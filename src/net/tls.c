@@ -611,13 +611,23 @@ static int pem_close(struct pem_file *f, int rc, const char *path, const char *w
 
 typedef int cert_fn(void *arg, const char *path, X509 *cert, size_t i, struct err *err);
 
+/* rc: of a look at dates. */
+static int forgive(int rc, const struct tls_opt *o, const struct err *err)
+{
+	if (rc == 0 || !o->late)
+		return rc;
+	if (o->late->code == 0)
+		*o->late = *err;
+	return 0;
+}
+
 /* Each certificate of a file in turn, with its dates checked; at most max of them. */
-static int each_cert(const char *path, size_t max, cert_fn *fn, void *arg, struct err *err)
+static int each_cert(const char *path, const struct tls_opt *o, size_t max, cert_fn *fn, void *arg, struct err *err)
 {
 	struct pem_file f;
 	int rc = pem_open(&f, path, err);
 	for (X509 *cert; rc == 0 && (cert = PEM_read_bio_X509(f.bio, NULL, NULL, NULL)); f.n++) {
-		rc = f.n < max ? check_dates(path, cert, err) :
+		rc = f.n < max ? forgive(check_dates(path, cert, err), o, err) :
 				 err_set(err, ERR_LIMIT, path, "there are more than %zu certificates in it", max);
 		if (rc == 0)
 			rc = fn(arg, path, cert, f.n, err);
@@ -674,30 +684,40 @@ static bool is_theirs(X509_STORE *store, X509_CRL *crl)
 }
 
 /* OpenSSL asks for its dates at each handshake: a list that is over lets nobody in. */
-static int take_crl(X509_STORE *store, const char *path, X509_CRL *crl, size_t i, struct err *err)
+static int check_crl_dates(const char *path, const X509_CRL *crl, size_t i, struct err *err)
 {
 	const ASN1_TIME *next = X509_CRL_get0_nextUpdate(crl);
 	char day[32];
-	if (!is_theirs(store, crl))
-		return err_set(err, ERR_INVALID, path, "list %zu is not signed by one of client_ca", i + 1);
 	if (X509_cmp_current_time(X509_CRL_get0_lastUpdate(crl)) > 0)
 		return err_set(err, ERR_INVALID, path, "list %zu is not valid before %s", i + 1,
 			       day_of(X509_CRL_get0_lastUpdate(crl), day, sizeof(day)));
 	if (next && X509_cmp_current_time(next) <= 0)
 		return err_set(err, ERR_INVALID, path, "list %zu was to be replaced by %s", i + 1,
 			       day_of(next, day, sizeof(day)));
+	return 0;
+}
+
+static int take_crl(X509_STORE *store, const char *path, const struct tls_opt *o, X509_CRL *crl, size_t i,
+		    struct err *err)
+{
+	if (!is_theirs(store, crl))
+		return err_set(err, ERR_INVALID, path, "list %zu is not signed by one of client_ca", i + 1);
+	int rc = forgive(check_crl_dates(path, crl, i, err), o, err);
+	if (rc)
+		return rc;
 	if (!X509_STORE_add_crl(store, crl))
 		return err_set(err, ERR_INVALID, path, "list %zu is refused: %s", i + 1, tls_reason());
 	return 0;
 }
 
-static int set_crls(SSL_CTX *ctx, const char *path, struct err *err)
+static int set_crls(SSL_CTX *ctx, const struct tls_opt *o, struct err *err)
 {
+	const char *path = o->client_crl;
 	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
 	struct pem_file f;
 	int rc = pem_open(&f, path, err);
 	for (X509_CRL *crl; rc == 0 && (crl = PEM_read_bio_X509_CRL(f.bio, NULL, NULL, NULL)); f.n++) {
-		rc = f.n < TLS_CRLS_MAX ? take_crl(store, path, crl, f.n, err) :
+		rc = f.n < TLS_CRLS_MAX ? take_crl(store, path, o, crl, f.n, err) :
 			err_set(err, ERR_LIMIT, path, "there are more than %d lists in it", TLS_CRLS_MAX);
 		X509_CRL_free(crl);
 	}
@@ -709,7 +729,7 @@ static int set_crls(SSL_CTX *ctx, const char *path, struct err *err)
 static int set_own(struct tls_server *s, const struct tls_opt *o, struct err *err)
 {
 	EVP_PKEY *key = NULL;
-	int rc = each_cert(o->cert, 1 + TLS_CHAIN_MAX, take_own, s, err);
+	int rc = each_cert(o->cert, o, 1 + TLS_CHAIN_MAX, take_own, s, err);
 	if (rc == 0)
 		rc = read_key(o->key, &key, err);
 	if (rc == 0 && X509_check_private_key(SSL_CTX_get0_certificate(s->ctx), key) != 1)
@@ -729,8 +749,8 @@ static int set_clients(struct tls_server *s, const struct tls_opt *o, struct err
 	SSL_CTX_set_verify(s->ctx, SSL_VERIFY_PEER | (o->client_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
 	SSL_CTX_set_verify_depth(s->ctx, VERIFY_DEPTH);
 	SSL_CTX_set_max_cert_list(s->ctx, CLIENT_CERTS_MAX);
-	int rc = each_cert(o->client_ca, SIZE_MAX, take_ca, s->ctx, err);
-	return rc || !o->client_crl ? rc : set_crls(s->ctx, o->client_crl, err);
+	int rc = each_cert(o->client_ca, o, SIZE_MAX, take_ca, s->ctx, err);
+	return rc || !o->client_crl ? rc : set_crls(s->ctx, o, err);
 }
 
 /* A peer that asks for other protocols than ours means somebody else (RFC 7301 3.2). */

@@ -1,7 +1,6 @@
 /* The notary: lets a separate signer sign the logs as they grow.  A beat of the loop collects what is due in the
- * writer's transaction, a lane of its own asks the signer (round), the writer takes down what came of it.  At a
- * start what the store has is compared with what the signer has signed; at a stop the rest is signed on the
- * writer's thread. */
+ * writer's transaction, a lane of its own asks the signer (round), the writer takes down what came of it.  guard.c
+ * looks at the store at a start; at a stop the rest is signed on the writer's thread. */
 
 #include "config.h"
 
@@ -11,6 +10,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "audit/second.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -40,12 +40,6 @@ static void round_fini(struct round *r)
 	free(r->epoch);
 	audit_beat_fini(&r->beat);
 	*r = (struct round){ 0 };
-}
-
-/* NULL: the signer does not know the log */
-static struct base *notary_base(struct notary *n, const char *origin)
-{
-	return map_get_z(n->bases, origin);
 }
 
 /* The base's tree out of the store.  ERR_CORRUPT: the store is not what was signed. */
@@ -270,240 +264,6 @@ static int notary_take_down(struct notary *n, struct db *db, struct audit_logs *
 	return rc;
 }
 
-/* --- the checks of a start */
-
-/* What the store has against what the signer has signed, and records that nobody has signed. */
-
-enum { TAIL_BYTES = 4 + 4 * 8, TAILS_LISTED = 1024, TAILS_NAMED = 8 };
-
-struct check {
-	struct notary *n;
-	struct db *db;
-	struct audit_logs *logs;
-	char instance[NOTE_NAME_MAX + 1];
-	uint64_t last_us;               /* time of the newest record of the system log that was signed; 0 = none */
-	uint64_t stop_us;               /* of server.stop, when it is the newest of all; 0 = it is not */
-	bool stop_signed;
-	uint8_t *tails; size_t ntails;
-	size_t nwanted;                 /* tails that nobody has taken over */
-	struct str wanted;              /* the names of the first of them, a space before each */
-};
-
-static int find_system(void *arg, const struct audit_log_view *log, struct err *err)
-{
-	struct check *c = arg;
-
-	(void)err;
-	if (log->tenant_id == 0)
-		snprintf(c->instance, sizeof(c->instance), "%s", log->origin);
-	return 0;
-}
-
-/* --- tails */
-
-/* "acme:120-133", "system:40-41" */
-static void name_tail(const struct audit_log_view *log, uint64_t from, char *ret, size_t size)
-{
-	const char *t = strstr(log->origin, "/t/");
-
-	snprintf(ret, size, "%s:%" PRIu64 "-%" PRId64, t ? t + 3 : "system", from, log->size - 1);
-}
-
-static bool is_adopted(const struct notary *n, const char *name)
-{
-	for (size_t i = 0; n->adopt && n->adopt[i]; i++)
-		if (strcmp(n->adopt[i], name) == 0)
-			return true;
-	return false;
-}
-
-/* AUDIT A-722.  While a server lives its logs are signed at every heartbeat, or calls are refused soon after; so a
- * later record was not written by one.  And nothing is written after its stop. */
-static bool is_suspect(const struct check *c, const struct audit_times *times)
-{
-	uint64_t limit_us = c->last_us + (HEARTBEAT_S + (uint64_t)c->n->max_age_s) * 1000000;
-
-	if (c->last_us == 0)
-		return false;
-	return times->last > limit_us || c->stop_signed || (c->stop_us && times->last > c->stop_us);
-}
-
-static void add_tail(struct check *c, const struct audit_log_view *log, uint64_t from, const struct audit_times *times)
-{
-	char name[NOTE_NAME_MAX + 48];
-	uint8_t *p;
-
-	name_tail(log, from, name, sizeof(name));
-	log_info(NULL, "records without a checkpoint tail=%s", name);
-	if (is_suspect(c, times) && !is_adopted(c->n, name) && c->nwanted++ < TAILS_NAMED)
-		str_printf(&c->wanted, " %s", name);
-	if (c->ntails == TAILS_LISTED)
-		return;
-	c->tails = mem_realloc(c->tails, (c->ntails + 1) * TAIL_BYTES);
-	p = c->tails + c->ntails++ * TAIL_BYTES;
-	audit_put_be(p, (uint64_t)log->id, 4);
-	audit_put_be(p + 4, from, 8);
-	audit_put_be(p + 12, (uint64_t)log->size, 8);
-	audit_put_be(p + 20, times->first, 8);
-	audit_put_be(p + 28, times->last, 8);
-}
-
-/* --- logs */
-
-static int ahead(const struct audit_log_view *log, const struct base *b, const char *why, struct err *err)
-{
-	(void)err_set(err, ERR_CORRUPT, log->origin,
-		      "SIGNER_AHEAD: the signer has signed %" PRIu64 " records of %s, and the store %s", b->size, log->origin, why);
-	err_hint(err,
-		 "the store was put back to an earlier state, or changed: toolcrib-verify STORE --signer-state DIR says more");
-	return ERR_CORRUPT;
-}
-
-/* Up to what the signer has signed, from the nearest checkpoint: the records must give its root. */
-static int check_signed(struct check *c, const struct audit_log_view *log, struct base *b, struct tree *t,
-			struct err *err)
-{
-	struct audit_times times;
-	uint8_t root[TREE_HASH];
-	int rc;
-
-	if (b->size > (uint64_t)log->size)
-		return ahead(log, b, "has fewer", err);
-	rc = audit_cp_find(c->db, log->id, b->size, t, err);
-	if (rc >= 0)
-		rc = audit_grow_checked(c->db, log->id, log->origin, b->size, t, &times, err);
-	if (rc < 0)
-		return rc;
-	tree_root(t, root);
-	if (b->size > 0 && memcmp(root, b->root, TREE_HASH) != 0)
-		return ahead(log, b, "has others", err);
-	b->tree = *t;
-	b->has_tree = b->seen = true;
-	return 0;
-}
-
-/* Records behind the newest checkpoint, and that all of them give the log's head. */
-static int check_tail(struct check *c, const struct audit_log_view *log, struct tree *t, struct err *err)
-{
-	uint8_t root[TREE_HASH], want[TREE_HASH];
-	struct audit_times times = { 0 };
-	struct tree head;
-	uint64_t from;
-	int rc = audit_head_tree(c->logs, c->db, log->tenant_id, &head, err);
-
-	if (rc == 0 && log->noted > (int64_t)t->size)
-		rc = audit_cp_find(c->db, log->id, (uint64_t)log->noted, t, err);
-	if (rc < 0)
-		return rc;
-	from = t->size;
-	rc = audit_grow_checked(c->db, log->id, log->origin, (uint64_t)log->size, t, &times, err);
-	if (rc < 0)
-		return rc;
-	tree_root(t, root);
-	tree_root(&head, want);
-	if (memcmp(root, want, TREE_HASH) != 0)
-		return err_set(err, ERR_CORRUPT, log->origin, "the records of %s do not give its root", log->origin);
-	if (from < (uint64_t)log->size && c->n->known)
-		add_tail(c, log, from, &times);
-	return 0;
-}
-
-static int check_log(void *arg, const struct audit_log_view *log, struct err *err)
-{
-	struct check *c = arg;
-	struct base *b = notary_base(c->n, log->origin);
-	struct tree *t = mem_zalloc(sizeof(*t));
-	int rc = 0;
-
-	if (b)
-		rc = check_signed(c, log, b, t, err);
-	else if (log->noted > 0)
-		rc = err_set(err, ERR_CORRUPT, log->origin, "the signer (%s) does not know the log %s, which was signed before",
-			     c->n->place, log->origin);
-	if (rc == 0)
-		rc = check_tail(c, log, t, err);
-	free(t);
-	return rc;
-}
-
-/* What is known of the end of the run before, from the system log. */
-static int look_at_end(void *arg, const struct audit_log_view *log, struct err *err)
-{
-	struct check *c = arg;
-	const struct base *b = notary_base(c->n, log->origin);
-	uint64_t covered = b && b->size > (uint64_t)log->noted ? b->size : (uint64_t)log->noted, ts = 0;
-	int kind = 0, rc = 0;
-
-	if (log->tenant_id != 0 || log->size == 0)
-		return 0;
-	/* Who has fewer than the signer is told so when his turn comes. */
-	if (covered > 0 && covered <= (uint64_t)log->size)
-		rc = audit_at(c->db, log->id, (int64_t)covered - 1, &c->last_us, &kind, err);
-	c->stop_signed = kind == AUDIT_SERVER_STOP;
-	if (rc == 0)
-		rc = audit_at(c->db, log->id, log->size - 1, &ts, &kind, err);
-	if (kind == AUDIT_SERVER_STOP)
-		c->stop_us = ts;
-	return rc;
-}
-
-/* A-T14: a log that the signer knows cannot go. */
-static int check_missing(const struct notary *n, struct err *err)
-{
-	const void *origin;
-	void *value;
-	size_t len;
-
-	for (size_t it = 0; map_next(n->bases, &it, &origin, &len, &value);) {
-		const struct base *b = value;
-
-		if (!b->seen && b->size > 0)
-			return err_set(err, ERR_CORRUPT, n->place, "LOG_MISSING: the signer has signed the log %.*s, which the store lacks",
-				       (int)len, (const char *)origin);
-	}
-	return 0;
-}
-
-static int refuse_tails(const struct check *c, struct err *err)
-{
-	(void)err_set(err, ERR_CONFLICT, "audit", "records were added while no server could have: %s",
-		      str_text(&c->wanted) + 1);
-	err_hint(err, "look at them with toolcrib-verify; to take them over: toolcrib audit adopt%s", str_text(&c->wanted));
-	return ERR_CONFLICT;
-}
-
-/* The guard that the writer asks before it starts: NULL in *ret_tails when nothing is unsigned. */
-static int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
-			 struct err *err)
-{
-	struct notary *n = arg;
-	struct check c = { .n = n, .db = db, .logs = logs, .wanted = STR_INIT };
-	int rc = audit_logs_each(logs, find_system, &c, err);
-
-	if (rc < 0 || !c.instance[0])
-		return rc;
-	rc = audit_epoch_newest(db, &n->stored, err);
-	n->known = rc == 1;
-	if (rc >= 0)
-		rc = notary_greet(n, c.instance, err);
-	if (rc == 0)
-		rc = audit_logs_each(logs, look_at_end, &c, err);
-	if (rc == 0)
-		rc = audit_logs_each(logs, check_log, &c, err);
-	if (rc == 0)
-		rc = check_missing(n, err);
-	if (rc == 0 && c.nwanted > 0)
-		rc = refuse_tails(&c, err);
-	if (rc == 0) {
-		*ret_tails = c.tails;
-		*ret_len = c.ntails * TAIL_BYTES;
-		c.tails = NULL;
-	}
-	free(c.tails);
-	str_fini(&c.wanted);
-	return rc;
-}
-
 #define PLACE_KEY "signer"              /* of meta: where the signer is, when it is not beside the store */
 
 static void begin_round(struct notary *n);
@@ -553,6 +313,20 @@ static void failed(struct notary *n, int rc)
 	n->again = true;
 }
 
+/* What came of saying heads: when again, if not all are said. */
+static void note_said(struct notary *n)
+{
+	uint64_t now = ev_now_us(n->loop), due;
+
+	if (n->round.say != AUDIT_SAY_LATER)
+		n->said_us = n->round_us;
+	due = n->said_us + n->commit_every_s * 1000000ull;
+	if (n->round.beat.owed && !n->stopping)
+		ev_timer_start(n->heads, due > now ? due - now : 0);
+	n->closed = n->closed ? !n->round.rotated : n->round.closes;
+	n->again |= n->round.closes;
+}
+
 static void end_round(struct notary *n, int rc)
 {
 	bool signed_any = rc == 0 && n->round.beat.nhead > 0;
@@ -561,6 +335,7 @@ static void end_round(struct notary *n, int rc)
 		failed(n, rc);
 	} else {
 		n->refused = false;
+		note_said(n);
 		n->again |= n->round.epoch != NULL;     /* its own record came behind its checkpoint */
 		n->unsigned_us = n->again ? n->round_us : 0;
 		writer_hold(n->writer, NULL);
@@ -621,7 +396,7 @@ static int open_reader(struct notary *n, struct err *err)
 	if (n->reader)
 		return 0;
 	file = path_join(n->store, DB_FILE);
-	rc = db_open(file, DB_READER, false, &n->reader, err);
+	rc = db_open_store(file, &n->reader, err);
 	free(file);
 	return rc;
 }
@@ -655,9 +430,14 @@ static void sign_done(void *arg)
 static int collect_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct notary *n = arg;
-	bool all = n->round.rotate;     /* a new epoch begins with all of them, and a record of its own */
-	int rc = audit_beat(logs, db, all ? SIZE_MAX : TENANTS_MAX, n->always || all, &n->round.beat, err);
+	bool all = n->round.rotate || n->round.closes;  /* an epoch begins and ends with all, and a record of its own */
+	uint8_t policies[AUDIT_POLICIES_SIZE];
+	struct audit_beat_opt opt = { .max = all ? SIZE_MAX : TENANTS_MAX, .say = n->round.say, .always = n->always || all,
+				      .policies = policies };
+	int rc = audit_second_said(logs, db, policies, err);
 
+	if (rc == 0)
+		rc = audit_beat(logs, db, &opt, &n->round.beat, err);
 	return rc < 0 ? rc : audit_beat_system(logs, db, &n->round.beat, err);
 }
 
@@ -685,6 +465,24 @@ static void collect_done(void *arg, int rc, const struct err *err)
 		end_round(n, rc);
 }
 
+/* The last round of an epoch says the heads of all logs that grew in it, so that whoever verifies needs no other. */
+static void begin_epoch(struct notary *n, uint64_t now)
+{
+	bool over = n->epoch_us && now - n->epoch_us > EPOCH_S * 1000000ull;
+
+	n->round.closes = n->known && over && !n->closed;
+	n->round.rotate = n->known && (n->epoch_us == 0 || (over && n->closed));
+}
+
+static enum audit_saying what_to_say(const struct notary *n, uint64_t now)
+{
+	bool due = n->said_us == 0 || now - n->said_us >= n->commit_every_s * 1000000ull;
+
+	if (n->round.closes)
+		return AUDIT_SAY_ALL;
+	return due || n->always || n->round.rotate || !list_empty(&n->waiters) ? AUDIT_SAY_GROWN : AUDIT_SAY_LATER;
+}
+
 static void begin_round(struct notary *n)
 {
 	static const struct writer_job job = { .name = "beat", .run = collect_run, .volatile_only = true,
@@ -696,10 +494,13 @@ static void begin_round(struct notary *n)
 		return;
 	}
 	ev_timer_stop(n->timer);
+	ev_timer_stop(n->heads);
 	n->again = false;
 	n->round_us = now;
 	n->state = NOTARY_COLLECTS;
-	n->round = (struct round){ .rotate = n->known && (n->epoch_us == 0 || now - n->epoch_us > EPOCH_S * 1000000ull) };
+	n->round = (struct round){ 0 };
+	begin_epoch(n, now);
+	n->round.say = what_to_say(n, now);
 	while (!list_empty(&n->waiters)) {
 		struct list *first = n->waiters.next;
 
@@ -754,7 +555,11 @@ static int stopping(void *arg, struct db *db, struct audit_logs *logs, struct er
 {
 	struct notary *n = arg;
 
-	return n->stuck ? 0 : audit_beat(logs, db, SIZE_MAX, false, &n->round.beat, err);
+	uint8_t policies[AUDIT_POLICIES_SIZE];
+	struct audit_beat_opt opt = { .max = SIZE_MAX, .say = AUDIT_SAY_ALL, .policies = policies };
+	int rc = n->stuck ? 0 : audit_second_said(logs, db, policies, err);
+
+	return n->stuck || rc < 0 ? rc : audit_beat(logs, db, &opt, &n->round.beat, err);
 }
 
 /* An epoch that the store has not heard of begins with a record, and none comes behind server.stop: the signer
@@ -802,6 +607,16 @@ const char *notary_place(const struct notary *n)
 	return n->place;
 }
 
+const char *notary_dir(const struct notary *n)
+{
+	return n->socket ? NULL : n->dir;
+}
+
+const uint8_t *notary_log_key(const struct notary *n)
+{
+	return n->log_key;
+}
+
 int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *err)
 {
 	struct notary *n = mem_zalloc(sizeof(*n));
@@ -814,6 +629,7 @@ int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *e
 	n->dir = opt->dir ? path_absolute(opt->dir) : path_join(opt->store, "signer");
 	n->place = n->socket ? mem_printf("socket %s", n->socket) : mem_printf("child %s", n->dir);
 	n->max_age_s = opt->max_age_s;
+	n->commit_every_s = opt->commit_every_s;
 	n->adopt = opt->adopt;
 	n->anchor_file = mem_strdup0(opt->anchor_file);
 	n->anchor_cmd = mem_strdup0(opt->anchor_cmd);
@@ -823,6 +639,7 @@ int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *e
 	list_init(&n->running);
 	n->timer = ev_timer_new(n->loop, on_timer, n);
 	n->heartbeat = ev_timer_new(n->loop, on_heartbeat, n);
+	n->heads = ev_timer_new(n->loop, on_timer, n);
 	rc = notary_connect(n, err);
 	if (rc < 0) {
 		notary_close(&n);
@@ -869,6 +686,8 @@ int notary_start(struct notary *n, struct writer *w, struct err *err)
 		rc = first_round(n, err);
 	if (rc == 0 && first)
 		n->epoch_us = ev_now_us(n->loop);
+	if (rc == 0)
+		memcpy(n->log_key, n->who->log_key, sizeof(n->log_key));
 	if (rc < 0)
 		notary_stop(n);
 	return rc;
@@ -892,6 +711,7 @@ void notary_stop(struct notary *n)
 	n->stopping = true;
 	ev_timer_stop(n->timer);
 	ev_timer_stop(n->heartbeat);
+	ev_timer_stop(n->heads);
 	if (!done) {
 		struct waiter *w = mem_zalloc(sizeof(*w));
 
@@ -926,6 +746,7 @@ void notary_close(struct notary **np)
 	db_close(&n->reader);
 	ev_timer_free(&n->timer);
 	ev_timer_free(&n->heartbeat);
+	ev_timer_free(&n->heads);
 	for (size_t it = 0; map_next(n->bases, &it, NULL, NULL, &base);)
 		free(base);
 	map_free(&n->bases);

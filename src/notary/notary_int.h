@@ -41,6 +41,8 @@ struct base {
 struct round {
 	struct audit_beat beat;
 	bool rotate, rotated;           /* an epoch shall begin with it; has */
+	bool closes;                    /* the last one of its epoch */
+	enum audit_saying say;
 	struct str *note;               /* of each head; empty = not signed */
 	struct sign_who *epoch;         /* an epoch that the store does not have yet, or NULL */
 	uint64_t number;                /* the epoch that signed */
@@ -54,13 +56,14 @@ struct notary {
 	struct ev_loop *loop;
 	struct writer *writer;          /* from notary_start() on */
 	char *store, *dir, *socket, *place;
-	uint32_t max_age_s;
+	uint32_t max_age_s, commit_every_s;
 	const char *const *adopt;
 	/* The signer.  Whoever runs the round has it: the loop, its lane, at the end the writer's thread. */
 	int fd;                         /* -1: not connected */
 	struct ev_helper *helper;
 	struct sign_who *who;           /* as of the newest greeting or rotation; NULL before */
 	bool greeted;                   /* on this connection */
+	uint8_t log_key[SIGN_PUBLIC_SIZE];      /* from notary_start() on */
 	bool known;                     /* the store has an epoch: the signer must be the one that it knows */
 	struct audit_epoch stored;      /* the newest epoch of the store, with known */
 	struct map *bases;              /* struct base by origin */
@@ -70,10 +73,12 @@ struct notary {
 	struct round round;
 	struct err err;                 /* of the round */
 	int rc;
-	struct ev_timer *timer, *heartbeat;
+	struct ev_timer *timer, *heartbeat, *heads;     /* heads: when those that were not said are due */
 	uint64_t unsigned_us;           /* since when something is not signed, monotonic; 0 = nothing */
 	uint64_t round_us;              /* when this round began */
 	uint64_t epoch_us;              /* when this process began its epoch; 0 = not yet */
+	uint64_t said_us;               /* when the round began that last said heads; 0 = none yet */
+	bool closed;                    /* the epoch ends with the next round */
 	bool always, again, stopping;
 	bool refused;                   /* the signer has contradicted, which does not pass */
 	bool stuck;                     /* a round did not end before the stop: nothing of it may be touched */
@@ -86,11 +91,20 @@ struct notary {
 	bool no_commands;
 };
 
+/* For whoever has put one of the two back and not the other. */
+#define HINT_TOGETHER "put the store and its signer back together: toolcribd(8), BAD NIGHTS"
+
+/* guard.c, for writer_guard.before: NULL in *ret_tails when nothing is unsigned. */
+struct audit_logs;
+int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
+		  struct err *err) MUST_CHECK;
 /* link.c */
 int notary_connect(struct notary *n, struct err *err) MUST_CHECK;       /* loop thread */
 void notary_disconnect(struct notary *n, uint32_t wait_ms);             /* loop thread; a child that stays is killed */
 /* and list what it has signed */
 int notary_greet(struct notary *n, const char *instance, struct err *err) MUST_CHECK;
+/* What the signer has signed last of a log; NULL: it does not know the log. */
+struct base *notary_base(struct notary *n, const char *origin);
 /* anchor.c: the system log's checkpoint of this round, out of the house if it is time. */
 void notary_anchor(struct notary *n, const struct round *r);
 void notary_anchor_wait(struct notary *n);

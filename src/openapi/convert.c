@@ -1,5 +1,6 @@
-/* A description as a whole: its server, its operations, and the documents they become: parameters, bodies and security
- * as arguments and an http handler, answers as outputSchema.  Pure but for the sink; what cannot be said is noted. */
+/* A description as a whole: its servers, its operations with what they send and answer, and the documents that they
+ * become.  Pure but for the sink; what cannot be said
+ * is noted. */
 #include "config.h"
 
 #include <stdio.h>
@@ -12,342 +13,176 @@
 
 #include "openapi_int.h"
 
-/* --- From parameters and security of an operation to arguments and an http handler. */
+/* --- Servers */
 
-#define QUERY_MAX 32                    /* fixed names in `query`, and in `headers` */
-
-static char *oa_argument(struct operation *o, const char *name, json_t *schema, const char *description, bool required)
+static int server_bad(const char *where, const char *url, struct err *err)
 {
-	char *word = oa_word(name), *unique = mem_strdup(word);
-
-	for (unsigned n = 2; json_object_get(o->properties, unique); n++) {
-		free(unique);
-		unique = mem_printf("%.56s_%u", word, n);
-	}
-	free(word);
-	if (description && *description && json_is_object(schema) && !json_object_get(schema, "description")) {
-		json_t *told = json_copy(schema);
-
-		(void)json_object_set_new(told, "description", json_string(description));
-		json_decref(schema);
-		schema = told;
-	}
-	(void)json_object_set_new(o->properties, unique, schema);
-	if (required)
-		(void)json_array_append_new(o->required, json_string(unique));
-	return unique;
+	(void)err_set(err, ERR_INVALID, where, "the server \"%.120s\" is no URL of the form https://host/path", url);
+	err_hint(err, "say which one: --server https://api.example.com/v1");
+	return ERR_INVALID;
 }
 
-/* --- parameters */
-
-static const char *text_of(const json_t *v, const char *name, const char *usual)
+/* "host:port" that must be allowed by name: it must be unless it is https on port 443. */
+static char *allowed(const char *host, size_t n, bool tls)
 {
-	const char *text = json_string_value(json_object_get(v, name));
+	const char *end = host + n;
 
-	return text ? text : usual;
+	if (*host == '[' ? end[-1] != ']' : memchr(host, ':', n) != NULL)
+		return tls && n > 4 && memcmp(end - 4, ":443", 4) == 0 ? NULL : mem_strndup(host, n);
+	return tls ? NULL : mem_printf("%.*s:80", (int)n, host);
 }
 
-/* What a parameter or media type says of its values. */
-static const json_t *schema_of(const json_t *v)
+static int server_parse(const char *url, struct oa_server *ret)
 {
-	const json_t *content = json_object_get(v, "content");
-	void *first = content ? json_object_iter((json_t *)(uintptr_t)content) : NULL;
+	bool tls = strncmp(url, "https://", 8) == 0;
+	const char *host = url + (tls ? 8 : 7);
+	size_t n, len = strlen(url);
 
-	return json_object_get(first ? json_object_iter_value(first) : v, "schema");
+	if ((!tls && strncmp(url, "http://", 7) != 0) || strpbrk(url, "{}?# @\\\""))
+		return ERR_INVALID;
+	n = strcspn(host, "/");
+	if (n == 0 || (*host == '[' && !memchr(host, ']', n)))
+		return ERR_INVALID;
+	ret->host = allowed(host, n, tls);
+	while (url[len - 1] == '/')
+		len--;
+	ret->url = mem_strndup(url, len);
+	return 0;
 }
 
-/* a list of strings */
-static bool oa_listed(const json_t *list, const char *name)
+/* "https://{region}.example.com" with the usual values; a variable that has none stays. */
+static void put_variables(const char *url, const json_t *variables, struct str *out)
 {
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *text = json_string_value(json_array_get(list, i));
+	while (*url) {
+		size_t n = strcspn(url, "{"), name = strcspn(url + n, "}");
+		const char *value = NULL;
 
-		if (text && strcmp(text, name) == 0)
-			return true;
-	}
-	return false;
-}
+		str_put(out, url, n);
+		url += n;
+		if (*url && url[name]) {
+			char *word = mem_strndup(url + 1, name - 1);
 
-static bool oa_is_type(const struct operation *o, const json_t *schema, const char *type)
-{
-	const json_t *said = json_object_get(oa_follow(o->c, schema), "type");
-
-	return json_is_string(said) ? strcmp(json_string_value(said), type) == 0 : oa_listed(said, type);
-}
-
-/* Put the template of one argument under a fixed name. */
-static void put_fixed(struct operation *o, json_t **map, const char *what, const char *name, const char *argument)
-{
-	char *template = mem_printf("{/%s}", argument);
-
-	if (!*map)
-		*map = json_object();
-	if (json_object_size(*map) == QUERY_MAX)
-		oa_fail(o, "/parameters", "has more than %d %s", QUERY_MAX, what);
-	else
-		(void)json_object_set_new(*map, name, json_string(template));
-	free(template);
-}
-
-static void put_query(struct operation *o, const char *name, const char *argument, const json_t *parameter)
-{
-	const json_t *schema = schema_of(parameter), *explode = json_object_get(parameter, "explode");
-	bool each = oa_is_type(o, schema, "array") && !json_is_false(explode);
-
-	/* The URL says lists as OpenAPI does; a name that differs from the argument's stands in `query`. */
-	if (strcmp(name, argument) == 0)
-		str_printf(&o->url_query, "%s%s%s", o->url_query.len ? "," : "", argument, each ? "*" : "");
-	else if (oa_is_type(o, schema, "array"))
-		oa_note(o, "/parameters", "the list %.80s of the query is left out", name);
-	else
-		put_fixed(o, &o->query, "odd names in the query", name, argument);
-}
-
-static bool is_ours(const char *header)
-{
-	static const char *const ours[] = { "accept", "content-type", "authorization", "host", "content-length",
-		"connection",
-					    "transfer-encoding", "te", "upgrade", "cookie", "expect", "trailer" };
-
-	for (size_t i = 0; i < NELEMS(ours); i++)
-		if (strcasecmp(ours[i], header) == 0)
-			return true;
-	return false;
-}
-
-/* Why it cannot be sent, or NULL. */
-static const char *unfit(const struct operation *o, const json_t *p, const char *in)
-{
-	const char *style = text_of(p, "style", NULL);
-	const json_t *schema = schema_of(p);
-
-	if (strcmp(in, "cookie") == 0)
-		return "cookies are not sent";
-	if (style && strcmp(style, "form") != 0 && strcmp(style, "simple") != 0)
-		return "its style is not known here";
-	if (json_object_get(p, "content") && !oa_is_type(o, schema, "string"))
-		return "parameters with content of their own are not known here";
-	if (oa_is_type(o, schema, "object"))
-		return "objects outside of the body are not known here";
-	return NULL;
-}
-
-static const json_t *oa_members(struct operation *o, const json_t *schema);
-
-/* The object whose members are values of their own in the query, or NULL; `deep` says as a[b]. */
-static const json_t *spread_of(struct operation *o, const json_t *p, const char *in, bool *ret_deep)
-{
-	const char *style = text_of(p, "style", "form");
-
-	*ret_deep = strcmp(style, "deepObject") == 0;
-	if (strcmp(in, "query") != 0 || json_object_get(p, "content") || !oa_is_type(o, schema_of(p), "object"))
-		return NULL;
-	if (!*ret_deep && (strcmp(style, "form") != 0 || json_is_false(json_object_get(p, "explode"))))
-		return NULL;
-	return oa_members(o, oa_follow(o->c, schema_of(p)));
-}
-
-static void add_member(struct operation *o, const char *wire, const json_t *sub, bool required)
-{
-	char *argument;
-
-	if (oa_is_type(o, sub, "object") || oa_is_type(o, sub, "array")) {
-		if (required)
-			oa_fail(o, "/parameters",
-				"the parameter %.80s: lists and objects in objects of the query are not known here",
-					wire);
-		else
-			oa_note(o, "/parameters",
-				"the parameter %.80s is left out: it is a list or an object in an object of the query",
-					wire);
-		return;
-	}
-	argument = oa_argument(o, wire, oa_schema(o, sub), NULL, required);
-	put_fixed(o, &o->query, "members of objects in the query", wire, argument);
-	free(argument);
-}
-
-static void add_members(struct operation *o, const json_t *p, const json_t *object, bool deep)
-{
-	const json_t *must = json_is_true(json_object_get(p, "required")) ? json_object_get(object, "required") : NULL;
-	const char *name;
-	json_t *sub;
-
-	json_object_foreach(json_object_get(object, "properties"), name, sub) {
-		char *wire = deep ? mem_printf("%s[%s]", text_of(p, "name", ""), name) : mem_strdup(name);
-
-		if (!json_is_true(json_object_get(oa_follow(o->c, sub), "readOnly")))
-			add_member(o, wire, sub, oa_listed(must, name));
-		free(wire);
+			value = json_string_value(json_object_get(json_object_get(variables, word), "default"));
+			free(word);
+		}
+		if (value) {
+			str_puts(out, value);
+			url += name + 1;
+		} else if (*url) {
+			str_putc(out, *url++);
+		}
 	}
 }
 
-static void add_parameter(struct operation *o, const json_t *p)
+/* Scheme and host of the usual server, in front of a path. */
+static void put_origin(const struct converter *c, struct str *out)
 {
-	const char *name = text_of(p, "name", ""), *in = text_of(p, "in", ""), *why = unfit(o, p, in);
-	bool path = strcmp(in, "path") == 0, required = path || json_is_true(json_object_get(p, "required"));
-	const json_t *object;
-	char *argument;
-	bool deep;
+	const char *url = c->usual.url, *host = strstr(url, "://") + 3;
 
-	if (strcmp(in, "header") == 0 && is_ours(name))
-		return;
-	object = spread_of(o, p, in, &deep);
-	if (object) {
-		add_members(o, p, object, deep);
-		return;
+	str_put(out, url, (size_t)(host - url) + strcspn(host, "/"));
+}
+
+static int server_of(const struct converter *c, const json_t *object, struct oa_server *ret, const char *at,
+		 struct err *err)
+{
+	const json_t *first = json_array_get(json_object_get(object, "servers"), 0);
+	const char *said = json_string_value(json_object_get(first, "url"));
+	struct str url = STR_INIT;
+	int rc = 0;
+
+	if (!said)
+		return 0;
+	if (*said == '/' && said[1] != '/' && c->usual.url)
+		put_origin(c, &url);
+	put_variables(said, json_object_get(first, "variables"), &url);
+	if (server_parse(str_text(&url), ret) < 0) {
+		char *where = mem_printf("%s/servers/0/url", at);
+
+		rc = server_bad(where, said, err);
+		free(where);
 	}
-	if (why && required)
-		oa_fail(o, "/parameters", "the parameter %.80s: %s", name, why);
-	else if (why)
-		oa_note(o, "/parameters", "the parameter %.80s is left out: %s", name, why);
-	if (why)
-		return;
-	argument = oa_argument(o, name, oa_schema(o, schema_of(p)), text_of(p, "description", NULL), required);
-	if (strcmp(in, "query") == 0)
-		put_query(o, name, argument, p);
-	else if (strcmp(in, "header") == 0)
-		put_fixed(o, &o->headers, "headers", name, argument);
-	else if (path)
-		(void)json_object_set_new(o->segments, name, json_string(argument));
-	else
-		oa_fail(o, "/parameters", "the parameter %.80s is in %.40s", name, in);
-	free(argument);
+	str_fini(&url);
+	return rc;
 }
 
-/* Is it said again by a list that counts more? */
-static bool is_overridden(const struct operation *o, const json_t *p, const json_t *by)
+static void server_fini(struct oa_server *s)
 {
-	for (size_t i = 0; i < json_array_size(by); i++) {
-		const json_t *q = oa_follow(o->c, json_array_get(by, i));
-
-		if (strcmp(text_of(p, "name", ""), text_of(q, "name", "")) == 0 &&
-		    strcmp(text_of(p, "in", ""), text_of(q, "in", "")) == 0)
-			return true;
-	}
-	return false;
-}
-
-static void add_list(struct operation *o, const json_t *list, const json_t *stronger)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *p = oa_follow(o->c, json_array_get(list, i));
-
-		if (!json_is_object(p))
-			oa_fail(o, "/parameters", "a parameter's reference leads nowhere");
-		else if (!is_overridden(o, p, stronger))
-			add_parameter(o, p);
-	}
-}
-
-/* "/pets/{pet id}" with the names of the arguments. */
-static void put_path(struct operation *o)
-{
-	for (const char *p = o->path; *p && !o->failed;) {
-		size_t n = strcspn(p, "{");
-		char *name;
-		const char *argument;
-
-		str_put(&o->url, p, n);
-		p += n;
-		if (!*p)
-			break;
-		n = strcspn(p, "}");
-		name = mem_strndup(p + 1, n - 1);
-		argument = json_string_value(json_object_get(o->segments, name));
-		if (argument)
-			str_printf(&o->url, "{%s}", argument);
-		else
-			oa_fail(o, "", "{%.80s} of its path is no parameter", name);
-		free(name);
-		p += p[n] ? n + 1 : n;
-	}
-}
-
-static void oa_parameters(struct operation *o)
-{
-	const json_t *own = json_object_get(o->op, "parameters");
-
-	add_list(o, json_object_get(o->item, "parameters"), own);
-	add_list(o, own, NULL);
-	str_puts(&o->url, o->c->server);
-	put_path(o);
-	if (o->url_query.len)
-		str_printf(&o->url, "{?%s}", str_text(&o->url_query));
-}
-
-/* --- security */
-
-static void put_secret(struct operation *o, json_t **map, const char *member, const char *before, const char *name)
-{
-	char *word = oa_word(name), *template = mem_printf("%s{secret:%s}", before, word);
-
-	if (!*map)
-		*map = json_object();
-	(void)json_object_set_new(*map, member, json_string(template));
-	if (!json_object_get(o->c->secrets, word)) {
-		char *at = mem_printf("/components/securitySchemes/%s", name);
-		char *text = mem_printf("requests carry a secret: toolcrib secret set %s", word);
-
-		(void)json_object_set_new(o->c->secrets, word, json_true());
-		o->c->sink->note(o->c->arg, at, text);
-		free(text);
-		free(at);
-	}
-	free(template);
-	free(word);
-}
-
-static void put_scheme(struct operation *o, const char *name)
-{
-	const json_t *schemes = json_object_get(json_object_get(o->c->root, "components"), "securitySchemes");
-	const json_t *scheme = oa_follow(o->c, json_object_get(schemes, name));
-	const char *type = text_of(scheme, "type", ""), *in = text_of(scheme, "in", "");
-
-	if (strcmp(type, "http") == 0 && strcasecmp(text_of(scheme, "scheme", ""), "basic") == 0)
-		put_secret(o, &o->headers, "Authorization", "Basic ", name);
-	else if (strcmp(type, "http") == 0 || strcmp(type, "oauth2") == 0 || strcmp(type, "openIdConnect") == 0)
-		put_secret(o, &o->headers, "Authorization", "Bearer ", name);
-	else if (strcmp(type, "apiKey") == 0 && strcmp(in, "header") == 0)
-		put_secret(o, &o->headers, text_of(scheme, "name", "X-API-Key"), "", name);
-	else if (strcmp(type, "apiKey") == 0 && strcmp(in, "query") == 0)
-		put_secret(o, &o->query, text_of(scheme, "name", "key"), "", name);
-	else
-		oa_note(o, "/security", "the security scheme %.80s is left out", name);
-}
-
-/* The first of the ways that there are. */
-static void oa_security(struct operation *o)
-{
-	const json_t *ways = json_object_get(o->op, "security");
-	const char *name;
-	json_t *scopes;
-
-	if (!ways)
-		ways = json_object_get(o->c->root, "security");
-	json_object_foreach(json_array_get(ways, 0), name, scopes)
-		put_scheme(o, name);
+	free(s->url);
+	free(s->host);
+	*s = (struct oa_server){ NULL, NULL };
 }
 
 /* --- Bodies: what an operation sends and what it answers, as arguments and as outputSchema. */
 
-#define MERGE_DEPTH_MAX 16              /* allOf inside of allOf */
-
 /* --- media types */
 
-enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_FORM };
+/* The best first. */
+enum media { MEDIA_JSON, MEDIA_FORM, MEDIA_TEXT, MEDIA_BYTES, MEDIA_NONE };
+
+static bool has_suffix(const char *type, const char *suffix)
+{
+	size_t n = strcspn(type, "; "), len = strlen(suffix);
+
+	return n > len && strncasecmp(type + n - len, suffix, len) == 0;
+}
 
 static bool is_json(const char *type)
 {
 	static const char json[] = "application/json";
-	size_t n = strcspn(type, "; "), len = strlen("+json");
+	size_t n = strcspn(type, "; ");
 
 	return (n == strlen(json) && strncasecmp(type, json, n) == 0) || strncmp(type, "*/*", 3) == 0 ||
-	       (n > len && strncasecmp(type + n - len, "+json", len) == 0);
+	       has_suffix(type, "+json");
 }
 
-/* The best of them: JSON, then a form.  ret_type: its name, or that of the first when none will do. */
-static enum media choose_media(const json_t *content, const json_t **ret, const char **ret_type)
+static bool begins(const char *type, const char *const *with, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strncasecmp(type, with[i], strlen(with[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool is_text(const char *type)
+{
+	static const char *const texts[] = { "text/", "application/xml", "application/yaml", "application/x-yaml",
+		"application/x-ndjson", "application/graphql", "application/javascript", "application/toml" };
+
+	return begins(type, texts, NELEMS(texts)) || has_suffix(type, "+xml") || has_suffix(type, "+yaml");
+}
+
+/* One string, of characters or bytes: what says nothing about itself is that, too. */
+static bool is_string(const struct operation *o, const json_t *schema)
+{
+	static const char *const more[] = { "properties", "items", "allOf", "anyOf", "oneOf" };
+
+	if (json_object_get(schema, "type"))
+		return oa_is_type(o, schema, "string");
+	for (size_t i = 0; i < NELEMS(more); i++)
+		if (json_object_get(schema, more[i]))
+			return false;
+	return true;
+}
+
+static enum media media_of(const struct operation *o, const char *type, const json_t *media)
+{
+	const json_t *schema = oa_follow(o->c, json_object_get(media, "schema"));
+	const char *format = json_string_value(json_object_get(schema, "format"));
+
+	if (strpbrk(type, "{}"))        /* it would be a template */
+		return MEDIA_NONE;
+	if (is_json(type))
+		return MEDIA_JSON;
+	if (strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0)
+		return MEDIA_FORM;
+	if (strncasecmp(type, "multipart/", 10) == 0 || !is_string(o, schema) || strchr(type, '*'))
+		return MEDIA_NONE;
+	return is_text(type) && !(format && strcmp(format, "binary") == 0) ? MEDIA_TEXT : MEDIA_BYTES;
+}
+
+/* The best of them, of equals the first.  ret_type: its name, or that of the first when none will do. */
+static enum media choose_media(const struct operation *o, const json_t *content, const json_t **ret,
+			       const char **ret_type)
 {
 	enum media found = MEDIA_NONE;
 	const char *type;
@@ -356,93 +191,38 @@ static enum media choose_media(const json_t *content, const json_t **ret, const 
 	*ret = NULL;
 	*ret_type = NULL;
 	json_object_foreach((json_t *)(uintptr_t)content, type, media) {
-		bool form = strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0;
+		enum media is = media_of(o, type, media);
 
 		if (!*ret_type)
 			*ret_type = type;
-		if (found == MEDIA_JSON || (!is_json(type) && !form))
+		if (is >= found)
 			continue;
-		found = form ? MEDIA_FORM : MEDIA_JSON;
+		found = is;
 		*ret = media;
 		*ret_type = type;
 	}
 	return found;
 }
 
-/* --- objects */
-
-static bool is_object(const struct operation *o, const json_t *schema)
+static bool refers(const json_t *v, const char *ref)
 {
-	return oa_is_type(o, schema, "object") || !json_object_get(schema, "type");
+	const char *said = json_string_value(json_object_get(v, "$ref")), *name;
+	json_t *child;
+	size_t i;
+
+	if (said && strcmp(said, ref) == 0)
+		return true;
+	json_object_foreach((json_t *)(uintptr_t)v, name, child)
+		if (refers(child, ref))
+			return true;
+	json_array_foreach(v, i, child)
+		if (refers(child, ref))
+			return true;
+	return false;
 }
 
-/* Does it say all of its members itself, or by allOf? */
-static bool is_simple(const struct operation *o, const json_t *schema)
-{
-	static const char *const complex[] = { "anyOf", "oneOf", "not", "if", "patternProperties" };
-	const json_t *more = json_object_get(schema, "additionalProperties");
-
-	for (size_t i = 0; i < NELEMS(complex); i++)
-		if (json_object_get(schema, complex[i]))
-			return false;
-	return json_is_object(schema) && (!more || json_is_false(more)) && is_object(o, schema);
-}
-
-static void merge_members(const json_t *schema, json_t *properties, json_t *required)
-{
-	const char *name;
-	json_t *sub;
-
-	json_object_foreach(json_object_get(schema, "properties"), name, sub) {
-		json_t *before = json_object_get(properties, name);
-
-		if (!before)
-			(void)json_object_set(properties, name, sub);
-		else if (!json_equal(before, sub))
-			(void)json_object_set_new(properties, name, json_pack("{s:[O, O]}", "allOf", before, sub));
-	}
-	json_array_extend(required, json_object_get(schema, "required"));
-}
-
-/* All parts of an allOf as one object; false: one of them is more than that. */
-static bool merge(struct operation *o, const json_t *schema, json_t *properties, json_t *required, unsigned depth)
-{
-	const json_t *all;
-
-	schema = oa_follow(o->c, schema);
-	if (depth > MERGE_DEPTH_MAX || ++o->nodes > OPENAPI_NODES_MAX || !is_simple(o, schema))
-		return false;
-	merge_members(schema, properties, required);
-	all = json_object_get(schema, "allOf");
-	for (size_t i = 0; i < json_array_size(all); i++)
-		if (!merge(o, json_array_get(all, i), properties, required, depth + 1))
-			return false;
-	return true;
-}
-
-/* An object of named members, an allOf as one; NULL: it is more than that, or none.  Borrowed until the end. */
-static const json_t *oa_members(struct operation *o, const json_t *schema)
-{
-	json_t *properties, *required;
-
-	if (!is_simple(o, schema))
-		return NULL;
-	if (!json_object_get(schema, "allOf"))
-		return json_object_size(json_object_get(schema, "properties")) > 0 ? schema : NULL;
-	properties = json_object();
-	required = json_array();
-	if (merge(o, schema, properties, required, 0) && json_object_size(properties) > 0) {
-		schema = json_pack("{s:O, s:O}", "properties", properties, "required", required);
-		(void)json_array_append_new(o->merged, (json_t *)(uintptr_t)schema);
-	} else {
-		schema = NULL;
-	}
-	json_decref(properties);
-	json_decref(required);
-	return schema;
-}
-
-/* A schema that says by itself what its root is; its definition stays for those that refer to it. */
+/* A schema that says by itself what its root is; its definition stays for those that refer to it.  The last one that
+ * is converted into its o->defs. */
 static json_t *root_schema(struct operation *o, const json_t *schema)
 {
 	json_t *made = oa_schema(o, schema);
@@ -454,6 +234,8 @@ static json_t *root_schema(struct operation *o, const json_t *schema)
 	if (!target || json_object_size(made) > 1)
 		return made;
 	target = json_copy(target);
+	if (!refers(o->defs, ref))
+		(void)json_object_del(o->defs, ref + strlen(DEFS));
 	json_decref(made);
 	return target;
 }
@@ -507,11 +289,51 @@ static void take_value(struct operation *o, const json_t *schema, const char *de
 	free(argument);
 }
 
+/* Text, sent as it is. */
+static void take_text(struct operation *o, const json_t *schema, const char *type, const char *description,
+		      bool required)
+{
+	json_t *usual = json_pack("{s:s}", "type", "string");
+	bool said = json_object_get(schema, "type") || json_object_get(schema, "$ref");
+
+	take_value(o, said ? schema : usual, description, required);
+	json_decref(usual);
+	say_type(o, type);
+}
+
+/* Bytes: base64 in the arguments.  What may be text as well is told apart by an argument of its own. */
+static void take_bytes(struct operation *o, const char *type, const char *description, bool required)
+{
+	static const char *const never[] = { "image/", "audio/", "video/", "font/" };
+	bool either = !begins(type, never, NELEMS(never));
+	char *told = mem_printf("%s%s%s, in base64%s", description ? description : "", description ? "\n\n" : "",
+				"The bytes that are sent", either ? ", or as text when body_encoding says so" : "");
+	json_t *schema = json_pack("{s:s}", "type", "string");
+
+	if (!either)
+		(void)json_object_set_new(schema, "contentEncoding", json_string("base64"));
+	take_value(o, schema, told, required);
+	json_decref(schema);
+	if (either) {
+		schema = json_pack("{s:s, s:[s, s], s:s}", "type", "string", "enum", "base64", "text", "default",
+				   "base64");
+		char *argument = oa_argument(o, "body_encoding", schema, NULL, false);
+
+		o->encoding = mem_printf("{/%s}", argument);
+		free(argument);
+	} else {
+		o->encoding = mem_strdup("base64");
+	}
+	say_type(o, type);
+	free(told);
+}
+
 /* Nothing of what the server takes can be sent. */
-static void refuse(struct operation *o, const char *type, bool inside, bool required)
+static void refuse(struct operation *o, const char *type, bool inside)
 {
 	bool parts = type && strncasecmp(type, "multipart/", 10) == 0;
-	const char *why = parts ? "bodies of several parts (multipart) are not sent" : "bodies are JSON or forms";
+	const char *why = parts ? "bodies of several parts (multipart) are not sent" :
+			  "bodies are JSON, forms, text or bytes";
 	struct str at = STR_INIT;
 
 	str_puts(&at, "/requestBody");
@@ -519,10 +341,7 @@ static void refuse(struct operation *o, const char *type, bool inside, bool requ
 		str_puts(&at, "/content");
 		jx_pointer_add(&at, type);
 	}
-	if (required)
-		oa_fail(o, str_text(&at), "%s", why);
-	else
-		oa_note(o, str_text(&at), "is left out: %s", why);
+	oa_fail(o, str_text(&at), "%s", why);
 	str_fini(&at);
 }
 
@@ -531,7 +350,8 @@ static void take_json(struct operation *o, const json_t *schema, const char *typ
 	const json_t *is = oa_follow(o->c, schema), *members = oa_members(o, is);
 	const char *description = json_string_value(json_object_get(body, "description"));
 	bool usual = strncasecmp(type, "application/json", strcspn(type, "; ")) == 0 || *type == '*';
-	bool whole = json_object_size(o->properties) == 0 && (!is || json_is_object(is)) && is_object(o, is);
+	bool object = oa_is_type(o, is, "object") || !json_object_get(is, "type");
+	bool whole = json_object_size(o->properties) == 0 && (!is || json_is_object(is)) && object;
 
 	if (members)
 		spread(o, members, required);
@@ -543,13 +363,13 @@ static void take_json(struct operation *o, const json_t *schema, const char *typ
 		say_type(o, usual ? "application/json" : type);
 }
 
-static void oa_body(struct operation *o)
+static void put_body(struct operation *o)
 {
 	const json_t *said = json_object_get(o->op, "requestBody"), *body = oa_follow(o->c, said), *media, *schema,
 		*members;
 	bool required = json_is_true(json_object_get(body, "required"));
-	const char *type;
-	enum media kind = choose_media(json_object_get(body, "content"), &media, &type);
+	const char *description = json_string_value(json_object_get(body, "description")), *type;
+	enum media kind = choose_media(o, json_object_get(body, "content"), &media, &type);
 
 	if (!said)
 		return;
@@ -557,9 +377,13 @@ static void oa_body(struct operation *o)
 	if (o->method->reads) {
 		oa_note(o, "/requestBody", "%s has no body: it is left out", o->method->name);
 	} else if (kind == MEDIA_NONE) {
-		refuse(o, type, said == body, required);
+		refuse(o, type, said == body);
 	} else if (kind == MEDIA_JSON) {
 		take_json(o, schema, type, body, required);
+	} else if (kind == MEDIA_TEXT) {
+		take_text(o, schema, type, description, required);
+	} else if (kind == MEDIA_BYTES) {
+		take_bytes(o, type, description, required);
 	} else if ((members = oa_members(o, oa_follow(o->c, schema)))) {
 		spread(o, members, required);
 		say_type(o, "application/x-www-form-urlencoded");
@@ -588,7 +412,7 @@ static bool read_answers(struct operation *o, json_t *schemas, const char **ret_
 
 	json_object_foreach(json_object_get(o->op, "responses"), status, said) {
 		const json_t *content = json_object_get(oa_follow(o->c, said), "content"), *media;
-		enum media kind = choose_media(content, &media, &type);
+		enum media kind = choose_media(o, content, &media, &type);
 		json_t *schema = json_object_get(media, "schema");
 
 		if (*status != '2')
@@ -634,7 +458,7 @@ static void convert_output(struct operation *o, json_t *schemas)
 	json_decref(out.waiting);
 }
 
-static void oa_answers(struct operation *o)
+static void put_answers(struct operation *o)
 {
 	json_t *schemas = json_array();
 	const char *accept = NULL;
@@ -652,7 +476,7 @@ static void oa_answers(struct operation *o)
 	json_decref(schemas);
 }
 
-/* --- the description as a whole */
+/* --- The description as a whole */
 
 static const struct oa_method methods[] = {
 	{ "get", "GET", true, true }, { "put", "PUT", false, true }, { "post", "POST", false, false },
@@ -737,6 +561,23 @@ static void put_annotations(const struct operation *o, json_t *doc)
 	(void)json_object_set_new(doc, "annotations", notes);
 }
 
+/* Headers of all requests stand in place of its own. */
+static void put_given_headers(struct operation *o)
+{
+	const char *name, *own;
+	json_t *value, *ignored;
+	void *next;
+
+	if (json_object_size(o->c->headers) > 0 && !o->headers)
+		o->headers = json_object();
+	json_object_foreach((json_t *)(uintptr_t)o->c->headers, name, value) {
+		json_object_foreach_safe(o->headers, next, own, ignored)
+			if (strcasecmp(own, name) == 0)
+				(void)json_object_del(o->headers, own);
+		(void)json_object_set(o->headers, name, value);
+	}
+}
+
 static json_t *handler(struct operation *o)
 {
 	json_t *h = json_pack("{s:s}", "type", "http");
@@ -746,12 +587,15 @@ static json_t *handler(struct operation *o)
 	(void)json_object_set_new(h, "url", json_string(str_text(&o->url)));
 	if (o->query)
 		(void)json_object_set(h, "query", o->query);
+	put_given_headers(o);
 	if (o->headers)
 		(void)json_object_set(h, "headers", o->headers);
 	if (o->body)
 		(void)json_object_set(h, "body", o->body);
-	if (o->c->host)
-		(void)json_object_set_new(h, "allow", json_pack("{s:[s]}", "hosts", o->c->host));
+	if (o->encoding)
+		(void)json_object_set_new(h, "encoding", json_string(o->encoding));
+	if (o->server->host)
+		(void)json_object_set_new(h, "allow", json_pack("{s:[s]}", "hosts", o->server->host));
 	return h;
 }
 
@@ -781,12 +625,47 @@ static void operation_fini(struct operation *o)
 	json_decref(o->query);
 	json_decref(o->headers);
 	json_decref(o->body);
+	free(o->encoding);
 	json_decref(o->input);
 	json_decref(o->output_schema);
 	json_decref(o->merged);
 	str_fini(&o->url);
 	str_fini(&o->url_query);
 	str_fini(&o->at);
+	server_fini(&o->own);
+}
+
+/* What most requests go to.  Without any an operation that has none of its own is refused later. */
+static int read_server(struct converter *c, const char *given, struct err *err)
+{
+	if (given && server_parse(given, &c->usual) < 0)
+		return server_bad("", given, err);
+	return given ? 0 : server_of(c, c->root, &c->usual, "", err);
+}
+
+/* Its own server, else its path's, else that of all. */
+static void choose_server(struct operation *o)
+{
+	const json_t *from = json_object_get(o->op, "servers") ? o->op : o->item;
+	const char *given = o->c->given;
+	struct err why;
+
+	if (server_of(o->c, from, &o->own, "", &why) < 0)
+		oa_fail(o, "/servers", "%s", why.msg);
+	else if (o->own.url && given && strcmp(o->own.url, o->c->usual.url) != 0)
+		oa_note(o, "/servers", "its requests go to its own server %.120s, not to --server", o->own.url);
+	o->server = o->own.url ? &o->own : &o->c->usual;
+	if (!o->server->url)
+		oa_fail(o, "/servers", "it has no server");
+}
+
+static void make_operation(struct operation *o)
+{
+	oa_arguments(o);
+	put_body(o);
+	put_answers(o);
+	if (!o->failed)
+		put_document(o);
 }
 
 static void convert_operation(struct converter *c, const char *path, const json_t *item, const struct oa_method *method)
@@ -803,61 +682,12 @@ static void convert_operation(struct converter *c, const char *path, const json_
 	jx_pointer_add(&o.at, method->name);
 	if (!method->wire)
 		oa_fail(&o, "", "the method is not known here");
-	else if (json_object_get(o.op, "servers") || json_object_get(item, "servers"))
-		oa_note(&o, "", "its own servers are ignored");
-	oa_parameters(&o);
-	oa_body(&o);
-	oa_answers(&o);
-	oa_security(&o);
-	if (!o.failed)
-		put_document(&o);
+	choose_server(&o);
+	make_operation(&o);
 	operation_fini(&o);
 }
 
 /* --- the whole */
-
-static int bad_server(struct err *err, const char *where, const char *url)
-{
-	(void)err_set(err, ERR_INVALID, where, "the server \"%.120s\" is no URL of the form https://host/path", url);
-	err_hint(err, "say which one: --server https://api.example.com/v1");
-	return ERR_INVALID;
-}
-
-/* The server's URL in its parts; "host:port" must be allowed by name unless it is https on port 443. */
-static int read_server(struct converter *c, const char *given, struct err *err)
-{
-	const json_t *first = json_array_get(json_object_get(c->root, "servers"), 0);
-	const char *url = given ? given : json_string_value(json_object_get(first, "url"));
-	const char *where = given ? "" : "/servers/0/url", *host;
-	bool tls;
-	size_t n;
-
-	if (!url)
-		return bad_server(err, "", "");
-	tls = strncmp(url, "https://", 8) == 0;
-	host = url + (tls ? 8 : 7);
-	if ((!tls && strncmp(url, "http://", 7) != 0) || strpbrk(url, "{}?# @\\\""))
-		return bad_server(err, where, url);
-	n = strcspn(host, "/");
-	if (n == 0)
-		return bad_server(err, where, url);
-	if (memchr(host, ':', n) && *host != '[')
-		c->host = mem_strndup(host, n);
-	else if (*host == '[' && !memchr(host, ']', n))
-		return bad_server(err, where, url);
-	else if (*host == '[' && host[n - 1] != ']')
-		c->host = mem_strndup(host, n);
-	else if (!tls)
-		c->host = mem_printf("%.*s:80", (int)n, host);
-	if (c->host && tls && strlen(c->host) > 4 && strcmp(c->host + strlen(c->host) - 4, ":443") == 0) {
-		free(c->host);
-		c->host = NULL;
-	}
-	c->server = mem_strdup(url);
-	while (c->server[strlen(c->server) - 1] == '/')
-		c->server[strlen(c->server) - 1] = '\0';
-	return 0;
-}
 
 static int read_version(struct converter *c, struct err *err)
 {
@@ -876,25 +706,144 @@ static int read_version(struct converter *c, struct err *err)
 	return 0;
 }
 
-static int convert_paths(struct converter *c, struct err *err)
+static bool matches(const json_t *globs, const char *text)
 {
-	json_t *paths = json_object_get(c->root, "paths"), *item;
-	const char *path;
-	size_t n = 0;
+	for (size_t i = 0; i < json_array_size(globs); i++)
+		if (text_glob(json_string_value(json_array_get(globs, i)), text))
+			return true;
+	return false;
+}
 
-	json_object_foreach(paths, path, item) {
-		const json_t *target = oa_follow(c, item);
+static bool has_tag(const json_t *op, const json_t *globs)
+{
+	const json_t *tags = json_object_get(op, "tags");
 
-		for (size_t i = 0; i < NELEMS(methods); i++) {
-			if (!json_is_object(json_object_get(target, methods[i].name)))
-				continue;
-			if (++n > OPENAPI_OPERATIONS_MAX)
-				return err_set(err, ERR_LIMIT, "/paths", "more than %d operations",
-					       OPENAPI_OPERATIONS_MAX);
-			convert_operation(c, path, target, &methods[i]);
-		}
+	for (size_t i = 0; i < json_array_size(tags); i++) {
+		const char *tag = json_string_value(json_array_get(tags, i));
+
+		if (tag && matches(globs, tag))
+			return true;
 	}
-	return n > 0 ? 0 : err_set(err, ERR_INVALID, "/paths", "there is no operation");
+	return false;
+}
+
+static bool is_wanted(const struct converter *c, const char *path, const json_t *op)
+{
+	return (!c->paths || matches(c->paths, path)) && (!c->tags || has_tag(op, c->tags));
+}
+
+/* The next operation behind *i of *it; NULL: there is no more.  Both are 0 at first. */
+static const json_t *next_operation(const struct converter *c, void **it, size_t *i)
+{
+	json_t *paths = json_object_get(c->root, "paths");
+
+	if (!*it) {
+		*it = json_object_iter(paths);
+		*i = 0;
+	} else {
+		++*i;
+	}
+	for (; *it; *it = json_object_iter_next(paths, *it), *i = 0)
+		for (; *i < NELEMS(methods); ++*i) {
+			const json_t *op = json_object_get(oa_follow(c, json_object_iter_value(*it)), methods[*i].name);
+
+			if (json_is_object(op))
+				return op;
+		}
+	return NULL;
+}
+
+/* Words that a glob could have meant. */
+static void hint_at(const struct converter *c, const char *glob, bool tags, struct err *err)
+{
+	json_t *words = json_object(), *ignored;
+	const char **list, *word, *near;
+	void *it = NULL;
+	size_t i = 0, n = 0;
+
+	for (const json_t *op; (op = next_operation(c, &it, &i));) {
+		const json_t *of = json_object_get(op, "tags");
+
+		if (!tags)
+			(void)json_object_set_new(words, json_object_iter_key(it), json_true());
+		for (size_t t = 0; tags && t < json_array_size(of); t++)
+			if (json_is_string(json_array_get(of, t)))
+				(void)json_object_set_new(words, json_string_value(json_array_get(of, t)), json_true());
+	}
+	list = mem_calloc(json_object_size(words), sizeof(*list));
+	json_object_foreach(words, word, ignored)
+		list[n++] = word;
+	near = text_nearest(glob, list, n);
+	if (near)
+		err_hint(err, "did you mean %.100s?", near);
+	free(list);
+	json_decref(words);
+}
+
+/* Each glob is there for something. */
+static int check_globs(const struct converter *c, const json_t *globs, bool tags, struct err *err)
+{
+	for (size_t g = 0; g < json_array_size(globs); g++) {
+		json_t *one = json_pack("[O]", json_array_get(globs, g));
+		const char *glob = json_string_value(json_array_get(globs, g));
+		const json_t *op;
+		void *it = NULL;
+		size_t i = 0;
+
+		do
+			op = next_operation(c, &it, &i);
+		while (op && !(tags ? has_tag(op, one) : text_glob(glob, json_object_iter_key(it))));
+		json_decref(one);
+		if (op)
+			continue;
+		(void)err_set(err, ERR_NOT_FOUND, "", "no operation has the %s %.120s", tags ? "tag" : "path", glob);
+		hint_at(c, glob, tags, err);
+		return ERR_NOT_FOUND;
+	}
+	return 0;
+}
+
+static bool has_server(const struct converter *c, const json_t *item, const json_t *op)
+{
+	return c->usual.url || json_array_size(json_object_get(op, "servers")) > 0 ||
+	       json_array_size(json_object_get(item, "servers")) > 0;
+}
+
+/* All that concerns more than one of them is looked at before the first is converted. */
+static int check_operations(const struct converter *c, struct err *err)
+{
+	size_t i = 0, n = 0, all = 0;
+	void *it = NULL;
+
+	for (const json_t *op; (op = next_operation(c, &it, &i)); all++) {
+		if (!is_wanted(c, json_object_iter_key(it), op))
+			continue;
+		if (!has_server(c, oa_follow(c, json_object_iter_value(it)), op))
+			return server_bad("", "", err);
+		n++;
+	}
+	if (all == 0)
+		return err_set(err, ERR_INVALID, "/paths", "there is no operation");
+	if (n == 0)
+		return err_set(err, ERR_NOT_FOUND, "/paths", "no operation has one of the tags and one of the paths");
+	if (n <= OPENAPI_OPERATIONS_MAX)
+		return 0;
+	(void)err_set(err, ERR_LIMIT, "/paths", "more than %d operations", OPENAPI_OPERATIONS_MAX);
+	err_hint(err, "take some of them: --tag, --path");
+	return ERR_LIMIT;
+}
+
+static void convert_operations(struct converter *c)
+{
+	size_t i = 0;
+	void *it = NULL;
+
+	for (const json_t *op; (op = next_operation(c, &it, &i));) {
+		const char *path = json_object_iter_key(it);
+
+		if (is_wanted(c, path, op))
+			convert_operation(c, path, oa_follow(c, json_object_iter_value(it)), &methods[i]);
+	}
 }
 
 int openapi_convert(const json_t *description, const struct openapi_options *options, const struct openapi_sink *sink,
@@ -902,16 +851,23 @@ int openapi_convert(const json_t *description, const struct openapi_options *opt
 {
 	struct converter c = { .root = description, .sink = sink, .arg = arg, .prefix = options->prefix
 		? options->prefix : "",
+			       .tags = options->tags, .paths = options->paths, .headers = options->headers,
 			       .names = json_object(), .secrets = json_object() };
 	int rc = json_is_object(description) ? read_version(&c, err) :
 		 err_set(err, ERR_INVALID, "", "an OpenAPI description is an object");
 
 	if (rc == 0)
 		rc = read_server(&c, options->server, err);
+	c.given = options->server;
 	if (rc == 0)
-		rc = convert_paths(&c, err);
-	free(c.server);
-	free(c.host);
+		rc = check_globs(&c, c.tags, true, err);
+	if (rc == 0)
+		rc = check_globs(&c, c.paths, false, err);
+	if (rc == 0)
+		rc = check_operations(&c, err);
+	if (rc == 0)
+		convert_operations(&c);
+	server_fini(&c.usual);
 	json_decref(c.names);
 	json_decref(c.secrets);
 	return rc;

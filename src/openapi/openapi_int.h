@@ -10,14 +10,21 @@
 #define NAME_MAX_BYTES 64
 #define DEFS "#/$defs/"              /* in front of the name, in a $ref of what is written here */
 
+/* Where requests go. */
+struct oa_server {
+	char *url;                      /* without a slash at its end */
+	char *host;                     /* "host:port" that must be allowed by name, or NULL: https on port 443 */
+};
+
 struct converter {
 	const json_t *root;
 	const struct openapi_sink *sink;
 	void *arg;
 	bool modern;                    /* 3.1: schemas are 2020-12 already */
-	char *server;                   /* without a slash at its end */
-	char *host;                     /* "host:port" that must be allowed by name, or NULL: https on port 443 */
+	struct oa_server usual;         /* of operations without one of their own; url NULL: there is none */
+	const char *given;              /* --server, or NULL */
 	const char *prefix;
+	const json_t *tags, *paths, *headers;   /* as in struct openapi_options */
 	json_t *names;                  /* of the documents so far */
 	json_t *secrets;                /* names of secrets that were spoken of */
 };
@@ -34,6 +41,8 @@ struct operation {
 	const struct oa_method *method;
 	const char *path;
 	const json_t *item, *op;        /* the path's and the operation's object */
+	const struct oa_server *server; /* where its requests go: &own, or that of all */
+	struct oa_server own;
 	json_t *properties, *required;  /* of inputSchema */
 	json_t *defs;                   /* $defs: name -> schema */
 	json_t *targets;                /* reference -> name in defs */
@@ -41,6 +50,7 @@ struct operation {
 	size_t converted;
 	json_t *segments;               /* name of a parameter in the path -> argument */
 	json_t *query, *headers, *body; /* of the handler; body NULL = none */
+	char *encoding;                 /* of the handler, for a body of bytes, or NULL */
 	json_t *input;                  /* inputSchema as a whole: the body is the arguments; else NULL */
 	json_t *output_schema;          /* or NULL */
 	json_t *merged;                 /* schemas made of an allOf, until the end */
@@ -60,6 +70,15 @@ void oa_fail(struct operation *o, const char *where, const char *fmt, ...) PRINT
 const json_t *oa_follow(const struct converter *c, const json_t *v);
 /* The schema in 2020-12, references led to o->defs.  New reference. */
 json_t *oa_schema(struct operation *o, const json_t *schema);
+
+bool oa_listed(const json_t *list, const char *name);           /* in a list of strings */
+bool oa_is_type(const struct operation *o, const json_t *schema, const char *type);
+/* An object of named members, an allOf as one; NULL: it is more than that, or none.  Borrowed until the end. */
+const json_t *oa_members(struct operation *o, const json_t *schema);
+/* Add an argument with this schema (taken) under the name, or one like it that is free: free() what it is called. */
+char *oa_argument(struct operation *o, const char *name, json_t *schema, const char *description, bool required);
+/* Those of its parameters, and what its security asks for. */
+void oa_arguments(struct operation *o);
 
 /* A name that hosts take as an argument or tool: other characters become _; free(). */
 char *oa_word(const char *text);

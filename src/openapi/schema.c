@@ -310,3 +310,122 @@ json_t *oa_schema(struct operation *o, const json_t *schema)
 	}
 	return made;
 }
+
+/* --- types */
+
+/* a list of strings */
+bool oa_listed(const json_t *list, const char *name)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (text && strcmp(text, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool oa_is_type(const struct operation *o, const json_t *schema, const char *type)
+{
+	const json_t *said = json_object_get(oa_follow(o->c, schema), "type");
+
+	return json_is_string(said) ? strcmp(json_string_value(said), type) == 0 : oa_listed(said, type);
+}
+
+/* --- objects */
+
+#define MERGE_DEPTH_MAX 16              /* allOf inside of allOf */
+static bool is_object(const struct operation *o, const json_t *schema)
+{
+	return oa_is_type(o, schema, "object") || !json_object_get(schema, "type");
+}
+
+/* Does it say all of its members itself, or by allOf? */
+static bool is_simple(const struct operation *o, const json_t *schema)
+{
+	static const char *const complex[] = { "anyOf", "oneOf", "not", "if", "patternProperties" };
+	const json_t *more = json_object_get(schema, "additionalProperties");
+
+	for (size_t i = 0; i < NELEMS(complex); i++)
+		if (json_object_get(schema, complex[i]))
+			return false;
+	return json_is_object(schema) && (!more || json_is_false(more)) && is_object(o, schema);
+}
+
+static void merge_members(const json_t *schema, json_t *properties, json_t *required)
+{
+	const char *name;
+	json_t *sub;
+
+	json_object_foreach(json_object_get(schema, "properties"), name, sub) {
+		json_t *before = json_object_get(properties, name);
+
+		if (!before)
+			(void)json_object_set(properties, name, sub);
+		else if (!json_equal(before, sub))
+			(void)json_object_set_new(properties, name, json_pack("{s:[O, O]}", "allOf", before, sub));
+	}
+	json_array_extend(required, json_object_get(schema, "required"));
+}
+
+/* All parts of an allOf as one object; false: one of them is more than that. */
+static bool merge(struct operation *o, const json_t *schema, json_t *properties, json_t *required, unsigned depth)
+{
+	const json_t *all;
+
+	schema = oa_follow(o->c, schema);
+	if (depth > MERGE_DEPTH_MAX || ++o->nodes > OPENAPI_NODES_MAX || !is_simple(o, schema))
+		return false;
+	merge_members(schema, properties, required);
+	all = json_object_get(schema, "allOf");
+	for (size_t i = 0; i < json_array_size(all); i++)
+		if (!merge(o, json_array_get(all, i), properties, required, depth + 1))
+			return false;
+	return true;
+}
+
+/* An object of named members, an allOf as one; NULL: it is more than that, or none.  Borrowed until the end. */
+const json_t *oa_members(struct operation *o, const json_t *schema)
+{
+	json_t *properties, *required;
+
+	if (!is_simple(o, schema))
+		return NULL;
+	if (!json_object_get(schema, "allOf"))
+		return json_object_size(json_object_get(schema, "properties")) > 0 ? schema : NULL;
+	properties = json_object();
+	required = json_array();
+	if (merge(o, schema, properties, required, 0) && json_object_size(properties) > 0) {
+		schema = json_pack("{s:O, s:O}", "properties", properties, "required", required);
+		(void)json_array_append_new(o->merged, (json_t *)(uintptr_t)schema);
+	} else {
+		schema = NULL;
+	}
+	json_decref(properties);
+	json_decref(required);
+	return schema;
+}
+
+/* --- arguments */
+
+char *oa_argument(struct operation *o, const char *name, json_t *schema, const char *description, bool required)
+{
+	char *word = oa_word(name), *unique = mem_strdup(word);
+
+	for (unsigned n = 2; json_object_get(o->properties, unique); n++) {
+		free(unique);
+		unique = mem_printf("%.56s_%u", word, n);
+	}
+	free(word);
+	if (description && *description && json_is_object(schema) && !json_object_get(schema, "description")) {
+		json_t *told = json_copy(schema);
+
+		(void)json_object_set_new(told, "description", json_string(description));
+		json_decref(schema);
+		schema = told;
+	}
+	(void)json_object_set_new(o->properties, unique, schema);
+	if (required)
+		(void)json_array_append_new(o->required, json_string(unique));
+	return unique;
+}

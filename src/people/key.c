@@ -462,7 +462,7 @@ static const char *state_of(const struct key_row *k)
 		return "early";
 	if (k->enrol_ttl_us)
 		return k->children ? "spent" : "one-shot";
-	return k->old_until_us > now ? "rotating" : "valid";
+	return k->old_until_us > now ? "rotating" : "active";
 }
 
 static void put_lines(struct reply *o, const char *name, const char *text, char between)
@@ -753,11 +753,12 @@ static const struct command_arg key_suspend_args[] = {
 	TENANT_OPT, ARG_END };
 static const struct command_column key_create_cols[] = { COL("key", "KEY"), COL_END };
 static const struct command_column key_cols[] = {
-	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
+	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"),
+	COL("label", "Label (not evidence)"),
 	COL("scopes", "Scopes"), COL("cidr", "Networks"), COL("arg_rules", "Argument rules"), COL_AT("created", "Created"),
 	COL_AT("not_before", "Not before"), COL_AT("expires", "Expires"), COL_AT("rotated", "Rotated"),
 	COL_AT("old_secret_until", "Old secret until"), COL_AT("suspended", "Suspended"), COL_AT("revoked", "Revoked"),
-	COL_AT("last_used", "Last used"), COL("parent", "Made by"), COL_END };
+	COL_AT("last_used", "Last used (not evidence)"), COL("parent", "Made by"), COL_END };
 
 const struct command key_commands[] = {
 	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,

@@ -338,6 +338,69 @@ static int limit_set_body(struct command_call *c, struct db *db, struct audit_lo
 	return 0;
 }
 
+/* --- for documents */
+
+int limit_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct limit_of *of,
+		const struct tenant_limits *set, struct tenant_limits *ret_before, int64_t *ret_tenant_id, struct err *err)
+{
+	struct whose who = { .accessor = NULL };
+	struct target at;
+	int rc;
+
+	(void)snprintf(who.tenant, sizeof(who.tenant), "%s", of->tenant);
+	rc = find_target(db, &who, &at, err);
+	if (rc < 0) {
+		err_at(err, "/tenant");
+		return rc;
+	}
+	*ret_tenant_id = at.tenant.id;
+	if (of->scope == TENANT_SCOPE_PRINCIPAL)
+		(void)snprintf(who.principal, sizeof(who.principal), "%.63s", of->name);
+	else if (of->scope == TENANT_SCOPE_KEY)
+		who.accessor = of->name;
+	else
+		who.tool = of->name;
+	rc = find_target(db, &who, &at, err);
+	if (rc == 0 && at.tenant.id != *ret_tenant_id)
+		rc = err_set(err, ERR_NOT_FOUND, "", "key %.15s: not found", of->name);
+	if (rc == 0)
+		rc = read_set(db, &at, ret_before, err);
+	if (rc < 0 || limit_same(ret_before, set))
+		return rc;
+	rc = write_set(db, &at, set, err);
+	if (rc == 0)
+		rc = record(c, db, logs, &at, ret_before, set, err);
+	return rc < 0 ? rc : 1;
+}
+
+struct found { struct limit_of of; struct tenant_limits set; };
+
+int limit_each(struct db *db, const struct tenant_row *t, limit_each_fn *fn, void *arg, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LIMIT_WRITTEN);
+	struct found *all = NULL;
+	size_t n = 0;
+	int rc;
+
+	db_bind_i64(st, 1, t->id);
+	while ((rc = db_step(st, err)) == 1) {
+		struct found f = { .of = { .scope = (enum tenant_scope)db_col_i64(st, 0) } };
+
+		if (db_col_type(st, 10) == DB_NULL)
+			continue;       /* what it is about is gone */
+		(void)snprintf(f.of.tenant, sizeof(f.of.tenant), "%.63s", t->name);
+		(void)snprintf(f.of.name, sizeof(f.of.name), "%s", db_col_text(st, 10, NULL));
+		tenant_limits_read(st, 2, &f.set);
+		all = mem_realloc(all, (n + 1) * sizeof(*all));
+		all[n++] = f;
+	}
+	db_stmt_put(&st);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = fn(arg, &all[i].of, &all[i].set, err);
+	free(all);
+	return rc;
+}
+
 /* --- show: on the loop, from what is in force */
 
 /* now: what is used of it, or -1. */
@@ -586,7 +649,8 @@ static const struct command_arg limit_set_args[] = {
 	ARG_END };
 static const struct command_arg limit_show_args[] = { LIMIT_WHO, ARG_END };
 static const struct command_column limit_show_cols[] = {
-	COL("of", "OF"), COL("limit", "LIMIT"), COL("value", "VALUE"), COL("from", "FROM"), COL("now", "NOW"), COL_END };
+	COL("of", "OF"), COL("limit", "LIMIT"), COL("value", "VALUE"), COL("from", "FROM"),
+	COL("now", "NOW (NOT EVIDENCE)"), COL_END };
 
 const struct command limit_commands[] = {
 	{ .noun = "limit", .verb = "set", .help = "Limit what a tenant, a principal, a key or a tool may do",

@@ -61,7 +61,9 @@ static int session_kill_body(struct command_call *c, struct db *db, struct audit
 	if (rc < 0)
 		return rc;
 	/* A tenant that is not there and one without such a session are the same answer. */
-	if (!env->mcp || (name && !tenant) || !mcp_end_peer(env->mcp, tenant ? tenant->id : 0, id, &ended)) {
+	if (commands_cancel(c->admin, name, id))
+		ended = (struct mcp_ended){ .peers = 1, .calls = 1 };
+	else if (!env->mcp || (name && !tenant) || !mcp_end_peer(env->mcp, tenant ? tenant->id : 0, id, &ended)) {
 		(void)err_set(err, ERR_NOT_FOUND, "", "session %" PRIu64 ": not found", id);
 		err_hint(err, "toolcrib session list");
 		return ERR_NOT_FOUND;
@@ -97,6 +99,28 @@ static void put_peer(void *arg, const struct mcp_peer_view *v)
 	reply_row_end(o);
 }
 
+/* Calls that commands have made: nobody is told of a change there. */
+static void put_command(void *arg, const struct command_view *v)
+{
+	struct reply *o = arg;
+	char line[256];
+
+	reply_row_begin(o);
+	reply_int(o, "id", (int64_t)v->id);
+	reply_text(o, "tenant", v->tenant);
+	reply_text(o, "principal", v->principal);
+	reply_text(o, "key", NULL);
+	reply_text(o, "kind", "command");
+	reply_text(o, "revision", NULL);
+	reply_text(o, "client", text_printable(v->line, strlen(v->line), line, sizeof(line)));
+	reply_int(o, "running", 1);
+	reply_int(o, "listens", 0);
+	reply_bool(o, "listening", false);
+	reply_time(o, "since", v->since_us);
+	reply_time(o, "last", v->since_us);
+	reply_row_end(o);
+}
+
 static int session_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct command_env *env = command_env(c);
@@ -109,6 +133,7 @@ static int session_list_body(struct command_call *c, struct db *db, struct audit
 		return err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", name);
 	if (env->mcp)
 		mcp_peers(env->mcp, t ? t->id : 0, put_peer, c->out);
+	commands_running(c->admin, name, put_command, c->out);
 	return 0;
 }
 
@@ -124,8 +149,8 @@ static const struct command_column session_list_cols[] = {
 
 const struct command session_commands[] = {
 	{ .noun = "session", .verb = "list", .help = "List who is connected",
-	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this "
-		    "run of the server.",
+	  .detail = "Connections, sessions, listens, calls that have neither, and calls that commands have made.  The ID is "
+		    "for session kill, and of this run of the server.",
 	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant",
 	  .where = ADM_ON_LOOP,
 	  .body = session_list_body },

@@ -114,12 +114,23 @@ void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms)
 	rpc_error_raw(e, "retryAfterMs", text);
 }
 
+/* Whose limit it is, which, and until when: numbers of the caller's own tenant, told only behind the look at what it
+ * may call. */
 void rpc_error_limit(struct rpc_error *e, const struct err *why)
 {
 	const char *slash = strchr(why->where, '/'), *reason = slash ? slash + 1 : "rate";
+	char of[sizeof(why->where)];
 
 	rpc_error_rate(e, why->retry_ms);
+	if (why->msg[0]) {
+		str_puts(&e->message, ": ");
+		str_puts(&e->message, why->msg);
+	}
 	rpc_error_text(e, "reason", reason);
+	if (slash) {
+		(void)snprintf(of, sizeof(of), "%.*s", (int)(slash - why->where), why->where);
+		rpc_error_text(e, "limit", of);
+	}
 	if (strcmp(reason, "audit") == 0 || strcmp(reason, "bytes") == 0)
 		rpc_error_text(e, "budget", why->msg);
 }

@@ -76,6 +76,23 @@ void catalogue_set(struct catalogue *c, const char *uri, const char *text, size_
 	drop(c, map_set_z(c->entries, uri, e));
 }
 
+struct catalogue *catalogue_copy(const struct catalogue *c)
+{
+	struct catalogue *ret = c ? catalogue_copy(c->below) : catalogue_new(NULL);
+	const void *uri;
+	void *value;
+	size_t len;
+
+	for (size_t it = 0; c && map_next(c->entries, &it, &uri, &len, &value);) {
+		const struct entry *e = value;
+		char *name = mem_strndup(uri, len);
+
+		catalogue_set(ret, name, e->gone ? NULL : e->text, e->len, e->digest);
+		free(name);
+	}
+	return ret;
+}
+
 bool catalogue_is_empty(const struct catalogue *c)
 {
 	while (c && c->live == 0)

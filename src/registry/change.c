@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/rows.h"
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -26,7 +27,7 @@ struct visible_row {                    /* one grant that matches one definition
 	int64_t tool_id, version_id, grant_id;
 	enum reg_kind kind;
 	size_t glob_len;
-	bool literal;
+	bool literal, other_version;    /* the grant names one that is not in force */
 	uint32_t concurrency;
 	struct text_rate rate;
 	size_t name_at;                 /* the bare name in full_name */
@@ -66,6 +67,7 @@ static int read_row(struct db_stmt *st, struct visible *v, struct visible_row *r
 	*r = (struct visible_row){ .tool_id = db_col_i64(st, 0), .version_id = db_col_i64(st, 2),
 				   .grant_id = db_col_i64(st, 4), .glob_len = glob_len, .uri_at = v->uris.len };
 	r->literal = text_glob_literal(glob);
+	r->other_version = db_col_i64(st, 12) != 0;
 	r->concurrency = (uint32_t)db_col_i64(st, 7);
 	r->rate = (struct text_rate){ (uint32_t)db_col_i64(st, 8), (uint32_t)db_col_i64(st, 9) };
 	rc = reg_kind_of(db_col_i64(st, 10), &r->kind, err);
@@ -344,6 +346,52 @@ static bool compare_lists(const struct visible *v, struct tenant_row *t, struct 
 	return any;
 }
 
+static int read_def(struct db_stmt *st, struct reg_node **ret, struct err *err);
+
+/* The definition of a version that is not in force, if it is what its record says: else nobody sees it. */
+static int add_version(struct reg_change *c, struct db *db, int64_t version_id, struct err *err)
+{
+	struct db_stmt *st;
+	struct reg_node *node = NULL;
+	uint64_t taken_us;
+	struct err why;
+	int rc;
+
+	if (!c->versions)
+		c->versions = map_new();
+	if (map_get_u64(c->versions, (uint64_t)version_id))
+		return 0;
+	rc = audit_row_check(db, AUDIT_ROW_VERSION, version_id, &taken_us, &why);
+	if (rc == ERR_CORRUPT) {
+		log_err(NULL, "a version that a grant names is left out row=%s reason=\"%s\"", why.where, why.msg);
+		return 0;
+	}
+	if (rc < 0) {
+		if (err)
+			*err = why;
+		return rc;
+	}
+	st = db_stmt_get(db, SQL_TOOL_OF_VERSION);
+	db_bind_i64(st, 1, version_id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		rc = read_def(st, &node, err);
+	db_stmt_put(&st);
+	if (rc == 0 && node)
+		(void)map_set_u64(c->versions, (uint64_t)version_id, node);
+	return rc;
+}
+
+static int add_versions(struct reg_change *c, struct db *db, const struct visible *v, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < v->n && rc == 0; i++)
+		if (v->row[i].other_version)
+			rc = add_version(c, db, v->row[i].version_id, err);
+	return rc;
+}
+
 /* Add this tenant's picture to the change.  starting: as the rows say, nothing is written. */
 static int add_tenant(struct reg_change *c, struct db *db, int64_t tenant_id, bool starting, struct err *err)
 {
@@ -356,6 +404,8 @@ static int add_tenant(struct reg_change *c, struct db *db, int64_t tenant_id, bo
 		rc = visible_load(&v, db, tenant_id, err);
 	if (rc == 0)
 		rc = visible_settle(&v, t.name, starting, err);
+	if (rc == 0)
+		rc = add_versions(c, db, &v, err);
 	if (rc == 0 && !starting && compare_lists(&v, &t, &change))
 		rc = store_lists(db, tenant_id, &t, err);
 	if (rc == 0) {

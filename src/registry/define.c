@@ -470,6 +470,17 @@ static int schema_failed(struct err *err, const char *at, int rc)
 	return rc;
 }
 
+static int compile_prompt(const json_t *doc, struct schema **ret, struct err *err)
+{
+	json_t *schema = define_prompt_schema(doc);
+	int rc = schema_compile(schema, ret, err);
+
+	json_decref(schema);
+	if (rc < 0)
+		err_at(err, "/arguments");
+	return rc;
+}
+
 static int compile_schemas(const json_t *doc, struct catalogue_use *use, struct reg_compiled *ret, struct err *err)
 {
 	struct schema_options options = { .find = catalogue_find, .find_arg = use };
@@ -595,7 +606,7 @@ static int compile_kind(const json_t *doc, enum reg_kind kind, struct catalogue_
 	case REG_TOOL:
 		return compile_tool(doc, use, mem, ret, err);
 	case REG_PROMPT:
-		return define_prompt_schema(doc, &ret->input, err);
+		return compile_prompt(doc, &ret->input, err);
 	case REG_RESOURCE:
 	case REG_TEMPLATE:
 		return compile_resource(doc, mem, ret, err);

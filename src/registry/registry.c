@@ -457,6 +457,7 @@ struct registry *registry_new(reg_bind_fn *bind)
 	reg->bind = bind;
 	reg->shared = catalogue_new(NULL);
 	reg->current = map_new();
+	reg->versions = map_new();
 	reg->snaps = map_new();
 	list_init(&reg->lru);
 	return reg;
@@ -478,6 +479,12 @@ void registry_free(struct registry **reg)
 
 		reg_node_unref(&node);
 	}
+	for (size_t it = 0; map_next((*reg)->versions, &it, NULL, NULL, &value);) {
+		struct reg_node *node = value;
+
+		reg_node_unref(&node);
+	}
+	map_free(&(*reg)->versions);
 	catalogue_free(&(*reg)->shared);
 	map_free(&(*reg)->snaps);
 	map_free(&(*reg)->current);
@@ -704,6 +711,8 @@ static void resolve(struct registry *reg, struct reg_snap *snap)
 		const struct reg_line_ref *want = &snap->wanted[i];
 		struct reg_node *node = map_get_u64(reg->current, (uint64_t)want->tool_id);
 
+		if (!node || node->pub.version_id != want->version_id)  /* a grant may name another one */
+			node = map_get_u64(reg->versions, (uint64_t)want->version_id);
 		if (!node || node->pub.version_id != want->version_id) {
 			log_err(NULL, "tool version not in memory tenant_id=%lld tool=%s version_id=%lld",
 				(long long)snap->pub.tenant_id, snap->lines[i].name, (long long)want->version_id);
@@ -719,6 +728,37 @@ static void resolve(struct registry *reg, struct reg_snap *snap)
 	index_lines(snap);
 }
 
+/* What is there already stays: it may be compiled. */
+static void take_versions(struct registry *reg, struct reg_change *c)
+{
+	void *value;
+
+	for (size_t it = 0; c->versions && map_next(c->versions, &it, NULL, NULL, &value);) {
+		struct reg_node *node = value;
+
+		if (map_get_u64(reg->versions, (uint64_t)node->pub.version_id))
+			reg_node_unref(&node);
+		else
+			(void)map_set_u64(reg->versions, (uint64_t)node->pub.version_id, node);
+	}
+	map_free(&c->versions);
+}
+
+/* Those that no picture has any more. */
+static void drop_versions(struct registry *reg)
+{
+	void *value;
+
+	for (size_t it = 0; map_next(reg->versions, &it, NULL, NULL, &value);) {
+		struct reg_node *node = value;
+
+		if (node->refs > 1)
+			continue;
+		(void)map_del_u64(reg->versions, (uint64_t)node->pub.version_id);
+		reg_node_unref(&node);
+	}
+}
+
 void reg_apply(struct registry *reg, struct reg_change **change, reg_told_fn *told, void *arg)
 {
 	struct reg_change *c = *change;
@@ -728,6 +768,7 @@ void reg_apply(struct registry *reg, struct reg_change **change, reg_told_fn *to
 		catalogue_set(reg->shared, c->schemas[i].uri, c->schemas[i].text, c->schemas[i].len, c->schemas[i].digest);
 	for (size_t i = 0; i < c->ndefs; i++)
 		apply_def(reg, &c->defs[i]);
+	take_versions(reg, c);
 	for (size_t i = 0; i < c->ntenants; i++) {
 		struct reg_snap *snap = c->tenants[i].snap, *old;
 
@@ -739,6 +780,7 @@ void reg_apply(struct registry *reg, struct reg_change **change, reg_told_fn *to
 			reg_release(reg, &gone);
 		}
 	}
+	drop_versions(reg);
 	/* All pictures are in place before anybody is told and comes to look. */
 	for (size_t i = 0; i < c->ntenants; i++) {
 		struct reg_news news;
@@ -762,6 +804,8 @@ bool reg_change_tenant_at(const struct reg_change *c, size_t i, struct reg_news 
 
 void reg_change_free(struct reg_change **c)
 {
+	void *value;
+
 	if (!c || !*c)
 		return;
 	for (size_t i = 0; i < (*c)->nschemas; i++) {
@@ -773,6 +817,12 @@ void reg_change_free(struct reg_change **c)
 		reg_node_unref(&(*c)->defs[i].node);
 	for (size_t i = 0; i < (*c)->ntenants; i++)
 		reg_snap_free(&(*c)->tenants[i].snap);
+	for (size_t it = 0; (*c)->versions && map_next((*c)->versions, &it, NULL, NULL, &value);) {
+		struct reg_node *node = value;
+
+		reg_node_unref(&node);
+	}
+	map_free(&(*c)->versions);
 	free((*c)->defs);
 	free((*c)->tenants);
 	free(*c);

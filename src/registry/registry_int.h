@@ -25,13 +25,14 @@ struct define_kind {
 extern const struct define_kind define_kinds[REG_KINDS];
 /* The listed part: names, texts, annotations, icons, _meta. */
 int define_check_listed(const json_t *doc, const struct define_kind *kind, struct err *err) MUST_CHECK;
-int define_prompt_schema(const json_t *doc, struct schema **ret, struct err *err) MUST_CHECK;
+json_t *define_prompt_schema(const json_t *doc);        /* of its arguments; new reference */
 int define_read_complete(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, struct arena *mem,
 			 struct reg_compiled *ret, struct err *err) MUST_CHECK;
 int define_check_texts(const json_t *v, struct err *err) MUST_CHECK;    /* titles and descriptions anywhere below */
 enum reg_output define_output_form(const json_t *schema);
 
-/* A definition, shared: one reference of the registry while it is its tool's current one, one of each line. */
+/* A definition, shared: one reference of the registry while it is its tool's current one or a grant names its version,
+ * one of each line. */
 struct reg_node {
 	struct reg_def pub;
 	unsigned refs;
@@ -70,12 +71,14 @@ struct reg_change {
 	struct reg_change_schema *schemas; size_t nschemas;
 	struct reg_change_def *defs; size_t ndefs, cap_defs;
 	struct reg_change_tenant *tenants; size_t ntenants, cap_tenants;
+	struct map *versions;           /* id of a version that a grant names -> struct reg_node; NULL = none */
 };
 
 struct registry {
 	reg_bind_fn *bind;
 	struct catalogue *shared;
 	struct map *current;            /* tool id -> struct reg_node */
+	struct map *versions;           /* id of a version that is not the current one -> struct reg_node */
 	struct map *snaps;              /* tenant id -> struct reg_snap */
 	struct list lru;                /* struct page.lru, last used first */
 	size_t page_bytes;

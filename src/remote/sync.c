@@ -245,7 +245,7 @@ static int accept_tool(struct command_call *c, struct db *db, struct audit_logs 
 	struct upstream_naming naming = { .upstream = u->name, .prefix = u->prefix, .uri_prefix = u->uri_prefix,
 		.name = bare ? bare + 1 : NULL };
 	struct define_item def = { .text = NULL };
-	struct tool_stored stored;
+	struct tool_stored stored = { .breaks = NULL };
 	int rc = define(c, db, &naming, t, remote_id, &def, err);
 
 	if (rc == ERR_CONFLICT && t->kind != UPSTREAM_TOOL && !naming.name) {   /* two of one name: the second is marked */
@@ -258,6 +258,7 @@ static int accept_tool(struct command_call *c, struct db *db, struct audit_logs 
 	*ret_bad = rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_CONFLICT;
 	if (rc == 0)
 		rc = tool_store(c, db, logs, &def, false, &stored, err);
+	free(stored.breaks);
 	if (rc == 0)
 		rc = pin(db, remote_id, stored.id, t->digest, err);
 	if (rc == 0 && stored.what != ADM_UNCHANGED)

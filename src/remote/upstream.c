@@ -218,7 +218,7 @@ static int check_approved(struct command_call *c, struct db *db, const struct up
 {
 	struct str why = STR_INIT;
 	bool wait = false;
-	int rc = versions_wait(db, &wait, err);
+	int rc = versions_wait(c, db, &wait, err);
 
 	if (rc < 0 || !wait)
 		return rc;
@@ -802,12 +802,15 @@ static const struct command_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_
 	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether what it has may be used."),
 	FLAG("kill", "With --enabled no: cancel the calls that run there."), UPSTREAM_COMMAND, ARG_END };
 static const struct command_column upstream_list_cols[] = {
-	COL("name", "NAME"), COL("state", "STATE"), COL("by", "BY"), COL("revision", "REVISION"), COL("tools", "TOOLS"),
-	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"),
+	COL("name", "NAME"), COL("state", "STATE"), COL("by", "BY"),
+	COL("revision", "REVISION (NOT EVIDENCE)"), COL("tools", "TOOLS"),
+	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"),
+	COL_AT("synced", "SYNCED (NOT EVIDENCE)"),
 	COL_END };
 static const struct command_column upstream_cols[] = {
-	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
-	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("uriPrefix", "URI prefix"),
+	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself (not evidence)"),
+	COL("revision", "Revision (not evidence)"),
+	COL_AT("synced", "Synced (not evidence)"), COL("prefix", "Prefix"), COL("uriPrefix", "URI prefix"),
 	COL("tools", "Hosted"), COL("links", "Open links"),
 	COL("calls", "Running calls"), COL("error", "Last failure"), COL_AT("created", "Added"), COL("digest", "Digest"),
 	COL("definition", "Definition"), COL_END };

@@ -20,7 +20,6 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
-#include "bundle/prove.h"
 #include "command/rows.h"
 #include "db/db.h"
 #include "tenant/tenant.h"
@@ -99,6 +98,7 @@ struct bundle_job {
 	char *store;
 	int64_t from, to;               /* from <= idx <= to; -1: open */
 	int64_t log;
+	int64_t size, covered;          /* of the log; of its newest checkpoint, -1 = there is none */
 	FILE *file;                     /* without a name, once it is written; then as far as it was read */
 	struct audit_bundle bundle;
 };
@@ -162,52 +162,75 @@ int range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until
 	return rc == 0 ? err_set(err, ERR_NOT_FOUND, "", "there are no records of that time") : rc < 0 ? rc : 0;
 }
 
+static int find_log(struct bundle_job *job, struct db *db, int64_t *ret_min, char **ret_origin, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_RETENTION_LOG);
+	int rc;
+
+	db_bind_i64(st, 1, job->log);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		*ret_min = db_col_i64(st, 0);
+		job->size = db_col_i64(st, 1);
+		*ret_origin = mem_strdup(db_col_text(st, 3, NULL));
+	}
+	db_stmt_put(&st);
+	if (rc != 1)
+		return rc < 0 ? rc : err_set(err, ERR_INTERNAL, "", "a log without a row");
+	st = db_stmt_get(db, SQL_REPORT_HEAD_SIGNED);
+	db_bind_i64(st, 1, job->log);
+	rc = db_step(st, err);
+	job->covered = rc == 1 ? db_col_i64(st, 1) : -1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Whoever names no end gets what a checkpoint vouches for: behind it, a bundle is INCOMPLETE for ever. */
+static int64_t end_of(const struct command_call *c, const struct bundle_job *job)
+{
+	if (arg_given(c, "to") || arg_time(c, "until"))
+		return job->to + 1;
+	return job->covered > 0 ? job->covered : job->size;
+}
+
 static int find_range(struct command_call *c, struct db *db, struct audit_bundle_req *ret, char **ret_origin,
 		      struct err *err)
 {
 	struct bundle_job *job = c->priv;
 	uint64_t since_us = arg_time(c, "since"), until_us = arg_time(c, "until");
-	struct db_stmt *st;
-	int64_t min_idx = 0, size = 0;
+	int64_t min_idx = 0;
 	int rc = since_us || until_us
 			 ? range_of_times(db, job->log, since_us, until_us, &job->from, &job->to, err) : 0;
 
-	if (rc < 0)
-		return rc;
-	st = db_stmt_get(db, SQL_RETENTION_LOG);
-	db_bind_i64(st, 1, job->log);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		min_idx = db_col_i64(st, 0);
-		size = db_col_i64(st, 1);
-		*ret_origin = mem_strdup(db_col_text(st, 3, NULL));
-	}
-	db_stmt_put(&st);
+	if (rc == 0)
+		rc = find_log(job, db, &min_idx, ret_origin, err);
 	if (rc < 0)
 		return rc;
 	*ret = (struct audit_bundle_req){ .log = job->log, .from = job->from >= 0 ? job->from : min_idx,
-		.to = job->to >= 0 ? job->to + 1 : size, .origin = *ret_origin };
-	if (!*ret_origin || ret->from < min_idx || ret->to > size || ret->from >= ret->to)
-		return err_set(err, ERR_NOT_FOUND, "", "%s has the records %" PRId64 " to %" PRId64, arg_text(c, "tenant"), min_idx,
-			size - 1);
-	return 0;
+		.to = end_of(c, job), .origin = *ret_origin };
+	if (ret->from >= min_idx && ret->to <= job->size && ret->from < ret->to)
+		return 0;
+	if (ret->from >= min_idx && ret->from < job->size && ret->to == job->covered) {
+		(void)err_set(err, ERR_NOT_FOUND, "", "no checkpoint of %s covers record %" PRId64 " yet", arg_text(c, "tenant"),
+			      ret->from);
+		err_hint(err, "toolcrib audit checkpoint, and then this command again");
+		return ERR_NOT_FOUND;
+	}
+	return err_set(err, ERR_NOT_FOUND, "", "%s has the records %" PRId64 " to %" PRId64, arg_text(c, "tenant"), min_idx,
+		       job->size - 1);
 }
 
 /* Beside the store: it may be large, and is gone with its descriptor. */
 static int open_file(struct bundle_job *job, struct err *err)
 {
-	char *path = path_join(job->store, "bundle-XXXXXX");
-	int fd = mkostemp(path, O_CLOEXEC);
+	int fd = path_nameless(job->store);
 
-	if (fd >= 0)
-		(void)unlink(path);
 	job->file = fd >= 0 ? fdopen(fd, "w+") : NULL;
 	if (!job->file) {
 		(void)err_set(err, ERR_IO, "", "the bundle cannot be written: %s", strerror(errno));
 		if (fd >= 0)
 			close(fd);
 	}
-	free(path);
 	return job->file ? 0 : ERR_IO;
 }
 
@@ -236,6 +259,21 @@ static int make_bundle(struct command_call *c, struct db *db, struct err *err)
 	return rc;
 }
 
+/* Where the bundle ends and why, when that is not the end of the log. */
+static void put_end(struct reply *o, const struct bundle_job *job)
+{
+	const int64_t to = job->bundle.to;
+	char text[120] = "";
+
+	if (to == job->covered && to < job->size)
+		(void)snprintf(text, sizeof(text), ", to the newest checkpoint; %" PRId64 " behind it %s left out",
+			       job->size - to, job->size - to == 1 ? "is" : "are");
+	else if (to > job->covered)
+		(void)snprintf(text, sizeof(text), "; no checkpoint covers the last %" PRId64 ", so it verifies as INCOMPLETE",
+			       job->covered > job->bundle.from ? to - job->covered : to - job->bundle.from);
+	reply_text(o, "end", text);
+}
+
 static void put_done(struct command_call *c, const struct bundle_job *job)
 {
 	const struct audit_bundle *b = &job->bundle;
@@ -245,6 +283,7 @@ static void put_done(struct command_call *c, const struct bundle_job *job)
 	reply_int(c->out, "from", b->from);
 	reply_int(c->out, "to", b->to - 1);
 	reply_int(c->out, "records", b->to - b->from);
+	put_end(c->out, job);
 	reply_hex(c->out, "sha256", b->sha256, sizeof(b->sha256));
 	reply_row_end(c->out);
 }
@@ -290,16 +329,18 @@ static const struct command_arg audit_bundle_args[] = {
 	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE,
 		"The bundle, a new file, which this program writes." },
 	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Records from this index on."),
-	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
+	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them; default: the last that a checkpoint covers."),
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
-	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time."), ARG_END };
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time; default: as of --to."), ARG_END };
 
 const struct command bundle_commands[] = {
 	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store",
 	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed "
-		    "checkpoints, and these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.  The "
-		    "file belongs to who runs this, here; a server writes none where a reader says.",
-	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .shape = ADM_FILE,
+		    "checkpoints, and these.  toolcrib-verify --bundle checks it anywhere.  It ends at the newest checkpoint of "
+		    "the log unless an end is named: what no checkpoint covers verifies as INCOMPLETE; audit checkpoint makes "
+		    "one now.  Payloads are not in it.  The file belongs to who runs this, here; a server writes none where a "
+		    "reader says.",
+	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}%{end}", .shape = ADM_FILE,
 	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_bundle_check,
 	  .body = audit_bundle_body },
 	{ .noun = NULL },

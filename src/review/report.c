@@ -1,14 +1,11 @@
-/* The reports of the audit: audit calls, denied, admin and so on.  A report is a statement of
- * sql/queries/report.sql and a row of reports[]; the engine asks it log by log and page by page, and names its
- * columns as the statement does. Bodies run on a thread of the pool; no read transaction lasts longer than
- * REPORT_MS (AUDIT A-623).  Reading is a record itself, durable before anything is shown (AUDIT A-304). */
+/* The reports of the audit: audit calls, denied, admin and so on, and the signature below them.  What a report is, and
+ * what it says, is report/report.h's, in a process of its own (reports.c).  The body of review runs on the writer's
+ * thread.  Reading is a record itself, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "audit/audit.h"
 #include "base/clock.h"
@@ -16,373 +13,33 @@
 #include "base/text.h"
 #include "command/rows.h"
 #include "json/json.h"
+#include "notary/notary.h"
 #include "tenant/tenant.h"
 
 #include "review_int.h"
 
-/* --- THE table of reports: which statement, on which logs, and whether its rows are findings */
-
-#define ONE(sql) .way = { { NULL, sql, false, false, 0 } }
-#define PAGED(sql) .way = { { NULL, sql, true, false, 0 } }
-#define EMPTY(sql) .way = { { NULL, sql, false, true, 0 } }
-
-/* ended by noun NULL */
-static const struct report reports[] = {
-	{ "audit", "calls", SCOPE_TENANT,
-	  .way = { { "group-by", SQL_REPORT_CALLS_GROUPED, false, false, 0 }, { NULL, SQL_REPORT_CALLS, true, false, 0 } },
-	  .by_prn = SQL_REPORT_CALLS_PRN, .by_cred = SQL_REPORT_CALLS_CRED, .by_tool = SQL_REPORT_CALLS_TOOL,
-	  .by_out = SQL_REPORT_CALLS_OUT, .text = "group-by", .text_list = true,
-	  .text_in = " client obo tool principal key outcome transport revision day " },
-	{ "audit", "denied", SCOPE_TENANT,
-	  .way = { { "by", SQL_REPORT_DENIED_BY, false, false, 0 }, { NULL, SQL_REPORT_DENIED, true, false, 0 } },
-	  .text = "by", .text_in = " rule tool principal key outcome day " },
-	{ "audit", "auth-failures", SCOPE_ALL,
-	  .way = { { "by", SQL_REPORT_AUTH_FAILURES_BY, false, false, 0 },
-		   { NULL, SQL_REPORT_AUTH_FAILURES, true, false, 0 } },
-	  .text = "by", .text_in = " source rule key transport hour " },
-	{ "audit", "admin", SCOPE_EITHER, PAGED(SQL_REPORT_ADMIN) },
-	{ "audit", "access", SCOPE_ALL, PAGED(SQL_REPORT_ACCESS) },
-	{ "audit", "credential", SCOPE_KEY,
-	  .way = { { "timeline", SQL_REPORT_CREDENTIAL_TIMELINE, true, false, 0 },
-		   { NULL, SQL_REPORT_CREDENTIAL, false, false, 0 } } },
-	{ "audit", "credentials", SCOPE_ALL, PAGED(SQL_REPORT_CREDENTIALS) },
-	{ "audit", "subject", SCOPE_TENANT,
-	  .way = { { "export", SQL_REPORT_SUBJECT_EXPORT, true, false, 0 }, { NULL, SQL_REPORT_SUBJECT, false, false, 0 } } },
-	{ "audit", "coverage", SCOPE_EITHER, ONE(SQL_REPORT_COVERAGE) },
-	{ "audit", "sample", SCOPE_EITHER,
-	  .way = { { "kind", SQL_REPORT_SAMPLE_KIND, false, false, 0 }, { NULL, SQL_REPORT_SAMPLE, false, false, 0 } } },
-	{ "audit", "after-revocation", SCOPE_TENANTS, EMPTY(SQL_REPORT_AFTER_REVOCATION) },
-	{ "audit", "continuity", SCOPE_SYSTEM,
-	  .way = { { "executions", SQL_REPORT_CONTINUITY_EXECUTIONS, false, true, SCOPE_TENANTS },
-		   { NULL, SQL_REPORT_CONTINUITY, false, false, 0 } } },
-	{ "audit", "clock", SCOPE_SYSTEM, PAGED(SQL_REPORT_CLOCK) },
-	{ "audit", "erasures", SCOPE_ALL, PAGED(SQL_REPORT_ERASURES) },
-	{ "audit", "blast-radius", SCOPE_KEY,
-	  .way = { { "tool-hash", SQL_REPORT_BLAST_TOOL, false, false, SCOPE_TENANTS },
-		   { NULL, SQL_REPORT_BLAST_KEY, false, false, 0 } },
-	  .text = "tool-hash" },
-	{ "audit", "drift", SCOPE_TENANTS, EMPTY(SQL_REPORT_DRIFT) },
-	{ "audit", "config", SCOPE_ALL, PAGED(SQL_REPORT_CONFIG) },
-	{ "audit", "isolation", SCOPE_TENANTS, EMPTY(SQL_REPORT_ISOLATION) },
-	{ "audit", "key-history", SCOPE_ALL, PAGED(SQL_REPORT_KEYS) },
-	{ "audit", "dual-control", SCOPE_ALL, .way = { { NULL, SQL_REPORT_DUAL_CONTROL, true, true, 0 } } },
-	{ "audit", "reviews", SCOPE_ALL, PAGED(SQL_REPORT_REVIEWS) },
-	{ "audit", "anomalies", SCOPE_TENANT, ONE(SQL_REPORT_ANOMALIES) },
-	{ "audit", "sandbox", SCOPE_TENANTS, ONE(SQL_REPORT_SANDBOX) },
-	{ "audit", "oversight", SCOPE_TENANTS, PAGED(SQL_REPORT_OVERSIGHT) },
-	{ "audit", "capacity", SCOPE_SYSTEM,
-	  .way = { { "events", SQL_REPORT_CAPACITY_EVENTS, true, false, 0 }, { NULL, SQL_REPORT_CAPACITY, false, false, 0 } },
-	  .room = true },
-	{ "audit", "anchors", SCOPE_SYSTEM, ONE(SQL_REPORT_ANCHORS) },
-	{ "audit", "tool-health", SCOPE_TENANT, ONE(SQL_REPORT_DURATIONS) },
-	{ "audit", "stats", SCOPE_TENANTS, ONE(SQL_REPORT_DURATIONS) },
-	{ "audit", "tail", SCOPE_ALL, ONE(SQL_REPORT_TAIL) },
-	{ "audit", "export", SCOPE_ALL, ONE(SQL_REPORT_EXPORT) },
-	{ "audit", "export-check", SCOPE_ALL, EMPTY(SQL_REPORT_EXPORT_CHECK) },
-	{ "key", "list", SCOPE_TENANTS,
-	  .way = { { "unused-scopes", SQL_REPORT_KEY_UNUSED, false, false, 0 },
-		   { "stale", SQL_REPORT_KEY_STALE, false, false, 0 },
-		   { NULL, SQL_REPORT_KEY_REVIEW, false, false, 0 } } },
-	{ "tool", "history", SCOPE_SYSTEM, PAGED(SQL_REPORT_DEFINITION_EVENTS) },
-	{ .noun = NULL },
-};
-
-const struct report *report_find(const char *noun, const char *verb)
-{
-	for (const struct report *r = reports; r->noun; r++)
-		if (strcmp(r->noun, noun) == 0 && strcmp(r->verb, verb) == 0)
-			return r;
-	return NULL;
-}
-
-/* --- The header of a report: what was looked at, and what stands behind it (AUDIT A-1101) */
-
-#define SYSTEM_LOG 1
-
-/* What the header says of a log, or of all of them together. */
-struct coverage {
-	char origin[512], tenant[80];
-	int64_t size, pruned, erased;
-	int64_t from, to;               /* positions in the span that was asked for; to < from: none */
-	uint64_t verified_us;
-};
-
-/* Time and position of the newest record of a kind; 0 and -1: there is none. */
-static int newest(struct db *db, int64_t log, int kind, uint64_t *ret_us, int64_t *ret_idx, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_NEWEST);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, kind);
-	rc = db_step(st, err);
-	*ret_idx = rc == 1 ? db_col_i64(st, 0) : -1;
-	*ret_us = rc == 1 ? (uint64_t)db_col_i64(st, 1) : 0;
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-/* Time and size of the newest checkpoint of a log, or of the newest anchor; 0 and -1: there is none. */
-static int newest_of(struct db *db, enum sql_id id, int64_t log, uint64_t *ret_us, int64_t *ret_size, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, id);
-	int rc;
-
-	if (db_param_count(st) > 0)
-		db_bind_i64(st, 1, log);
-	rc = db_step(st, err);
-	*ret_us = rc == 1 ? (uint64_t)db_col_i64(st, 0) : 0;
-	*ret_size = rc == 1 ? db_col_i64(st, 1) : -1;
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-static int count(struct db *db, int64_t log, int kind, int64_t *sum, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_COUNT);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, kind);
-	rc = db_step(st, err);
-	if (rc == 1)
-		*sum += db_col_i64(st, 0);
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-static int read_size(struct db *db, int64_t log, struct coverage *cov, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		(void)snprintf(cov->origin, sizeof(cov->origin), "%s", db_col_text(st, 0, NULL));
-		(void)snprintf(cov->tenant, sizeof(cov->tenant), "%s", db_col_text(st, 1, NULL));
-		cov->size += db_col_i64(st, 2);
-		cov->pruned += db_col_i64(st, 3);
-	}
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-static int read_span(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, (int64_t)ask->since_us);
-	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : INT64_MAX);
-	rc = db_step(st, err);
-	if (rc == 1 && db_col_type(st, 0) != DB_NULL) {
-		cov->from = db_col_i64(st, 0);
-		cov->to = db_col_i64(st, 1);
-	}
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-static int add_log(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
-{
-	uint64_t verified_us = 0;
-	int64_t idx;
-	int rc = read_size(db, log, cov, err);
-
-	if (rc == 0)
-		rc = read_span(db, ask, log, cov, err);
-	if (rc == 0)
-		rc = count(db, log, AUDIT_ERASE_DONE, &cov->erased, err);
-	if (rc == 0)
-		rc = newest(db, log, AUDIT_AUDIT_VERIFY, &verified_us, &idx, err);
-	if (verified_us > cov->verified_us)
-		cov->verified_us = verified_us;
-	return rc;
-}
-
-static int read_coverage(struct db *db, const struct report_ask *ask, struct coverage *cov, struct err *err)
-{
-	int64_t log = 0, idx;
-	uint64_t verified_us = 0;
-	int rc;
-
-	*cov = (struct coverage){ .from = 0, .to = -1 };
-	if (ask->log > 0) {
-		rc = add_log(db, ask, ask->log, cov, err);
-		if (rc == 0)    /* the whole store was verified, and this log with it */
-			rc = newest(db, SYSTEM_LOG, AUDIT_AUDIT_VERIFY, &verified_us, &idx, err);
-		if (verified_us > cov->verified_us)
-			cov->verified_us = verified_us;
-		return rc;
-	}
-	while ((rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0) {
-		rc = add_log(db, ask, log, cov, err);
-		if (rc < 0)
-			return rc;
-	}
-	(void)snprintf(cov->origin, sizeof(cov->origin), "all");
-	*cov->tenant = '\0';
-	return rc;
-}
-
-static void put_time_or(struct reply *o, const char *name, uint64_t us, const char *none)
-{
-	if (us)
-		reply_time(o, name, us);
-	else
-		reply_text(o, name, none);
-}
-
-static void put_age(struct reply *o, const char *name, uint64_t us)
-{
-	uint64_t now_us = clock_wall_us();
-	char age[32];
-
-	reply_text(o, name, us ? text_format_age(now_us > us ? now_us - us : 0, age, sizeof(age)) : NULL);
-}
-
-static void put_coverage(struct reply *o, const struct report_ask *ask, const struct coverage *cov)
-{
-	char title[80];
-
-	(void)snprintf(title, sizeof(title), "%s %s", ask->report->noun, ask->report->verb);
-	reply_text(o, "report", title);
-	reply_text(o, "asked", ask->line);
-	reply_time(o, "at", clock_wall_us());
-	reply_text(o, "log", cov->origin);
-	if (*cov->tenant)
-		reply_text(o, "tenant", cov->tenant);
-	put_time_or(o, "since", ask->since_us, "the beginning");
-	put_time_or(o, "until", ask->until_us, "now");
-	if (ask->log > 0 && cov->to >= cov->from) {
-		reply_int(o, "from", cov->from);
-		reply_int(o, "to", cov->to);
-	}
-	reply_int(o, "records", cov->size);
-	reply_int(o, "pruned", cov->pruned);
-	reply_int(o, "erasures", cov->erased);
-}
-
-/* How large the store is, and how long there is room for more of it. */
-static int put_room(struct reply *o, struct db *db, const struct report_ask *ask, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_ROOM);
-	struct statvfs fs;
-	int64_t bytes = 0, records = 0, in_week = 0, free_bytes = 0;
-	int rc;
-
-	db_bind_i64(st, 1, (int64_t)clock_wall_us());
-	rc = db_step(st, err);
-	if (rc == 1) {
-		bytes = db_col_i64(st, 0);
-		records = db_col_i64(st, 1);
-		in_week = db_col_i64(st, 2);
-	}
-	db_stmt_put(&st);
-	if (rc < 0)
-		return rc;
-	reply_int(o, "store_bytes", bytes);
-	reply_int(o, "bytes_per_record", records > 0 ? bytes / records : 0);
-	if (statvfs(ask->store, &fs) != 0)
-		return 0;
-	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
-	reply_int(o, "free_bytes", free_bytes);
-	if (in_week > 0 && records > 0)
-		reply_int(o, "full_in_days",
-			  (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
-	return 0;
-}
-
-static void put_column(struct reply *o, const char *name, bool *any)
-{
-	if (*any)
-		str_putc(&o->text, ',');
-	*any = true;
-	jx_write_stringz(&o->text, name);
-}
-
-static void put_columns(struct reply *o, struct db_stmt *st, const char *const *names)
-{
-	unsigned n = st ? db_col_count(st) : 0;
-	bool any = false;
-
-	str_puts(&o->text, "},\"columns\":[");
-	for (unsigned col = 0; col < n; col++)
-		if (db_col_name(st, col)[0] != '_')
-			put_column(o, db_col_name(st, col), &any);
-	for (; names && *names; names++)
-		put_column(o, *names, &any);
-	str_puts(&o->text, "]}\n");
-}
-
-int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
-		const char *const *names, struct err *err)
-{
-	struct coverage cov;
-	uint64_t checkpoint_us = 0, anchor_us = 0;
-	int64_t checked = -1, anchored = -1;
-	int rc = read_coverage(db, ask, &cov, err);
-
-	if (rc == 0)
-		rc = newest_of(db, SQL_REPORT_HEAD_SIGNED, ask->log > 0 ? ask->log : SYSTEM_LOG, &checkpoint_us, &checked, err);
-	if (rc == 0)
-		rc = newest_of(db, SQL_REPORT_HEAD_ANCHOR, 0, &anchor_us, &anchored, err);
-	if (rc < 0)
-		return rc;
-	str_puts(&o->text, "{\"header\":{");
-	o->any = false;
-	put_coverage(o, ask, &cov);
-	put_time_or(o, "checkpoint", checkpoint_us, "none");
-	if (ask->log > 0 && checked >= 0)
-		reply_int(o, "signed", checked);
-	put_time_or(o, "anchor", anchor_us, "none");
-	put_age(o, "anchor_age", anchor_us);
-	put_time_or(o, "verified", cov.verified_us, "never");
-	reply_bool(o, "must_be_empty", ask->way->must_be_empty);
-	if (ask->report->room)
-		rc = put_room(o, db, ask, err);
-	put_columns(o, columns, names);
-	return rc;
-}
-
 #define ROWS_DEFAULT 100
-#define PARAMS 12
+#define SAMPLE_DEFAULT 25
+#define SEED_DEFAULT 1
 #define KINDS_MAX 3000                  /* codes of kinds are below */
 #define KEY_STALE_MS (90ull * 24 * 3600 * 1000)
 
-/* Where a page ended: time and position of its last row. */
-struct cursor { int64_t ts, idx; };
-
-struct report_job {
-	struct report_ask ask;
-	struct command_call *c;
-	struct reply *out;
-	int64_t tenant_id;              /* of the log that is asked */
-	int64_t left;                   /* rows that may still be said */
-	size_t rows;                    /* of the page */
-	struct cursor at;
-	bool headed;
-};
-
-void report_ask_fini(struct report_ask *ask)
+static void free_ask(void *priv)
 {
-	free(ask->line);
-	free(ask->store);
+	report_ask_fini(priv);
+	free(priv);
 }
 
-static enum report_scope report_ask_scope(const struct report_ask *ask)
+struct report_ask *report_ask_new(struct command_call *c)
 {
-	return ask->way->scope ? ask->way->scope : ask->report->scope;
-}
+	struct report_ask *ask = command_priv(c, sizeof(*ask));
 
-static void free_job(void *priv)
-{
-	struct report_job *job = priv;
-
-	report_ask_fini(&job->ask);
-	free(job);
+	c->free_priv = free_ask;
+	c->elsewhere = &report_elsewhere;
+	ask->report = report_find(command_noun(c), command_verb(c));
+	ask->way = ask->report->way;
+	ask->newest = -1;
+	return ask;
 }
 
 /* --- what is asked for */
@@ -408,7 +65,7 @@ static int check_text(const struct command_call *c, struct report_ask *ask, stru
 
 	if (!text)
 		return 0;
-	if (strlen(text) + 3 > sizeof(ask->text))
+	if (strlen(text) + sizeof(",tenant,,") > sizeof(ask->text))
 		return err_set(err, ERR_LIMIT, r->text, "%s is too long", r->text);
 	ask->as_text = true;
 	(void)snprintf(ask->text, sizeof(ask->text), r->text_list ? ",%s," : "%s", text);
@@ -435,6 +92,35 @@ static int check_outcome(const struct command_call *c, struct report_ask *ask, s
 	return ERR_INVALID;
 }
 
+/* What was asked, whatever the values mean now; not how many rows of it, and from where on. */
+static void digest_question(const struct command_call *c, struct report_ask *ask)
+{
+	json_t *args = json_deep_copy(c->args);
+	struct str text = STR_INIT;
+
+	(void)json_object_del(args, "after");
+	(void)json_object_del(args, "limit");
+	(void)json_object_del(args, "wait");
+	str_printf(&text, "%s %s ", command_noun(c), command_verb(c));
+	jx_write_canon(args, &text);
+	digest_sha256(text.p, text.len, ask->question);
+	str_fini(&text);
+	json_decref(args);
+}
+
+static int check_after(const struct command_call *c, struct report_ask *ask, struct err *err)
+{
+	const char *after = arg_text(c, "after");
+
+	digest_question(c, ask);
+	if (!after)
+		return 0;
+	if (!ask->way->paged)
+		return err_set(err, ERR_INVALID, "after", "after: this report has no pages");
+	ask->after = mem_strdup(after);
+	return 0;
+}
+
 /* "NAME", or "TENANT/NAME" where no tenant is given: authority was decided by that one. */
 static void copy_principal(const struct command_call *c, struct report_ask *ask)
 {
@@ -447,26 +133,24 @@ static void copy_principal(const struct command_call *c, struct report_ask *ask)
 
 int report_ask_check(struct command_call *c, struct report_ask *ask, struct err *err)
 {
-	static const char *const formats[] = { "table", "json", "jsonl", "csv" };
-	const char *format = arg_text(c, "format");
 	const struct tenant *t;
-	bool known = !format;
 
-	for (size_t i = 0; i < NELEMS(formats); i++)
-		known = known || strcmp(format, formats[i]) == 0;
-	if (!known && !(strcmp(format, "ocsf") == 0 && strcmp(command_verb(c), "export") == 0))
-		return err_set(err, ERR_INVALID, "format", "format: \"%.40s\" is none; say table, json, jsonl or csv", format);
 	ask->line = mem_strdup(command_line(c));
 	ask->store = mem_strdup(command_env(c)->store);
+	ask->has_key = command_env(c)->notary;
+	if (ask->has_key)
+		memcpy(ask->log_key, notary_log_key(command_env(c)->notary), sizeof(ask->log_key));
 	arg_copy(c, "tenant", ask->tenant, sizeof(ask->tenant));
 	arg_copy(c, "tool", ask->tool, sizeof(ask->tool));
 	copy_principal(c, ask);
 	arg_copy(c, "key", ask->key, sizeof(ask->key));
 	ask->since_us = arg_time(c, "since");
 	ask->until_us = arg_time(c, "until");
-	ask->limit = arg_uint(c, "limit", ROWS_DEFAULT);
+	ask->limit = arg_uint(c, "limit", arg_is_known(c, "limit") ? ROWS_DEFAULT : 0);
 	if (*ask->principal && !*ask->tenant)
 		return err_set(err, ERR_INVALID, "principal", "--principal needs --tenant");
+	if (ask->until_us && ask->until_us <= ask->since_us)
+		return err_set(err, ERR_INVALID, "until", "--until is not after --since: nothing lies between");
 	t = *ask->tenant ? tenant_by_name(command_env(c)->tenants, ask->tenant, strlen(ask->tenant)) : NULL;
 	if (t)
 		command_record_in(c, t->id);
@@ -482,19 +166,43 @@ static const struct report_way *way_of(const struct command_call *c, const struc
 	return way;
 }
 
+static bool has_word(const struct report_ask *ask, const char *word)
+{
+	char item[40];
+
+	(void)snprintf(item, sizeof(item), ",%s,", word);
+	return strstr(ask->text, item) != NULL;
+}
+
+/* People of two tenants are two, whatever their names: so the list of --group-by has the tenant, too. */
+static void add_tenant(struct report_ask *ask)
+{
+	size_t len = strlen(ask->text);
+
+	if ((has_word(ask, "principal") || has_word(ask, "obo")) && !has_word(ask, "tenant"))
+		(void)snprintf(ask->text + len, sizeof(ask->text) - len, "tenant,");
+}
+
 /* What some reports take in their own way. */
 static int check_specials(const struct command_call *c, struct report_ask *ask, struct err *err)
 {
 	uint64_t now_us = clock_wall_us(), ms = arg_duration_ms(c, "stale", KEY_STALE_MS);
 	const char *kind = arg_text(c, "kind");
+	const bool sample = arg_is_known(c, "seed");
+	char name[REG_FULL_NAME_SIZE];
 
-	ask->number = arg_given(c, "seed") ? (int64_t)arg_uint(c, "seed", 0) : (int64_t)now_us;
-	if (arg_given(c, "number"))
-		ask->limit = arg_uint(c, "number", 0);
+	ask->number = sample ? (int64_t)arg_uint(c, "seed", SEED_DEFAULT) : (int64_t)now_us;
+	if (sample)
+		ask->limit = arg_uint(c, "number", SAMPLE_DEFAULT);
+	if (!*ask->tenant && ask->report->text_list)
+		add_tenant(ask);
+	if (arg_given(c, "commands"))
+		ask->as_text = true;
 	if (arg_given(c, "stale") || arg_given(c, "unused-scopes"))
 		ask->since_us = now_us - 1000 * ms;
 	if (strcmp(ask->report->noun, "tool") == 0) {
-		(void)snprintf(ask->text, sizeof(ask->text), "tool/%s", ask->tool);
+		tool_full_name(ask->report->noun, ask->tool, name, sizeof(name));
+		(void)snprintf(ask->text, sizeof(ask->text), "%s/%s", tool_noun(name), tool_bare_name(name));
 		ask->as_text = true;
 	}
 	if (report_ask_scope(ask) == SCOPE_KEY && !*ask->key)
@@ -513,292 +221,16 @@ static int check_specials(const struct command_call *c, struct report_ask *ask, 
 
 static int report_check(struct command_call *c, struct err *err)
 {
-	struct report_job *job = command_priv(c, sizeof(*job));
-	struct report_ask *ask = &job->ask;
+	struct report_ask *ask = report_ask_new(c);
 	int rc;
 
-	c->free_priv = free_job;
-	job->c = c;
-	job->out = c->out;
-	ask->report = report_find(command_noun(c), command_verb(c));
 	ask->way = way_of(c, ask->report);
 	rc = report_ask_check(c, ask, err);
 	if (rc == 0)
+		rc = check_after(c, ask, err);
+	if (rc == 0)
 		rc = check_text(c, ask, err);
 	return rc < 0 ? rc : check_specials(c, ask, err);
-}
-
-/* --- where it is asked */
-
-static const char *or_null(const char *text)
-{
-	return *text ? text : NULL;
-}
-
-static int find_tenant(struct db *db, struct report_ask *ask, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_FIND_LOG);
-	struct tenant_row t = { 0 };
-	struct principal_row p;
-	int rc;
-
-	db_bind_textz(st, 1, ask->tenant);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		ask->log = db_col_i64(st, 0);
-		ask->tenant_id = t.id = db_col_i64(st, 1);
-	}
-	db_stmt_put(&st);
-	if (rc == 0)            /* not even a removed one: say which name is near */
-		rc = tenant_row_find(db, ask->tenant, &t, err);
-	if (rc < 0 || !*ask->principal)
-		return rc < 0 ? rc : 0;
-	(void)snprintf(t.name, sizeof(t.name), "%s", ask->tenant);
-	(void)snprintf(ask->pseudonym, sizeof(ask->pseudonym), "%s", ask->principal);
-	if (strncmp(ask->principal, "prn_", 4) == 0)
-		return 0;
-	rc = principal_row_find(db, &t, ask->principal, &p, err);
-	if (rc == 0)
-		(void)snprintf(ask->pseudonym, sizeof(ask->pseudonym), "%s", p.pseudonym);
-	return rc;
-}
-
-/* A key of another tenant than the one that is named is not there. */
-static int find_key(struct db *db, struct report_ask *ask, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_FIND_KEY);
-	int rc;
-
-	db_bind_textz(st, 1, ask->key);
-	db_bind_textz(st, 2, or_null(ask->tenant));
-	rc = db_step(st, err);
-	if (rc == 1) {
-		ask->log = db_col_i64(st, 0);
-		ask->tenant_id = db_col_i64(st, 1);
-	} else if (rc == 0) {
-		rc = err_set(err, ERR_NOT_FOUND, "key", "key %s: not found", ask->key);
-	}
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-int report_ask_find(struct db *db, struct report_ask *ask, struct err *err)
-{
-	enum report_scope scope = report_ask_scope(ask);
-
-	if (scope == SCOPE_KEY && *ask->key)
-		return find_key(db, ask, err);
-	if (*ask->tenant)
-		return find_tenant(db, ask, err);
-	ask->log = scope == SCOPE_EITHER || scope == SCOPE_SYSTEM ? 1 : 0;
-	return 0;
-}
-
-int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_NEXT_LOG);
-	int rc;
-
-	db_bind_i64(st, 1, *log);
-	rc = db_step(st, err);
-	*log = rc == 1 ? db_col_i64(st, 0) : 0;
-	if (ret_tenant)
-		*ret_tenant = rc == 1 ? db_col_i64(st, 1) : 0;
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-int report_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_RECORD_TIME);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, idx);
-	rc = db_step(st, err);
-	*ret_us = rc == 1 ? db_col_i64(st, 0) : -1;
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-/* --- asking */
-
-static enum sql_id statement_of(const struct report_ask *ask)
-{
-	const struct report *r = ask->report;
-
-	if (ask->way->option)
-		return ask->way->sql;
-	if (r->by_prn && *ask->pseudonym)
-		return r->by_prn;
-	if (r->by_cred && *ask->key)
-		return r->by_cred;
-	if (r->by_tool && *ask->tool)
-		return r->by_tool;
-	return r->by_out && ask->outcome > 0 ? r->by_out : ask->way->sql;
-}
-
-/* Of the parameters, those that the statement has. */
-static void bind(struct db_stmt *st, const struct report_job *job, int64_t log, int64_t rows)
-{
-	const struct report_ask *ask = &job->ask;
-	int64_t until = ask->until_us && ask->until_us < INT64_MAX ? (int64_t)ask->until_us : INT64_MAX;
-	const int64_t number[PARAMS] = { log, ask->since_us < INT64_MAX ? (int64_t)ask->since_us : INT64_MAX,
-		until <= job->at.ts ? until : job->at.ts + 1, 0, 0, 0, ask->outcome, rows, job->at.ts, job->at.idx, 0, ask->number };
-	const char *const text[PARAMS] = { [3] = or_null(ask->tool), [4] = or_null(ask->pseudonym), [5] = or_null(ask->key),
-		[10] = ask->as_text ? ask->text : NULL };
-	static const bool is_text[PARAMS] = { [3] = true, [4] = true, [5] = true, [10] = true };
-	unsigned count = db_param_count(st);
-
-	for (unsigned i = 0; i < PARAMS && i < count; i++) {
-		if (is_text[i])
-			db_bind_textz(st, i + 1, text[i]);
-		else
-			db_bind_i64(st, i + 1, number[i]);
-	}
-}
-
-/* Columns whose numbers mean yes and no. */
-static bool is_yes_or_no(const char *name)
-{
-	static const char *const names[] = { "undelivered", "not_executed", "broke_schema", "answered_by_caller" };
-
-	for (size_t i = 0; i < NELEMS(names); i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
-}
-
-static void put_value(struct reply *o, struct db_stmt *st, unsigned col)
-{
-	const char *name = db_col_name(st, col);
-	char number[32];
-	size_t len = 0;
-	const void *p;
-	int n;
-
-	switch (db_col_type(st, col)) {
-	case DB_NULL:
-		reply_text(o, name, NULL);
-		break;
-	case DB_INT:
-		if (is_yes_or_no(name))
-			reply_bool(o, name, db_col_i64(st, col) != 0);
-		else
-			reply_int(o, name, db_col_i64(st, col));
-		break;
-	case DB_FLOAT:
-		n = snprintf(number, sizeof(number), "%.15g", db_col_f64(st, col));
-		reply_raw(o, name, number, (size_t)n);
-		break;
-	case DB_TEXT:
-		reply_text(o, name, db_col_text(st, col, NULL));
-		break;
-	case DB_BLOB:
-		p = db_col_blob(st, col, &len);
-		reply_hex(o, name, p, len);
-		break;
-	}
-}
-
-void report_columns(struct reply *o, struct db_stmt *st)
-{
-	unsigned count = db_col_count(st);
-
-	for (unsigned col = 0; col < count; col++)
-		if (db_col_name(st, col)[0] != '_')
-			put_value(o, st, col);
-}
-
-static void put_row(struct report_job *job, struct db_stmt *st)
-{
-	unsigned count = db_col_count(st);
-
-	reply_row_begin(job->out);
-	report_columns(job->out, st);
-	reply_row_end(job->out);
-	for (unsigned col = 0; col < count; col++) {
-		if (strcmp(db_col_name(st, col), "_ts") == 0)
-			job->at.ts = db_col_i64(st, col);
-		if (strcmp(db_col_name(st, col), "_idx") == 0)
-			job->at.idx = db_col_i64(st, col);
-	}
-	if (job->ask.way->paged)
-		command_seen(job->c, job->tenant_id, job->at.idx);
-	job->rows++;
-	job->left--;
-}
-
-/* One read transaction. */
-static int ask_page(struct report_job *job, struct db *db, int64_t log, int64_t rows, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, statement_of(&job->ask));
-	int rc = 0;
-
-	bind(st, job, log, rows);
-	job->rows = 0;
-	if (!job->headed)
-		rc = report_head(job->out, db, &job->ask, st, NULL, err);
-	job->headed = true;
-	while (rc == 0 && !reply_full(job->out) && (rc = db_step(st, err)) == 1) {
-		put_row(job, st);
-		rc = 0;
-	}
-	db_stmt_put(&st);
-	if (rc == ERR_TIMEOUT) {
-		(void)err_set(err, ERR_TIMEOUT, "", "the report took longer than %d s and was given up", REPORT_MS / 1000);
-		err_hint(err, "--since, --until and --tenant make it smaller");
-	}
-	return rc;
-}
-
-static int ask_log(struct report_job *job, struct db *db, int64_t log, struct err *err)
-{
-	int rc;
-
-	job->at = (struct cursor){ INT64_MAX, INT64_MAX };
-	command_seen(job->c, job->tenant_id, -1);
-	do {
-		int64_t rows = job->ask.way->paged && job->left > REPORT_PAGE ? REPORT_PAGE : job->left;
-
-		db_deadline(db, clock_mono_us() + UINT64_C(1000) * REPORT_MS);
-		rc = ask_page(job, db, log, rows, err);
-		db_deadline(db, 0);
-	} while (rc == 0 && job->ask.way->paged && job->rows == REPORT_PAGE && job->left > 0 && !reply_full(job->out));
-	return rc;
-}
-
-static int ask_logs(struct report_job *job, struct db *db, struct err *err)
-{
-	int64_t log = report_ask_scope(&job->ask) == SCOPE_TENANTS ? 1 : 0;
-	int rc;
-
-	while ((rc = report_next_log(db, &log, &job->tenant_id, err)) == 0 && log > 0 && (job->left > 0 || !job->headed)
-		&& !reply_full(job->out)) {
-		rc = ask_log(job, db, log, err);
-		if (rc < 0)
-			return rc;
-	}
-	if (rc == 0 && !job->headed)    /* no log of a tenant: a page of nothing has columns as well */
-		rc = ask_log(job, db, 0, err);
-	return rc;
-}
-
-static int report_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	struct report_job *job = c->priv;
-	int rc;
-
-	(void)logs;
-	job->left = job->ask.limit > 0 ? job->ask.limit : INT64_MAX;
-	rc = report_ask_find(db, &job->ask, err);
-	if (rc < 0)
-		return rc;
-	job->tenant_id = job->ask.tenant_id;
-	rc = job->ask.log > 0 ? ask_log(job, db, job->ask.log, err) : ask_logs(job, db, err);
-	if (job->ask.way->must_be_empty && job->out->rows > 0)
-		c->status = ADM_STATUS_FINDINGS;
-	return rc;
 }
 
 /* Commands with a shape of their own that are reports when a flag asks for it. */
@@ -810,11 +242,6 @@ static int key_list_any_check(struct command_call *c, struct err *err)
 	return report_check(c, err);
 }
 
-static int key_list_any_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	return c->free_priv == free_job ? report_body(c, db, logs, err) : key_list_body(c, db, logs, err);
-}
-
 static int tool_history_any_check(struct command_call *c, struct err *err)
 {
 	if (!arg_given(c, "events"))
@@ -823,9 +250,69 @@ static int tool_history_any_check(struct command_call *c, struct err *err)
 	return report_check(c, err);
 }
 
-static int tool_history_any_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+/* --- audit review sign: a person says that the audit was read up to a record; that is a record itself (A-Q31) */
+
+#define NOTE_MAX 400
+
+static int review_check(struct command_call *c, struct err *err)
 {
-	return c->free_priv == free_job ? report_body(c, db, logs, err) : tool_history_body(c, db, logs, err);
+	struct report_ask *ask = command_priv(c, sizeof(*ask));
+	const char *action = arg_text(c, "action"), *note = arg_text(c, "note");
+
+	c->free_priv = free_ask;
+	if (strcmp(action, "sign") != 0)
+		return err_set(err, ERR_INVALID, "action", "audit review: say sign; audit reviews lists what was signed");
+	if (note && strlen(note) > NOTE_MAX)
+		return err_set(err, ERR_LIMIT, "note", "note: longer than %d bytes", NOTE_MAX);
+	ask->report = report_find("audit", "reviews");
+	ask->way = ask->report->way;
+	return report_ask_check(c, ask, err);
+}
+
+/* Behind the newest record that the review covers; 0: there is none. */
+static int last_of(struct db *db, const struct report_ask *ask, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
+	int rc;
+
+	db_bind_i64(st, 1, ask->log);
+	db_bind_i64(st, 2, (int64_t)ask->since_us);
+	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : (int64_t)clock_wall_us());
+	rc = db_step(st, err);
+	*ret = rc == 1 && db_col_type(st, 1) != DB_NULL ? db_col_i64(st, 1) + 1 : 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int review_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct report_ask *ask = c->priv;
+	uint8_t range[16] = { 0 };
+	const struct audit_field field = { AUDIT_TAG_RANGE, range, sizeof(range) };
+	struct audit_receipt receipt = { 0, 0 };
+	struct command_record rec = { .kind = AUDIT_AUDIT_REVIEW, .field = &field, .nfield = 1, .ret = &receipt };
+	int64_t to = 0;
+	int rc = report_ask_find(db, ask, err);
+
+	if (ask->log == 0)
+		ask->log = 1;
+	if (rc == 0)
+		rc = last_of(db, ask, &to, err);
+	if (rc == 0 && to == 0)
+		rc = err_set(err, ERR_NOT_FOUND, "until", "there are no records of that time");
+	if (rc < 0)
+		return rc;
+	audit_put_be(range + 8, (uint64_t)to, 8);
+	rec.tenant_id = ask->tenant_id;
+	rc = command_record(c, db, logs, &rec, err);
+	if (rc < 0)
+		return rc;
+	reply_row_begin(c->out);
+	reply_text(c->out, "log", *ask->tenant ? ask->tenant : "the system");
+	reply_int(c->out, "to", to - 1);        /* the last one that was read; its own is another */
+	reply_int(c->out, "index", receipt.idx);
+	reply_row_end(c->out);
+	return 0;
 }
 
 /* --- rows of the command table */
@@ -835,18 +322,17 @@ static const struct command_arg key_list_args[] = {
 	FLAG("review", "With age, expiry, last use and what the tenant's grants open."),
 	OPT("stale", "TIME", ARG_DURATION, COMPLETE_NONE, "Keys not used or not rotated for so long, or without an end: 90d."),
 	FLAG("unused-scopes", "Grants that a key did not use for 90 days, or the time of --stale."),
-	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "Of these reports: table, json, jsonl or csv."), ARG_END };
+	ARG_END };
 static const struct command_arg tool_history_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
-	FLAG("events", "What was done to it, by whom, from the audit."),
-	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "With --events: table, json, jsonl or csv."), ARG_END };
+	FLAG("events", "What was done to it, who asked, who approved or rejected, from the audit."), ARG_END };
 static const struct command_column key_list_cols[] = {
 	COL("accessor", "ACCESSOR"), COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL_AT("expires", "EXPIRES"),
-	COL_AT("old_secret_until", "OLD SECRET UNTIL"), COL_AT("last_used", "LAST USED"), COL("scopes", "SCOPES"),
-	COL("label", "LABEL"), COL_END };
+	COL_AT("old_secret_until", "OLD SECRET UNTIL"), COL_AT("last_used", "LAST USED (NOT EVIDENCE)"),
+	COL("scopes", "SCOPES"), COL("label", "LABEL (NOT EVIDENCE)"), COL_END };
 static const struct command_column tool_history_cols[] = {
 	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
-	COL("digest", "DIGEST"), COL_END };
+	COL_AT("vouched_since", "NOT VOUCHED BEFORE"), COL("digest", "DIGEST"), COL_END };
 static const struct command_column denied_cols[] = {
 	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("key", "KEY"), COL("rule", "RULE"),
 	COL("outcome", "OUTCOME"), COL("detail", "DETAIL"), COL_END };
@@ -858,12 +344,13 @@ static const struct command_column credentials_cols[] = {
 	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("key", "KEY"), COL("principal", "PRINCIPAL"),
 	COL("detail", "DETAIL"), COL_END };
 static const struct command_column audit_calls_cols[] = {
-	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"),
-	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"),
+	COL("outcome", "OUTCOME"), COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"),
+	COL_END };
 static const struct command_arg audit_calls_args[] = {
-	REPORT_TENANT, REPORT_CALLS,
+	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_CALLS,
 	OPT("group-by", "LIST", ARG_TEXT, COMPLETE_NONE,
-	    "Count by these, with commas: client, obo, tool, principal, key, outcome, transport, revision, day."),
+	    "Count by these, with commas: client, obo, tool, principal, key, outcome, transport, revision, day, tenant."),
 	    REPORT_END };
 static const struct command_arg audit_denied_args[] = {
 	REPORT_TENANT, REPORT_CALLS,
@@ -891,9 +378,10 @@ static const struct command_arg audit_sample_args[] = {
 	OPT("kind", "KIND", ARG_TEXT, COMPLETE_NONE, "Records of this kind, such as tool.change, instead of calls."),
 	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "How many; default 25."),
 	OPT("seed", "N", ARG_UINT, COMPLETE_NONE, "The same seed takes the same records; default 1."),
-	REPORT_SPAN, REPORT_FORMAT, ARG_END };
+	REPORT_SPAN, ARG_END };
 static const struct command_arg audit_continuity_args[] = {
-	FLAG("executions", "Calls that ran while the audit was failing: there must be none."), REPORT_END };
+	FLAG("executions", "Calls that ran while the audit was failing: there must be none."),
+	FLAG("commands", "Runs of commands without a server as well."), REPORT_END };
 static const struct command_arg audit_blast_args[] = {
 	REPORT_KEY, OPT("tool-hash", "SHA256", ARG_TEXT, COMPLETE_NONE, "Who called this definition of a tool."),
 	REPORT_TENANT_OR("With --tool-hash: calls of this tenant; default: of all."), REPORT_END };
@@ -905,14 +393,14 @@ static const struct command_arg audit_capacity_args[] = {
 const struct command key_list_commands[] = {
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
-	  .check = key_list_any_check, .body = key_list_any_body },
+	  .check = key_list_any_check, .body = key_list_body },
 	{ .noun = NULL },
 };
 
 const struct command tool_history_commands[] = {
 	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_history_args,
 	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = tool_history_any_check, .body = tool_history_any_body },
+	  .check = tool_history_any_check, .body = tool_history_body },
 	{ .noun = NULL },
 };
 
@@ -921,11 +409,12 @@ const struct command tool_history_commands[] = {
 #define REPORT(v, help_, detail_, args_, columns_) \
 	{ .noun = "audit", .verb = v, .help = help_, .detail = detail_, .args = args_, .columns = columns_, \
 	  .shape = ADM_REPORT, \
-	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ, .check = report_check, .body = report_body }
+	  .role = ADM_AUDIT, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_READ, .check = report_check }
 const struct command report_commands[] = {
-	REPORT("calls", "List a tenant's calls, the newest first",
-	       "With --group-by: how many, by the client's own claim, the person behind, and more.", audit_calls_args,
-	       audit_calls_cols),
+	REPORT("calls", "List calls, the newest first",
+	       "Those of one tenant, or of all for those who may read every log.  With --group-by: how many, by the client's "
+	       "own claim, the person behind, and more; names of principals and people are a tenant's, so its name stands "
+	       "beside them.", audit_calls_args, audit_calls_cols),
 	REPORT("denied", "List calls that were refused, the newest first",
 	       "RULE says what refused: rights, an unknown tool, the arguments' schema, a rate.", audit_denied_args,
 	       denied_cols),
@@ -946,7 +435,9 @@ const struct command report_commands[] = {
 	REPORT("after-revocation", "List calls that began after their key had been revoked",
 	       "Must be empty: exit status 4 when it is not.", audit_all_args, NULL),
 	REPORT("continuity", "List the runs of the server, how each ended, and the time between",
-	       "With --executions the list must be empty: exit status 4 when it is not.", audit_continuity_args, NULL),
+	       "Each command without a server runs the audit, too: --commands lists these, and counts the time between from "
+	       "one to the next.  With --executions the list must be empty: exit status 4 when it is not.",
+	       audit_continuity_args, NULL),
 	REPORT("clock", "List steps and states of the clock", NULL, audit_system_args, NULL),
 	REPORT("erasures", "List what was erased, on which ground, and who approved", NULL, audit_all_args, NULL),
 	REPORT("blast-radius", "Show what a key could reach, or who called a definition of a tool", NULL, audit_blast_args,
@@ -959,7 +450,8 @@ const struct command report_commands[] = {
 	REPORT("key-history", "List changes of the keys that protect what is stored, and of secrets", NULL, audit_all_args,
 		NULL),
 	REPORT("dual-control", "List destructive acts that nobody else approved",
-		"Must be empty: exit status 4 when it is not.",
+		"By the records of requests and grants; those under the policy one are listed, too.  Must be empty: exit status 4 "
+		"when it is not.",
 	       audit_all_args, NULL),
 	REPORT("reviews", "List who reviewed the audit, and when", NULL, audit_all_args, NULL),
 	REPORT("anomalies", "List what is unusual",
@@ -969,5 +461,19 @@ const struct command report_commands[] = {
 	REPORT("oversight", "List calls that asked a person, and what came of it", NULL, audit_all_args, NULL),
 	REPORT("capacity", "Show how large the logs are, and how long there is room", NULL, audit_capacity_args, NULL),
 	REPORT("anchors", "List checkpoints left outside, and epochs of the signing key", NULL, audit_system_args, NULL),
+	{ .noun = NULL },
+};
+
+static const struct command_arg audit_review_args[] = {
+	WORD("action", "sign", COMPLETE_NONE, "What to do: sign."),
+	REPORT_TENANT_OR("The log of this tenant; default: the system's."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "What was read: records before this time; default: now."),
+	OPT("note", "TEXT", ARG_TEXT, COMPLETE_NONE, "What came of it, or a reference."), ARG_END };
+
+const struct command review_commands[] = {
+	{ .noun = "audit", .verb = "review", .help = "Sign that the audit was reviewed", .args = audit_review_args,
+	  .detail = "Writes a record of who looked and how far; audit reviews lists them.",
+	  .done = "review of the log of %{log} up to record %{to} signed, as record %{index}", .role = ADM_OPERATE,
+	  .where = ADM_ON_WRITER, .check = review_check, .body = review_body },
 	{ .noun = NULL },
 };

@@ -144,6 +144,7 @@ static const struct command_arg audit_show_args[] = {
 static const struct command_column audit_show_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL_AT("time", "TIME"), COL("tool", "TOOL"),
 	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("sandbox", "SANDBOX"),
+	COL("definition", "DEFINITION"),
 	COL("detail", "DETAIL"), COL_END };
 
 const struct command show_commands[] = {

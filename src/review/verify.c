@@ -10,15 +10,20 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
+#include "audit/audit.h"
+#include "audit/record.h"
 #include "bundle/bundle.h"
 #include "command/rows.h"
 #include "db/db.h"
 #include "notary/notary.h"
 #include "review/review.h"
 #include "tenant/tenant.h"
+#include "tlog/note.h"
 #include "toolset/toolset.h"
-#include "verify/evidence.h"
 #include "verify/verify.h"
+
+#include "review_int.h"
 
 #define BUNDLE_PATH_SIZE 4096
 #define FINDINGS_SHOWN 1000             /* rows; what is beyond is counted */
@@ -65,14 +70,18 @@ static int check_files(const struct command_call *c, struct err *err)
 static int take_evidence(const struct command_call *c, struct evidence *with, struct err *err)
 {
 	const char *signer = arg_text(c, "signer-state"), *age = arg_text(c, "anchor-max-age");
+	struct err why = { 0 };
 	int rc = signer ? evidence_signer(with, signer, err) : 0;
 
 	for (size_t i = 0; rc == 0 && i < arg_count(c, "key"); i++)
 		rc = evidence_key(with, arg_nth(c, "key", i), err);
 	for (size_t i = 0; rc == 0 && i < arg_count(c, "anchor"); i++)
 		rc = evidence_anchor(with, arg_nth(c, "anchor", i), err);
-	if (rc == 0 && arg_flag(c, "keys"))
-		rc = evidence_payload_keys(with, command_env(c)->store, err);
+	/* The server has the keys of its own store; where they cannot be read, a gap says what stayed shut. */
+	if (rc == 0 && evidence_payload_keys(with, command_env(c)->store, &why) < 0 && arg_flag(c, "keys")) {
+		*err = why;
+		rc = (int)why.code;
+	}
 	return rc == 0 && age ? evidence_anchor_age(with, age, err) : rc;
 }
 
@@ -110,9 +119,9 @@ static void found(void *arg, const struct audit_finding *f)
 }
 
 /* The last row says what was looked at, also when nothing was found. */
-static void put_coverage(struct verify_job *job, const struct audit_coverage *sum)
+static void put_coverage(struct verify_job *job, const struct audit_coverage *sum, bool alone)
 {
-	char text[560], names[320] = "";
+	char text[640], names[320] = "";
 
 	if (sum->names)
 		(void)snprintf(names, sizeof(names), "; names of %" PRIu64 " principals not verified, for lack of keys or of a "
@@ -130,12 +139,15 @@ static void put_coverage(struct verify_job *job, const struct audit_coverage *su
 	reply_int(job->out, "gaps", (int64_t)sum->gaps);
 	reply_int(job->out, "running", (int64_t)sum->running);
 	reply_int(job->out, "names_unverified", (int64_t)sum->names);
+	reply_int(job->out, "not_opened", (int64_t)sum->shut);
 	reply_time(job->out, "first", sum->first_us);
 	reply_time(job->out, "last", sum->last_us);
+	if (sum->vouched_us)
+		reply_time(job->out, "vouched_since", sum->vouched_us);
 	(void)snprintf(text, sizeof(text), "%" PRIu64 " records of %" PRIu64 " logs, %" PRIu64 " checkpoints of %" PRIu64
-		       " epochs, the first key %s: %" PRIu64 " bad, %" PRIu64 " gaps, %" PRIu64 " calls running%s", sum->records,
+		       " epochs, the first key %s: %" PRIu64 " bad, %" PRIu64 " gaps, %" PRIu64 " calls running%s%s", sum->records,
 		       sum->logs, sum->notes, sum->epochs, sum->pinned ? "as pinned" : "not pinned", sum->bad, sum->gaps,
-		       sum->running, names);
+		       sum->running, names, alone ? "; neither rows of the registry nor indexes were looked at" : "");
 	reply_text(job->out, "detail", text);
 	reply_row_end(job->out);
 }
@@ -180,7 +192,7 @@ static int audit_verify_body(struct command_call *c, struct db *db, struct audit
 	if (rc == 0 && bundle)
 		rc = verify_bundle(job, bundle, db, &sum, err);
 	if (rc == 0)
-		put_coverage(job, &sum);
+		put_coverage(job, &sum, t.id > 0);
 	if (rc == 0)
 		c->status = sum.bad ? ADM_STATUS_FINDINGS : sum.gaps ? ADM_STATUS_GAPS : 0;
 	return rc;
@@ -199,7 +211,7 @@ static const struct command_arg audit_verify_args[] = {
 		"Say so when no checkpoint was taken outside for that long, such as 7d."),
 	OPT("with-bundle", "FILE", ARG_PATH_READ, COMPLETE_FILE,
 		"Also this bundle, and whether its records are those that the store had."),
-	FLAG("keys", "Open what is kept of calls with this store's keys, and check it against the records."),
+	FLAG("keys", "Fail when this store's keys cannot be read, instead of saying what stayed shut."),
 	ARG_END };
 static const struct command_column verify_cols[] = {
 	COL("finding", "FINDING"), COL("log", "LOG"), COL("from", "FROM"), COL("to", "TO"), COL("detail", "DETAIL"), COL_END };
@@ -209,9 +221,10 @@ const struct command verify_commands[] = {
 	  .detail = "Computes each record's hash and each log's tree anew and compares them with what is stored; checks the "
 	  "dictionary, that begins and ends of calls belong together, and the database's own soundness.  The last row says "
 	  "what was looked at.  Exit status 4 when something is bad, 5 when only something could not be checked.  "
-	  "A begin without an end is a call that runs, and no gap, when it is younger than the last start.  Without --keys "
-	  "what is kept of calls and the names of principals stay shut: the last row says which names were not verified, "
-	  "which is no gap either; with --keys two names that were swapped are found.", .args = audit_verify_args,
+	  "A begin without an end is a call that runs, and no gap, when it is younger than the last start.  "
+	  "What is kept of calls and the names of principals are opened with this store's keys; where these cannot be read, "
+	  "a gap says how much stayed shut.  Principals that no record has named yet are in the last row, and no gap.",
+	  .args = audit_verify_args,
 	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
 	  .check = audit_verify_check, .body = audit_verify_body },
 	{ .noun = NULL },

@@ -119,6 +119,39 @@ bool sandbox_is_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
+static bool is_below_any(const char *path, const char *const *list)
+{
+	for (; list && *list; list++)
+		if (sandbox_is_below(path, *list))
+			return true;
+	return false;
+}
+
+/* The tool's own directory, wherever it was made: own_dir_name() in toolcrib_run.c. */
+static bool is_own(const char *path)
+{
+	static const char name[] = "/toolcrib-";
+	const char *at = strstr(path, name);
+	size_t n = at ? strspn(at + sizeof(name) - 1, "0123456789abcdef") : 0;
+
+	return n == 16 && strchr("/", at[sizeof(name) - 1 + n]);
+}
+
+bool sandbox_policy_reads(const struct sandbox_policy *p, const char *path, bool *ret_hidden)
+{
+	*ret_hidden = false;
+	if (is_own(path))
+		return true;
+	*ret_hidden = is_below_any(path, p->hide);
+	if (*ret_hidden)
+		return false;
+	for (size_t i = 0; i < NELEMS(everywhere); i++)
+		if (sandbox_is_below(path, everywhere[i].path))
+			return true;
+	return !p->level.landlock || is_below_any(path, p->read) || is_below_any(path, p->write) ||
+	       is_below_any(path, p->files) || strcmp(path, p->program) == 0;
+}
+
 static int add_rule(const struct rules *r, const char *name, int fd, uint64_t access, struct err *err)
 {
 	struct stat st;
@@ -328,7 +361,7 @@ int landlock_confine(const struct sandbox_policy *p, const char *own_dir, struct
 
 /* --- Landlock for the server (HARDENING 1.3) */
 
-int places_confine(const struct confine_place *places, size_t n, unsigned abi, struct err *err)
+static int confine(const struct confine_place *places, size_t n, bool libraries, unsigned abi, struct err *err)
 {
 	const struct ll_ruleset attr = { .handled_fs = handled_by(abi) };
 	struct rules r = { .fd = -1, .handled = attr.handled_fs & ~LL_FS_EXECUTE };
@@ -339,7 +372,7 @@ int places_confine(const struct confine_place *places, size_t n, unsigned abi, s
 	r.fd = (int)syscall(LL_CREATE_RULESET, &attr, sizeof(attr.handled_fs), 0);
 	if (r.fd < 0)
 		return err_set(err, ERR_IO, "landlock", "%s", strerror(errno));
-	rc = allow_everywhere(&r, err);
+	rc = libraries ? allow_everywhere(&r, err) : 0;
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		uint64_t access = places[i].may & PLACES_WRITE ? WRITE | LL_FS_MAKE_SOCK : 0;
 
@@ -352,6 +385,16 @@ int places_confine(const struct confine_place *places, size_t n, unsigned abi, s
 		rc = err_set(err, ERR_IO, "landlock", "%s", strerror(errno));
 	close(r.fd);
 	return rc;
+}
+
+int places_confine(const struct confine_place *places, size_t n, unsigned abi, struct err *err)
+{
+	return confine(places, n, true, abi, err);
+}
+
+int places_only(const struct confine_place *places, size_t n, unsigned abi, struct err *err)
+{
+	return confine(places, n, false, abi, err);
 }
 
 const char *sandbox_level_format(const struct sandbox_level *level, char ret[SANDBOX_LEVEL_TEXT])

@@ -196,6 +196,8 @@ static struct regex_room *room_new(void)
 	if (!room->data && mem_give_up_reserve())
 		room->data = pcre2_match_data_create(1, NULL);
 	room->context = pcre2_match_context_create(NULL);
+	if (!room->context && mem_give_up_reserve())
+		room->context = pcre2_match_context_create(NULL);
 	if (!room->data || !room->context)
 		abort();        /* out of memory, as mem_alloc() */
 	pcre2_set_heap_limit(room->context, HEAP_MAX_KIB);

@@ -22,6 +22,7 @@
 #include "tenant/cidr.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
+#include "tenant/tenant_rows.h"
 
 #include "tenant_int.h"
 
@@ -462,24 +463,15 @@ static int load_tenant(struct db *db, int64_t tenant_id, struct tenant_image *im
 	if (rc == 0)
 		rc = err_set(err, ERR_NOT_FOUND, "tenant", "tenant %lld: not found", (long long)tenant_id);
 	if (rc > 0)
-		rc = copy_text(st, 0, img->name, sizeof(img->name), err);
+		rc = copy_text(st, 1, img->name, sizeof(img->name), err);
 	if (rc == 0) {
-		size_t len;
-		const char *title = db_col_text(st, 1, &len);
-
-		img->title = mem_strndup(title, len);
-		t->id = tenant_id;
-		t->name = img->name;
-		t->title = img->title;
-		t->state = (enum tenant_state)db_col_i64(st, 2);
-		t->concurrency = (uint32_t)db_col_i64(st, 3);
-		if (t->concurrency == 0)
-			t->concurrency = TENANT_CONCURRENCY_DEFAULT;
-		t->rate.count = (uint32_t)db_col_i64(st, 4);
-		t->rate.per_s = (uint32_t)db_col_i64(st, 5);
-		img->sandbox = mem_strdup(db_col_text(st, 6, NULL));
-		t->sandbox = img->sandbox;
-		t->audit_level = db_col_type(st, 7) == DB_NULL ? -1 : (int)db_col_i64(st, 7);
+		tenant_row_read(st, &img->row);
+		*t = (struct tenant){ .id = tenant_id, .name = img->name, .title = img->row.title,
+			.state = (enum tenant_state)img->row.state, .rate = img->row.rate, .sandbox = img->row.sandbox,
+			.concurrency = img->row.concurrency ? (uint32_t)img->row.concurrency : TENANT_CONCURRENCY_DEFAULT,
+			.audit_level = db_col_type(st, 18) == DB_NULL ? -1 : (int)db_col_i64(st, 18) };
+		/* SEC S-005: a level that was cut might be a lesser one. */
+		rc = copy_text(st, 9, img->row.sandbox, sizeof(img->row.sandbox), err);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -610,15 +602,6 @@ static int load_levels(struct db *db, struct tenant_image *img, struct err *err)
 	}
 	db_stmt_put(&st);
 	return rc;
-}
-
-void tenant_limits_read(struct db_stmt *st, unsigned col, struct tenant_limits *ret)
-{
-	*ret = (struct tenant_limits){ .concurrency = (uint32_t)db_col_i64(st, col),
-		.queue = (uint32_t)db_col_i64(st, col + 1),
-		.rate = { (uint32_t)db_col_i64(st, col + 2), (uint32_t)db_col_i64(st, col + 3) },
-		.requests = { (uint32_t)db_col_i64(st, col + 4), (uint32_t)db_col_i64(st, col + 5) },
-		.calls_day = (uint64_t)db_col_i64(st, col + 6), .bytes_day = (uint64_t)db_col_i64(st, col + 7) };
 }
 
 static int load_limits(struct db *db, struct tenant_image *img, struct err *err)
@@ -772,8 +755,6 @@ void tenant_image_free(struct tenant_image **img)
 	map_free(&(*img)->levels);
 	free((*img)->creds);
 	free((*img)->principals);
-	free((*img)->title);
-	free((*img)->sandbox);
 	free((*img)->limits);
 	free(*img);
 	*img = NULL;

@@ -3,6 +3,7 @@
 
 #include "base/map.h"
 #include "tenant/tenant.h"
+#include "tenant/tenant_rows.h"
 
 struct map;
 
@@ -41,7 +42,7 @@ struct tenant_limit_row { int64_t scope, subject; struct tenant_limits set; };
 struct tenant_image {
 	struct tenant tenant;
 	char name[64];
-	char *title, *sandbox;
+	struct tenant_row row;
 	struct tenant_principal *principals; size_t nprincipals;
 	struct tenant_cred *creds; size_t ncreds;
 	struct tenant_limit_row *limits; size_t nlimits;      /* sorted by scope and subject */

@@ -19,6 +19,15 @@
 
 #define PSEUDONYM_RANDOM 16             /* characters after prn_ */
 
+void tenant_limits_read(struct db_stmt *st, unsigned col, struct tenant_limits *ret)
+{
+	*ret = (struct tenant_limits){ .concurrency = (uint32_t)db_col_i64(st, col),
+		.queue = (uint32_t)db_col_i64(st, col + 1),
+		.rate = { (uint32_t)db_col_i64(st, col + 2), (uint32_t)db_col_i64(st, col + 3) },
+		.requests = { (uint32_t)db_col_i64(st, col + 4), (uint32_t)db_col_i64(st, col + 5) },
+		.calls_day = (uint64_t)db_col_i64(st, col + 6), .bytes_day = (uint64_t)db_col_i64(st, col + 7) };
+}
+
 void tenant_row_read(struct db_stmt *st, struct tenant_row *ret)
 {
 	*ret = (struct tenant_row){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),

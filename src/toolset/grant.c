@@ -29,6 +29,7 @@ struct grant_row {
 	char glob[GRANT_GLOB_SIZE], alias[ALIAS_MAX + 1];       /* alias "" = none */
 	uint32_t concurrency;           /* 0 = as the tool says */
 	struct text_rate rate;          /* likewise, count 0 */
+	int64_t version;                /* of the tool; 0 = the one in force */
 };
 
 /* --- what a grant may be, in arguments and in documents */
@@ -66,6 +67,14 @@ static int check_alias(const char *alias, const char *glob, struct err *err)
 	return 0;
 }
 
+/* glob NULL: several. */
+static int check_version(const char *glob, struct err *err)
+{
+	if (!glob || !text_glob_literal(glob))
+		return err_set(err, ERR_INVALID, "version", "a version is of one tool, not of several or a pattern");
+	return 0;
+}
+
 /* --- arguments */
 
 static int grant_check(struct command_call *c, struct err *err)
@@ -78,11 +87,16 @@ static int grant_check(struct command_call *c, struct err *err)
 		rc = check_glob(arg_nth(c, "tool", i), err);
 	if (rc < 0)
 		return rc;
-	if ((alias && arg_flag(c, "no-alias")) || (arg_given(c, "rate") && arg_flag(c, "no-rate")))
+	if ((alias && arg_flag(c, "no-alias")) || (arg_given(c, "rate") && arg_flag(c, "no-rate")) ||
+	    (arg_given(c, "version") && arg_flag(c, "no-version")))
 		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
 	if (arg_uint(c, "concurrency", 0) > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	return alias ? check_alias(alias, n == 1 ? arg_nth(c, "tool", 0) : NULL, err) : 0;
+	if (arg_given(c, "version") && arg_uint(c, "version", 0) == 0)
+		return err_set(err, ERR_INVALID, "version", "versions are counted from 1; --no-version is whichever is in force");
+	if (arg_given(c, "version"))
+		rc = check_version(n == 1 ? arg_nth(c, "tool", 0) : NULL, err);
+	return rc == 0 && alias ? check_alias(alias, n == 1 ? arg_nth(c, "tool", 0) : NULL, err) : rc;
 }
 
 /* Whether any was named; the others stay as they are. */
@@ -91,6 +105,7 @@ static bool take_options(const struct command_call *c, struct grant_row *g)
 	bool alias = arg_given(c, "as") || arg_flag(c, "no-alias");
 	bool rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
 	bool concurrency = arg_given(c, "concurrency");
+	bool version = arg_given(c, "version") || arg_flag(c, "no-version");
 
 	if (alias)
 		arg_copy(c, "as", g->alias, sizeof(g->alias));
@@ -98,7 +113,9 @@ static bool take_options(const struct command_call *c, struct grant_row *g)
 		g->rate = arg_rate(c, "rate");
 	if (concurrency)
 		g->concurrency = arg_uint(c, "concurrency", 0);
-	return alias || rate || concurrency;
+	if (version)
+		g->version = arg_uint(c, "version", 0);
+	return alias || rate || concurrency || version;
 }
 
 static int grant_set_check(struct command_call *c, struct err *err)
@@ -107,7 +124,8 @@ static int grant_set_check(struct command_call *c, struct err *err)
 	int rc = grant_check(c, err);
 
 	if (rc == 0 && !take_options(c, &g))
-		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate or --concurrency");
+		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate, --concurrency or "
+			       "--version");
 	return rc;
 }
 
@@ -121,6 +139,7 @@ static void read_row(struct db_stmt *st, struct grant_row *g)
 	g->concurrency = (uint32_t)db_col_i64(st, 3);
 	g->rate = (struct text_rate){ (uint32_t)db_col_i64(st, 4), (uint32_t)db_col_i64(st, 5) };
 	g->created_us = db_col_i64(st, 6);
+	g->version = db_col_type(st, 7) == DB_INT ? db_col_i64(st, 7) : 0;
 }
 
 /* said: a further member, or NULL. */
@@ -135,6 +154,10 @@ static void put_grant(struct reply *o, const char *tenant, const struct grant_ro
 		reply_int(o, "concurrency", g->concurrency);
 	else
 		reply_raw(o, "concurrency", "null", 4);
+	if (g->version)
+		reply_int(o, "version", g->version);
+	else
+		reply_raw(o, "version", "null", 4);
 	reply_time(o, "created", (uint64_t)g->created_us);
 	reply_int(o, "id", g->id);
 	if (said)
@@ -233,7 +256,75 @@ static int record_grant(struct command_call *c, struct db *db, struct audit_logs
 			      &(struct command_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj }, err);
 }
 
+/* tool.pin: which version of what, 0 = again the one in force; written where it changes, beside grant.add or
+ * grant.change. */
+static int record_version(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+			  const struct grant_row *g, struct err *err)
+{
+	uint8_t number[8];
+	const struct audit_field field[] = { { AUDIT_TAG_VERSION, number, sizeof(number) } };
+	char obj[128];
+
+	audit_put_be(number, (uint64_t)g->version, sizeof(number));
+	if (g->version)
+		(void)snprintf(obj, sizeof(obj), "%s/%s@%" PRId64, tool_noun(g->glob), tool_bare_name(g->glob), g->version);
+	else
+		(void)snprintf(obj, sizeof(obj), "%s/%s", tool_noun(g->glob), tool_bare_name(g->glob));
+	return command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_TOOL_PIN, .tenant_id = tenant_id,
+		.obj = obj, .field = field, .nfield = NELEMS(field) }, err);
+}
+
 /* --- changes */
+
+/* There is this version, and it is what its record says. */
+static int find_version(struct db *db, const struct tool_row *tool, int64_t version, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSION);
+	uint64_t taken_us;
+	int rc;
+
+	db_bind_i64(st, 1, tool->id);
+	db_bind_i64(st, 2, version);
+	rc = db_step(st, err);
+	if (rc == 0) {
+		(void)err_set(err, ERR_NOT_FOUND, "version", "version %" PRId64 " of %s: not found", version, tool->name);
+		err_hint(err, "toolcrib %s history %s lists them", tool_noun(tool->name), tool_bare_name(tool->name));
+		rc = ERR_NOT_FOUND;
+	} else if (rc == 1) {
+		rc = version_check(db, tool, version, db_col_i64(st, 0), &taken_us, err);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* A version that is kept is one that was looked at: not one that waits, and where versions have to be approved, not any
+ * but the one in force without a second administrator, for it may have been rejected. */
+static int check_kept(struct command_call *c, struct db *db, const struct grant_row *g, int64_t before, struct err *err)
+{
+	struct pending_row p = { .version = 0 };
+	struct tool_row tool;
+	bool waits = false;
+	int rc;
+
+	if (g->version == 0 || g->version == before)
+		return 0;
+	rc = tool_row_find(db, g->glob, &tool, err);
+	if (rc == 0)
+		rc = find_version(db, &tool, g->version, err);
+	if (rc == 0)
+		rc = pending_row_find(db, tool.id, &p, err);
+	if (rc == 1 && p.version == g->version) {
+		(void)err_set(err, ERR_CONFLICT, "version", "version %" PRId64 " of %s waits for approval", p.version, g->glob);
+		err_hint(err, "toolcrib tool pending");
+		return ERR_CONFLICT;
+	}
+	if (rc < 0 || g->version == tool.version)
+		return rc < 0 ? rc : 0;
+	rc = versions_wait(c, db, &waits, err);
+	if (rc == 0 && waits)
+		rc = approval_require_for(c, db, "a version that is not in force is shown to a tenant", err);
+	return rc < 0 ? rc : level_check_version(c, db, &tool, tool.version, g->version, err);
+}
 
 /* A grant may come before its tool; a typing error would look the same, so say it. */
 static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t size, struct err *err)
@@ -247,6 +338,14 @@ static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t
 	else
 		(void)snprintf(ret_said, size, "granted");
 	return rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
+static void bind_version(struct db_stmt *st, unsigned n, const struct grant_row *g)
+{
+	if (g->version)
+		db_bind_i64(st, n, g->version);
+	else
+		db_bind_null(st, n);
 }
 
 static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, struct err *err)
@@ -269,6 +368,7 @@ static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, s
 	db_bind_i64(st, 5, g->rate.count);
 	db_bind_i64(st, 6, g->rate.per_s);
 	db_bind_i64(st, 7, g->created_us);
+	bind_version(st, 8, g);
 	rc = db_run(&st, err);
 	if (rc == 0)
 		g->id = db_last_id(db);
@@ -285,6 +385,7 @@ static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row
 	db_bind_i64(st, 4, g->concurrency);
 	db_bind_i64(st, 5, g->rate.count);
 	db_bind_i64(st, 6, g->rate.per_s);
+	bind_version(st, 7, g);
 	return db_run(&st, err);
 }
 
@@ -306,9 +407,13 @@ static int add_one(struct command_call *c, struct db *db, struct audit_logs *log
 		return rc;
 	memcpy(g.glob, glob, strlen(glob) + 1);
 	(void)take_options(c, &g);
-	rc = insert_grant(db, t->id, &g, err);
+	rc = check_kept(c, db, &g, 0, err);
+	if (rc == 0)
+		rc = insert_grant(db, t->id, &g, err);
 	if (rc == 0)
 		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
+	if (rc == 0 && g.version)
+		rc = record_version(c, db, logs, t->id, &g, err);
 	if (rc < 0)
 		return rc;
 	put_grant(c->out, t->name, &g, said);
@@ -330,7 +435,7 @@ int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, i
 static bool same_terms(const struct grant_row *a, const struct grant_row *b)
 {
 	return strcmp(a->alias, b->alias) == 0 && a->concurrency == b->concurrency && a->rate.count == b->rate.count &&
-	       a->rate.per_s == b->rate.per_s;
+	       a->rate.per_s == b->rate.per_s && a->version == b->version;
 }
 
 int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
@@ -347,9 +452,14 @@ int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, 
 	if (*ret == ADM_UNCHANGED)
 		return 0;
 	want->id = known ? old.id : 0;
+	rc = check_kept(c, db, want, known ? old.version : 0, err);
+	if (rc < 0)
+		return rc;
 	rc = known ? update_grant(db, t->id, want, err) : insert_grant(db, t->id, want, err);
 	if (rc == 0)
 		rc = record_grant(c, db, logs, known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD, t->id, want, err);
+	if (rc == 0 && want->version != (known ? old.version : 0))
+		rc = record_version(c, db, logs, t->id, want, err);
 	if (rc == 0 && known)
 		*ret_before = grant_document(t->name, &old);
 	return rc;
@@ -373,14 +483,20 @@ static int set_one(struct command_call *c, struct db *db, struct audit_logs *log
 		   const char *glob, struct err *err)
 {
 	struct grant_row after;
+	int64_t before;
 	int rc = find_grant(db, t, glob, &after, err);
 
 	if (rc < 0)
 		return rc;
+	before = after.version;
 	(void)take_options(c, &after);
-	rc = update_grant(db, t->id, &after, err);
+	rc = check_kept(c, db, &after, before, err);
+	if (rc == 0)
+		rc = update_grant(db, t->id, &after, err);
 	if (rc == 0)
 		rc = record_grant(c, db, logs, AUDIT_GRANT_CHANGE, t->id, &after, err);
+	if (rc == 0 && after.version != before)
+		rc = record_version(c, db, logs, t->id, &after, err);
 	if (rc < 0)
 		return rc;
 	put_grant(c->out, t->name, &after, NULL);
@@ -470,10 +586,10 @@ static int read_limits(const json_t *doc, struct grant_row *g, struct err *err)
 	return rc;
 }
 
-/* {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool */
+/* {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, version: 3, with a single tool */
 int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, struct err *err)
 {
-	static const char *const known[] = { "kind", "tenant", "tool", "as", "limits" };
+	static const char *const known[] = { "kind", "tenant", "tool", "as", "version", "limits" };
 	struct grant_row *g = *ret = mem_zalloc(sizeof(*g));
 	const char *tenant = NULL, *tool = NULL, *as = NULL;
 	int rc = jx_only(doc, "", known, NELEMS(known), err);
@@ -491,6 +607,10 @@ int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, s
 	if (rc == 0 && as)
 		rc = document_member(err, check_alias(as, tool, err));
 	if (rc == 0)
+		rc = jx_get_int(doc, "", "version", JX_OPTIONAL, 1, INT32_MAX, &g->version, err);
+	if (rc == 0 && g->version)
+		rc = document_member(err, check_version(tool, err));
+	if (rc == 0)
 		rc = read_limits(doc, g, err);
 	if (rc < 0)
 		return rc;
@@ -507,6 +627,8 @@ json_t *grant_document(const char *tenant, const struct grant_row *g)
 
 	if (*g->alias)
 		(void)json_object_set_new(doc, "as", json_string(g->alias));
+	if (g->version)
+		(void)json_object_set_new(doc, "version", json_integer(g->version));
 	if (g->concurrency)
 		(void)json_object_set_new(limits, "concurrency", json_integer(g->concurrency));
 	document_put_rate(limits, "rate", g->rate);
@@ -547,22 +669,26 @@ int grant_each(struct db *db, int64_t tenant_id, grant_each_fn *fn, void *arg, s
 	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
 #define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, \
 	"The name that the tenant sees, of a single tool, prompt or resource.")
+#define KEPT_VERSION OPT("version", "N", ARG_UINT, COMPLETE_NONE, \
+	"The tenant goes on with this version of a single tool, prompt or resource, whichever is in force for others.")
 static const struct command_arg grant_add_args[] = {
-	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
+	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, KEPT_VERSION, ARG_END };
 static const struct command_arg grant_set_args[] = {
 	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
-	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, ARG_END };
+	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, KEPT_VERSION,
+	FLAG("no-version", "Show the version in force again."), ARG_END };
 static const struct command_arg grant_list_args[] = { TENANT_MAYBE, ARG_END };
 static const struct command_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), ARG_END };
 static const struct command_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
-	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
+	COL("concurrency", "CONCURRENCY"), COL("version", "VERSION"), COL_AT("created", "GRANTED"), COL_END };
 
 const struct command grant_commands[] = {
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",
 	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, "
 		    "never raise them.  A grant may come before its tool.",
-	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER,
 	  .check = grant_check, .body = grant_add_body },
 	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
@@ -570,8 +696,11 @@ const struct command grant_commands[] = {
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
 	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
 	  .where = ADM_ON_WRITER, .check = grant_check, .body = grant_remove_body },
-	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
-	  .detail = "What is not named stays as it is.", .args = grant_set_args,
+	{ .noun = "grant", .verb = "set", .help = "Change the alias, the version and the limits of a grant",
+	  .detail = "What is not named stays as it is.  A tenant with --version lists and calls that version, and is told of "
+		    "no other; a disabled tool is hidden from it as well.  Where approval versions has them approved, a "
+		    "version that is not in force needs a second administrator.", .args = grant_set_args,
+	  .second = ADM_SECOND_ASKED,
 	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = grant_set_check, .body = grant_set_body },
 	{ .noun = NULL },

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "audit/rows.h"
 #include "audit/payload.h"
 #include "base/mem.h"
 #include "command/rows.h"
@@ -69,13 +70,14 @@ static int level_of_tool(struct db *db, int64_t tenant_id, const char *tool, int
 static int level_of_server(struct db *db, int *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	uint64_t taken_us;
 	int rc;
 
 	db_bind_textz(st, 1, "audit_level");
 	rc = db_step(st, err);
 	*ret = rc == 1 ? audit_level_from_name(db_col_text(st, 0, NULL)) : AUDIT_LEVEL_DEFAULT;
 	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	return rc == 1 ? audit_row_check(db, AUDIT_ROW_SETTING, 1, &taken_us, err) : rc;
 }
 
 static int store_tenant(struct db *db, int64_t tenant_id, int level, struct err *err)
@@ -152,11 +154,9 @@ static int lowers_tenant(struct db *db, int64_t tenant_id, int before, int after
 
 /* AUDIT A-909: a tenant that is recorded less than before, or a tool less than the rest of its tenant, whichever
  * level is set. */
-static int check_lower(struct command_call *c, struct db *db, const struct setting *want, int64_t tenant_id,
-		       struct err *err)
+static int is_lower(struct db *db, const struct setting *want, int64_t tenant_id, bool *ret, struct err *err)
 {
 	int server = UNSET, tenant = UNSET;
-	bool lower = false;
 	int rc = level_of_tenant(db, tenant_id, &tenant, err);
 
 	if (rc == 0)
@@ -164,10 +164,10 @@ static int check_lower(struct command_call *c, struct db *db, const struct setti
 	if (tenant == UNSET)
 		tenant = server;
 	if (rc == 0 && want->tool)
-		lower = want->level != UNSET && want->level < tenant;
+		*ret = want->level != UNSET && want->level < tenant;
 	else if (rc == 0)
-		rc = lowers_tenant(db, tenant_id, tenant, want->level == UNSET ? server : want->level, &lower, err);
-	return rc == 0 && lower ? approval_require(c, db, err) : rc;
+		rc = lowers_tenant(db, tenant_id, tenant, want->level == UNSET ? server : want->level, ret, err);
+	return rc;
 }
 
 /* --- of a definition */
@@ -233,7 +233,7 @@ static int change(struct command_call *c, struct db *db, struct audit_logs *logs
 	(void)snprintf(reason, sizeof(reason), "%s -> %s", name_of(before), name_of(want->level));
 	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_LEVEL_CHANGE, .tenant_id = t->id, .obj = obj,
 		.reason = reason, .field = &field, .nfield = approval_field(c, &field) }, err);
-	return rc < 0 ? rc : command_changed_people(c, db, t->id, err);
+	return rc;
 }
 
 static int level_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -242,6 +242,7 @@ static int level_set_body(struct command_call *c, struct db *db, struct audit_lo
 	struct tenant_row t;
 	struct tool_row tool;
 	int before = UNSET;
+	bool lower = false;
 	int rc = read_setting(c, &want, err);
 
 	if (rc == 0)
@@ -253,9 +254,13 @@ static int level_set_body(struct command_call *c, struct db *db, struct audit_lo
 	if (rc == 0 && before == want.level)
 		rc = err_set(err, ERR_CONFLICT, "", "the level is %s already", name_of(before));
 	if (rc == 0)
-		rc = check_lower(c, db, &want, t.id, err);
+		rc = is_lower(db, &want, t.id, &lower, err);
+	if (rc == 0 && lower)
+		rc = approval_require(c, db, err);
 	if (rc == 0)
 		rc = change(c, db, logs, &t, &want, before, err);
+	if (rc == 0)
+		rc = command_changed_people(c, db, t.id, err);
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
@@ -264,6 +269,84 @@ static int level_set_body(struct command_call *c, struct db *db, struct audit_lo
 	reply_text(c->out, "level", name_of(want.level));
 	reply_row_end(c->out);
 	return 0;
+}
+
+/* --- for documents */
+
+int level_check(const char *level, struct err *err)
+{
+	if (audit_level_from_name(level) >= 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "level", "\"%.40s\" is no level", level);
+	err_hint(err, "metadata, request or request_response");
+	return ERR_INVALID;
+}
+
+/* One of many in a file: it is named to the one who agrees, and a rehearsal needs nobody. */
+static int ask_for_lower(struct command_call *c, struct db *db, const struct level_of *l, int before, struct err *err)
+{
+	char *why = mem_printf("level of %s%s%s: %s -> %s", l->tenant, *l->tool ? "/" : "", l->tool, name_of(before),
+			       l->level);
+	int rc = approval_require_for(c, db, why, err);
+
+	free(why);
+	return rc;
+}
+
+int level_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct level_of *l,
+		const char **ret_before, int64_t *ret_tenant_id, struct err *err)
+{
+	const struct setting want = { .tool = *l->tool ? l->tool : NULL,
+		.level = strcmp(l->level, "default") == 0 ? UNSET : audit_level_from_name(l->level) };
+	struct tenant_row t;
+	struct tool_row tool;
+	int before = UNSET;
+	bool lower = false;
+	int rc = tenant_row_find(db, l->tenant, &t, err);
+
+	if (rc < 0)
+		err_at(err, "/tenant");
+	if (rc == 0 && want.tool && want.level != UNSET && (rc = tool_row_find(db, want.tool, &tool, err)) < 0)
+		err_at(err, "/tool");
+	if (rc == 0)
+		rc = want.tool ? level_of_tool(db, t.id, want.tool, &before, err) : level_of_tenant(db, t.id, &before, err);
+	if (rc < 0 || before == want.level)
+		return rc;
+	*ret_tenant_id = t.id;
+	*ret_before = before == UNSET ? NULL : audit_level_name(before);
+	rc = is_lower(db, &want, t.id, &lower, err);
+	if (rc == 0 && lower)
+		rc = ask_for_lower(c, db, l, before, err);
+	if (rc == 0)
+		rc = change(c, db, logs, &t, &want, before, err);
+	return rc < 0 ? rc : 1;
+}
+
+int level_each(struct db *db, const struct tenant_row *t, level_each_fn *fn, void *arg, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_LIST);
+	struct level_of *all = NULL;
+	size_t n = 0;
+	int rc;
+
+	db_bind_textz(st, 1, t->name);
+	while ((rc = db_step(st, err)) == 1) {
+		struct level_of l = { .tool = "" };
+
+		if (db_col_type(st, 2) == DB_NULL)
+			continue;
+		(void)snprintf(l.tenant, sizeof(l.tenant), "%.63s", t->name);
+		if (db_col_type(st, 1) != DB_NULL)
+			(void)snprintf(l.tool, sizeof(l.tool), "%s", db_col_text(st, 1, NULL));
+		(void)snprintf(l.level, sizeof(l.level), "%s", audit_level_name((int)db_col_i64(st, 2)));
+		all = mem_realloc(all, (n + 1) * sizeof(*all));
+		all[n++] = l;
+	}
+	db_stmt_put(&st);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = fn(arg, &all[i], err);
+	free(all);
+	return rc;
 }
 
 /* --- list */

@@ -76,7 +76,7 @@ static int read_one(struct schema_set *set, const json_t *documents, size_t i, s
 	return 0;
 }
 
-int schema_set_define(const struct command_call *c, const json_t *documents, bool all, struct schema_set *ret,
+int schema_set_define(const struct catalogue *shared, const json_t *documents, bool all, struct schema_set *ret,
 		       struct err *err)
 {
 	size_t n = json_array_size(documents);
@@ -84,7 +84,7 @@ int schema_set_define(const struct command_call *c, const json_t *documents, boo
 
 	ret->def = mem_calloc(n, sizeof(*ret->def));
 	ret->document = mem_calloc(n, sizeof(*ret->document));
-	ret->shared = catalogue_new(schema_shared(c));
+	ret->shared = catalogue_new(shared);
 	/* All of them first: they may refer to each other in any order. */
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		ret->document[ret->count] = i;
@@ -189,7 +189,7 @@ static int schema_add_check(struct command_call *c, struct err *err)
 	struct schema_set *set = command_priv(c, sizeof(*set));
 
 	c->free_priv = free_add;
-	return schema_set_define(c, arg_json(c, "documents"), true, set, err);
+	return schema_set_define(schema_shared(c), arg_json(c, "documents"), true, set, err);
 }
 
 /* --- rows */
@@ -676,7 +676,8 @@ static const struct command_arg schemas_args[] = { WORDS("schema", "ID", COMPLET
 static const struct command_column schema_list_cols[] = {
 	COL("id", "ID"), COL("tools", "TOOLS"), COL_AT("created", "ADDED"), COL_END };
 static const struct command_column schema_cols[] = {
-	COL("id", "Id"), COL("digest", "Digest"), COL("actor", "Added by"), COL_AT("created", "Added"), COL("tools", "Tools"),
+	COL("id", "Id"), COL("digest", "Digest"), COL("actor", "Added by (not evidence)"),
+	COL_AT("created", "Added"), COL("tools", "Tools"),
 	COL("schemas", "Schemas"), COL("refers_to", "Refers to"), COL("schema", "Schema"), COL_END };
 static const struct command_column finding_cols[] = {
 	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };

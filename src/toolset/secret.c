@@ -424,7 +424,8 @@ static const struct command_arg secret_set_args[] = {
 static const struct command_arg secret_remove_args[] = {
 	WORDS("name", "NAME", COMPLETE_NONE, "The secret."), FLAG("force", "Also while enabled tools use it."), ARG_END };
 static const struct command_column secret_list_cols[] = {
-	COL("name", "NAME"), COL("set", "SET"), COL_AT("changed", "CHANGED"), COL("actor", "BY"), COL("tools", "USED BY"),
+	COL("name", "NAME"), COL("set", "SET"), COL_AT("changed", "CHANGED"),
+	COL("actor", "BY (NOT EVIDENCE)"), COL("tools", "USED BY"),
 	COL_END };
 
 const struct command secret_commands[] = {

@@ -20,6 +20,7 @@
 #include "ev/ev.h"
 #include "json/json.h"
 #include "keys/vault.h"
+#include "proto/caps.h"
 #include "proto/rev.h"
 #include "registry/define.h"
 #include "registry/registry.h"
@@ -74,7 +75,7 @@ static void refused_arguments(const struct schema_report *report, struct err *er
 	str_fini(&text);
 }
 
-static void put_result(struct reply *o, const char *call_id, const struct backend_result *res)
+static void put_result(struct reply *o, const char *call_id, const struct backend_result *res, const char *hint)
 {
 	reply_row_begin(o);
 	reply_text(o, "call", call_id);
@@ -82,17 +83,21 @@ static void put_result(struct reply *o, const char *call_id, const struct backen
 	reply_json(o, "content", res->content);
 	if (res->structured)
 		reply_json(o, "structuredContent", res->structured);
+	if (hint)
+		reply_text(o, "hint", hint);
 	reply_row_end(o);
 }
 
 /* A tool that asks a person something cannot go on here: show what it wants to know. */
-static void put_questions(struct reply *o, const char *call_id, const json_t *requests)
+static void put_questions(struct reply *o, const char *call_id, const json_t *requests, const char *state)
 {
 	reply_row_begin(o);
 	reply_text(o, "call", call_id);
 	reply_bool(o, "isError", false);
 	reply_raw(o, "content", "[]", 2);
 	reply_json(o, "asks", requests);
+	if (state)
+		reply_text(o, "state", state);
 	reply_row_end(o);
 }
 
@@ -106,6 +111,7 @@ struct test_job {
 	const char *uri;                /* of a resource: which one is read */
 	json_t *args;
 	struct str args_text;
+	char *hint;
 	struct backend_op *op;
 	struct ev_timer *timer;
 	uint8_t id[16];
@@ -122,6 +128,7 @@ static void free_test(void *priv)
 	define_free(&job->def);
 	json_decref(job->args);
 	str_fini(&job->args_text);
+	free(job->hint);
 	free(job);
 }
 
@@ -205,7 +212,7 @@ static void test_result(void *arg, struct backend_result *res)
 	int rc = call_shape(&form, res, &err);
 
 	job->over = true;
-	put_result(job->c->out, NULL, res);
+	put_result(job->c->out, NULL, res, job->hint);
 	if (rc < 0) {
 		(void)err_wrap(&err, "the result is none of a %s", reg_kinds[job->def.kind].noun);
 		command_finish(job->c, &err);
@@ -230,7 +237,7 @@ static void test_ask(void *arg, struct backend_ask *ask)
 	struct test_job *job = arg;
 
 	job->over = true;
-	put_questions(job->c->out, NULL, ask->requests);
+	put_questions(job->c->out, NULL, ask->requests, NULL);
 	json_decref(ask->requests);
 	command_finish(job->c, NULL);
 }
@@ -238,19 +245,23 @@ static void test_ask(void *arg, struct backend_ask *ask)
 static void test_error(void *arg, const struct err *err, int rpc_code, json_t *data)
 {
 	struct test_job *job = arg;
+	struct err out = *err;
 
 	(void)rpc_code;
 	job->over = true;
 	json_decref(data);
-	command_finish(job->c, err);
+	if (job->hint && !*out.hint)
+		err_hint(&out, "%s", job->hint);
+	if (*out.where == '/')
+		err_at(&out, "/documents/0");
+	command_finish(job->c, &out);
 }
 
 static void test_progress(void *arg, double done, double total, const char *note)
 {
-	(void)arg;
-	(void)done;
-	(void)total;
-	(void)note;
+	const struct test_job *job = arg;
+
+	command_progress(job->c, done, total, note);
 }
 
 static void test_log(void *arg, int level, const char *logger, json_t *data)
@@ -268,6 +279,14 @@ static void test_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
 	(void)rss_kib;
 }
 
+static void test_hint(void *arg, const char *text)
+{
+	struct test_job *job = arg;
+
+	free(job->hint);
+	job->hint = mem_strdup(text);
+}
+
 static void test_late(void *arg)
 {
 	struct test_job *job = arg;
@@ -276,16 +295,25 @@ static void test_late(void *arg)
 		backend_cancel(job->op, CANCEL_DEADLINE);
 }
 
+void tool_test_cancel(struct command_call *c, bool stopped)
+{
+	const struct test_job *job = c->priv;
+
+	if (job->op && !job->over)
+		backend_cancel(job->op, stopped ? CANCEL_STOPPED : CANCEL_BY_CLIENT);
+}
+
 int tool_test_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error, test_used };
+	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error, test_used,
+		test_hint };
 	struct test_job *job = c->priv;
 	const struct backend_env env = { .loop = command_env(c)->loop, .store = command_env(c)->store,
 		.secrets = vault_secrets(command_env(c)->vault), .fetcher = command_env(c)->fetcher,
 		.upstreams = command_env(c)->upstreams, .sandbox = command_env(c)->sandbox, .workers = command_env(c)->workers,
 		.pool = command_env(c)->pool };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
-	const struct backend_req req = { .recorded = true, .plan = job->compiled.plan, .tool = job->def.name,
+	const struct backend_req req = { .recorded = true, .author = true, .plan = job->compiled.plan, .tool = job->def.name,
 		.args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",
 		.principal = "test", .rev = rev_table[REV_COUNT - 1].text, .deadline_us = clock_mono_us() + limit_us,
@@ -341,7 +369,7 @@ static int tool_lint_body(struct command_call *c, struct db *db, struct audit_lo
 	(void)db;
 	(void)logs;
 	(void)err;
-	if (schema_set_define(c, documents, false, &schemas, &wrong) < 0)
+	if (schema_set_define(schema_shared(c), documents, false, &schemas, &wrong) < 0)
 		put_wrong(c->out, &wrong);
 	for (size_t i = 0; i < json_array_size(documents); i++) {
 		struct lint lint = { .out = c->out, .document = i };
@@ -365,14 +393,14 @@ static int tool_lint_body(struct command_call *c, struct db *db, struct audit_lo
 static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."),
 	ARG_END };
 static const struct command_arg tool_test_args[] = {
-	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, ARG_END };
+	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, PROGRESS_FLAG, ARG_END };
 static const struct command_column finding_cols[] = {
 	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
 
 const struct command test_commands[] = {
 	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
-	  .check = tool_test_check, .body = tool_test_body },
+	  .check = tool_test_check, .body = tool_test_body, .cancel = tool_test_cancel },
 	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
 	  .detail = "Needs no store; with one, its shared schemas are known, as are those among the documents.  Exit status 4 "
 	  "when there is something to say.", .args = files_args,
@@ -397,12 +425,9 @@ static void free_job(void *priv)
 	free(job);
 }
 
-static void no_progress(void *arg, double done, double total, const char *note)
+static void call_progress(void *arg, double done, double total, const char *note)
 {
-	(void)arg;
-	(void)done;
-	(void)total;
-	(void)note;
+	command_progress(arg, done, total, note);
 }
 
 static void no_log(void *arg, int level, const char *logger, json_t *data)
@@ -450,26 +475,29 @@ static void refused(const struct command_call *c, const struct call_end *end, st
 	} else if (end->refusal == REFUSE_CAPABILITY) {
 		(void)err_set(ret, ERR_CAPABILITY, "", "%.64s asks its caller something, and a command cannot answer",
 			      arg_text(c, "tool"));
-		err_hint(ret, "call it from an MCP client that can; toolcrib tool test FILE shows the first question");
+		err_hint(ret, "call it on a terminal, or with --ask and then --answers; toolcrib tool test FILE shows the first "
+			      "question");
 	}
 }
 
 static void call_finish(void *arg, struct call_end *end)
 {
 	struct command_call *c = arg;
+	struct call_job *job = c->priv;
 	char id[ID_TEXT_SIZE] = "";
 	struct err err;
 
+	job->call = NULL;
 	if (end->call_id)
 		id_format(end->call_id, id);
 	if (end->result) {
-		put_result(c->out, id, end->result);
+		put_result(c->out, id, end->result, NULL);
 		json_decref(end->result->content);
 		json_decref(end->result->structured);
 		json_decref(end->result->meta);
 		command_finish(c, NULL);
 	} else if (end->requests) {
-		put_questions(c->out, id, end->requests);
+		put_questions(c->out, id, end->requests, end->sealed_state);
 		json_decref(end->requests);
 		command_finish(c, NULL);
 	} else {
@@ -508,9 +536,39 @@ static int read_args(const struct command_call *c, const struct reg_snapshot *sn
 	return rc;
 }
 
+/* Answers to what an earlier call asked: its state, and a response for each question. */
+static int read_answers(const struct command_call *c, struct call_req *req, struct err *err)
+{
+	static const char *const known[] = { "state", "responses" };
+	const json_t *given = arg_json(c, "answers");
+	json_t *responses = NULL;
+	int rc = given ? jx_only(given, "/answers", known, NELEMS(known), err) : 0;
+
+	if (!given)
+		return 0;
+	if (rc == 0)
+		rc = jx_get_string(given, "/answers", "state", JX_REQUIRED, &req->sealed_state, err);
+	if (rc == 0)
+		rc = jx_get_object(given, "/answers", "responses", JX_REQUIRED, &responses, err);
+	if (rc < 0)
+		return err_set(err, ERR_INVALID, "",
+			       "--answers needs {\"state\": TEXT, \"responses\": {...}} and nothing else");
+	req->sealed_len = strlen(req->sealed_state);
+	req->answers = json_incref(responses);
+	return 0;
+}
+
+static void call_cancelled(struct command_call *c, bool stopped)
+{
+	const struct call_job *job = c->priv;
+
+	if (job->call)
+		call_cancel(job->call, stopped ? CANCEL_STOPPED : CANCEL_BY_CLIENT);
+}
+
 static int call_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	static const struct call_out out = { no_progress, no_log, no_ask, never_gone, call_finish };
+	static const struct call_out out = { call_progress, no_log, no_ask, never_gone, call_finish };
 	const struct command_env *env = command_env(c);
 	const char *name;
 	enum reg_kind kind = kind_of(arg_text(c, "tool"), &name);
@@ -518,6 +576,9 @@ static int call_body(struct command_call *c, struct db *db, struct audit_logs *l
 	struct principal *who = NULL;
 	struct reg_snapshot *snap;
 	json_t *args = NULL;
+	struct call_req req = { .kind = kind, .tool = name, .tool_len = strlen(name), .rev = REV_COUNT - 1,
+				.tport = AUDIT_ADMIN_SOCKET,
+				.caps = arg_flag(c, "ask") ? CAP_ELICITATION_FORM | CAP_ELICITATION_URL : 0 };
 	int rc = principal_named(env->tenants, arg_text(c, "tenant"), arg_text(c, "principal"), AUDIT_AUTHN_UID, &who, err);
 
 	(void)db;
@@ -527,7 +588,10 @@ static int call_body(struct command_call *c, struct db *db, struct audit_logs *l
 		return rc;
 	snap = reg_acquire(env->registry, who->tenant_id);
 	rc = read_args(c, snap, kind, name, &args, err);
+	if (rc == 0)
+		rc = read_answers(c, &req, err);
 	if (rc < 0) {
+		json_decref(args);
 		reg_release(env->registry, &snap);
 		principal_unref(&who);
 		return rc;
@@ -535,10 +599,12 @@ static int call_body(struct command_call *c, struct db *db, struct audit_logs *l
 	if (args)
 		jx_write(args, &job->args_text);
 	c->later = true;
-	call_start(env->calls, &(struct call_req){ .who = who, .snap = snap, .kind = kind, .tool = name,
-		.tool_len = strlen(name),
-		.args = args, .args_text = str_text(&job->args_text), .args_len = job->args_text.len, .rev = REV_COUNT - 1,
-		.tport = AUDIT_ADMIN_SOCKET }, &out, c, &job->call);
+	req.who = who;
+	req.snap = snap;
+	req.args = args;
+	req.args_text = str_text(&job->args_text);
+	req.args_len = job->args_text.len;
+	call_start(env->calls, &req, &out, c, &job->call);
 	principal_unref(&who);
 	return 0;
 }
@@ -549,12 +615,16 @@ static const struct command_arg call_args[] = {
 	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it; or prompt:NAME, or the URI of a "
 		"resource."),
 	VALUES, ARGS_OPT,
-	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), ARG_END };
+	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), PROGRESS_FLAG,
+	FLAG("ask", "It may ask who calls it; without a terminal the questions are the answer, with a state."),
+	OPT("answers", "JSON", ARG_JSON, COMPLETE_NONE, "Call it again with {state: ..., responses: {...}}, the state that "
+		"came with its questions and a response to each."), ARG_END };
 
 const struct command call_commands[] = {
 	{ .noun = "call", .help = "Call a tool, get a prompt or read a resource as a tenant",
-		.detail = "Audited and limited like any call.",
+		.detail = "Audited and limited like any call.  Ctrl-C cancels it, and exit status is 130 then; so does a connection "
+			  "that is lost.  On a terminal it says how far it is, and what it asks is asked there.",
 	  .args = call_args, .runs = true, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
-	  .body = call_body },
+	  .body = call_body, .cancel = call_cancelled },
 	{ .noun = NULL },
 };

@@ -159,12 +159,20 @@ int tool_set_version(struct db *db, const struct tool_row *tool, int64_t version
 	return rc;
 }
 
-static void put_row(struct reply *o, const struct define_item *def, int64_t version, const char *said)
+static const char *said(const struct tool_stored *done)
+{
+	if (done->waits)
+		return done->what == ADM_UNCHANGED ? "unchanged, waits for approval" : "stored, waits for approval";
+	return done->what == ADM_UNCHANGED ? "unchanged" : "stored";
+}
+
+static void put_row(struct reply *o, const struct define_item *def, const struct tool_stored *done, const char *said)
 {
 	reply_row_begin(o);
 	reply_text(o, "name", tool_bare_name(def->name));
-	reply_int(o, "version", version);
+	reply_int(o, "version", done->version);
 	reply_text(o, "said", said);
+	reply_text(o, "breaks", done->breaks);
 	reply_hex(o, "digest", def->digest, sizeof(def->digest));
 	reply_row_end(o);
 }
@@ -220,20 +228,22 @@ static void find_closed(const struct command_call *c, const char *text, struct s
 }
 
 /* The row, and what calls would lack: a warning, since secrets may be set later. */
-static int put_added(const struct command_call *c, struct db *db, const struct define_item *def, int64_t version,
-		     const char *said, struct err *err)
+static int put_added(const struct command_call *c, struct db *db, const struct define_item *def,
+		     const struct tool_stored *done, struct err *err)
 {
 	struct str missing = STR_INIT, text = STR_INIT, closed = STR_INIT;
 
 	int rc = secrets_missing(db, def->text, &missing, err);
-	str_puts(&text, said);
+	str_puts(&text, said(done));
+	if (done->breaks)
+		str_printf(&text, "; %s", done->breaks);
 	if (missing.len > 0)
 		str_printf(&text, "; not set yet: secret %s", str_text(&missing));
 	find_closed(c, def->text, &closed);
 	if (closed.len > 0)
 		str_printf(&text, "; closed to the users of tools, open with setfacl or chmod: %s", str_text(&closed));
 	if (rc == 0)
-		put_row(c->out, def, version, str_text(&text));
+		put_row(c->out, def, done, str_text(&text));
 	str_fini(&closed);
 	str_fini(&missing);
 	str_fini(&text);
@@ -303,7 +313,27 @@ static int look(struct db *db, const char *name, struct known *ret, struct err *
 	if (rc == 1)
 		rc = pending_row_find(db, ret->tool.id, &ret->p, err);
 	ret->pending = rc == 1;
-	return rc < 0 ? rc : versions_wait(db, &ret->waits, err);
+	return rc < 0 ? rc : 0;
+}
+
+static bool is_same(const struct known *k, const uint8_t digest[32], struct tool_stored *ret)
+{
+	bool waits = k->alive && k->pending && memcmp(k->p.digest, digest, sizeof(k->p.digest)) == 0;
+	int64_t version = waits ? k->p.version : k->tool.version;
+
+	if (!waits && !(k->alive && memcmp(k->tool.digest, digest, sizeof(k->tool.digest)) == 0))
+		return false;
+	*ret = (struct tool_stored){ .what = ADM_UNCHANGED, .id = k->tool.id, .before = version, .version = version,
+		.waits = waits };
+	return true;
+}
+
+int tool_is_same(struct db *db, const char *name, const uint8_t digest[32], struct tool_stored *ret, struct err *err)
+{
+	struct known k = { .row = false };
+	int rc = look(db, name, &k, err);
+
+	return rc < 0 ? rc : is_same(&k, digest, ret);
 }
 
 static int store_new(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
@@ -328,43 +358,51 @@ static int store_new(struct command_call *c, struct db *db, struct audit_logs *l
 	return rc == 0 && k->pending ? pending_drop(db, k->tool.id, err) : rc;
 }
 
+/* Of what is in force; what was never approved has no callers. */
+static int look_for_breaks(const struct command_call *c, struct db *db, const struct define_item *def,
+			   const struct known *k, char **ret, struct err *err)
+{
+	bool shown = !(k->pending && k->p.version == k->tool.version);
+	int rc = shown ? version_breaks(db, &k->tool, k->tool.version, def->text, ret, err) : 0;
+
+	if (rc < 0 || !*ret || !arg_flag(c, "refuse-breaking"))
+		return rc;
+	(void)err_set(err, ERR_CONFLICT, "", "%s %s: %s", tool_noun(def->name), tool_bare_name(def->name), *ret);
+	err_hint(err, "if it is meant, leave --refuse-breaking out; grant set TENANT TOOL --version N keeps a tenant on the "
+		 "old one");
+	free(*ret);
+	*ret = NULL;
+	return ERR_CONFLICT;
+}
+
 int tool_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
 		   bool keep_state, struct tool_stored *ret, struct err *err)
 {
 	struct known k = { .row = false };
 	int64_t version = 1;
+	char *breaks = NULL;
 	int rc = look(db, def->name, &k, err);
 
 	if (rc < 0)
 		return rc;
-	if (k.alive && k.pending && memcmp(k.p.digest, def->digest, sizeof(def->digest)) == 0) {
-		*ret = (struct tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.p.version, .version = k.p.version,
-			.waits = true };
+	if (is_same(&k, def->digest, ret))
 		return 0;
-	}
-	if (k.alive && memcmp(k.tool.digest, def->digest, sizeof(def->digest)) == 0) {
-		*ret = (struct tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.tool.version,
-			.version = k.tool.version };
-		return 0;
-	}
-	if (k.row)
+	rc = versions_wait(c, db, &k.waits, err);
+	if (rc == 0 && k.alive)
+		rc = look_for_breaks(c, db, def, &k, &breaks, err);
+	if (rc == 0 && k.row)
 		rc = next_version(db, k.tool.id, &version, err);
-	else
+	else if (rc == 0)
 		rc = insert_tool(db, def->name, &k.tool, err);
 	if (rc == 0)
 		rc = store_new(c, db, logs, def, &k, keep_state, version, err);
-	if (rc < 0)
+	if (rc < 0) {
+		free(breaks);
 		return rc;
+	}
 	*ret = (struct tool_stored){ .what = k.alive ? ADM_CHANGED : ADM_ADDED, .id = k.tool.id,
-		.before = k.alive ? k.tool.version : 0, .version = version, .waits = k.waits };
+		.before = k.alive ? k.tool.version : 0, .version = version, .waits = k.waits, .breaks = breaks };
 	return 0;
-}
-
-static const char *said(const struct tool_stored *done)
-{
-	if (done->waits)
-		return done->what == ADM_UNCHANGED ? "unchanged, waits for approval" : "stored, waits for approval";
-	return done->what == ADM_UNCHANGED ? "unchanged" : "stored";
 }
 
 static int tool_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -380,8 +418,10 @@ static int tool_add_body(struct command_call *c, struct db *db, struct audit_log
 		rc = tool_store(c, db, logs, &job->def[i], false, &done, err);
 		if (rc == 0 && done.what != ADM_UNCHANGED)
 			changed[n++] = done.id;
-		if (rc == 0)
-			rc = put_added(c, db, &job->def[i], done.version, said(&done), err);
+		if (rc == 0) {
+			rc = put_added(c, db, &job->def[i], &done, err);
+			free(done.breaks);
+		}
 	}
 	if (rc == 0 && n > 0)
 		rc = command_changed_tools(c, db, changed, n, err);
@@ -463,6 +503,7 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 	struct pending_row p;
 	bool waits;
 	int64_t grants = 0;
+	uint64_t taken_us;
 	size_t len;
 	int rc;
 
@@ -480,6 +521,8 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 	db_bind_i64(st, 1, tool.id);
 	db_bind_i64(st, 2, version ? version : tool.version);
 	rc = db_step(st, err);
+	if (rc == 1 && version_check(db, &tool, db_col_i64(st, 1), db_col_i64(st, 0), &taken_us, err) < 0)
+		rc = ERR_CORRUPT;
 	if (rc == 1) {
 		const char *text = db_col_text(st, 5, &len);
 
@@ -518,9 +561,17 @@ int tool_history_body(struct command_call *c, struct db *db, struct audit_logs *
 		return rc;
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSIONS);
 	db_bind_i64(st, 1, tool.id);
+	db_bind_textz(st, 2, tool.name);
 	while ((rc = db_step(st, err)) == 1) {
+		uint64_t taken_us = 0;
+
+		rc = version_check(db, &tool, db_col_i64(st, 1), db_col_i64(st, 0), &taken_us, err);
+		if (rc < 0)
+			break;
 		reply_row_begin(c->out);
 		put_version(c->out, st);
+		reply_time(c->out, "vouched_since", taken_us);
+		reply_int(c->out, "kept_by", db_col_i64(st, 5));
 		reply_bool(c->out, "in_force", db_col_i64(st, 1) == tool.version && tool.state != ADM_TOOL_REMOVED);
 		reply_row_end(c->out);
 	}
@@ -637,13 +688,13 @@ static int tool_remove_body(struct command_call *c, struct db *db, struct audit_
 /* --- rows of the command table */
 
 static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."),
-	ARG_END };
+	REFUSE_BREAKING, ARG_END };
 static const struct command_column hosted_cols[] = {
 	COL("name", "Name"), COL("kind", "Kind"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
 	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
 static const struct command_column tool_history_cols[] = {
-	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
-	COL("digest", "DIGEST"), COL_END };
+	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL("kept_by", "KEPT BY"), COL_AT("created", "ADDED"),
+	COL("actor", "BY"), COL_AT("vouched_since", "NOT VOUCHED BEFORE"), COL("digest", "DIGEST"), COL_END };
 #define HOSTED_ROWS(word, words, list_columns) \
 	{ .noun = #word, .verb = "add", .help = "Store " words ", or new versions of them", \
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next " \
@@ -678,7 +729,7 @@ static const struct command_column tool_history_cols[] = {
 	  .body = tool_revert_body }, \
 	{ .noun = #word, .verb = "test", .help = "Run a definition without storing it", .args = word##_test_args, \
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, \
-	  .check = tool_test_check, .body = tool_test_body }
+	  .check = tool_test_check, .body = tool_test_body, .cancel = tool_test_cancel }
 static const struct command_arg tool_show_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };

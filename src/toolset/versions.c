@@ -11,6 +11,8 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
+#include "audit/rows.h"
+#include "audit/second.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -22,16 +24,13 @@
 
 #define META_POLICY "versions"          /* "required": a second administrator has to approve them */
 
-int versions_wait(struct db *db, bool *ret, struct err *err)
+int versions_wait(const struct command_call *c, struct db *db, bool *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
-	int rc;
+	struct audit_policy policy = { .one = false };
+	int rc = approval_policy(c, db, &policy, err);
 
-	db_bind_textz(st, 1, META_POLICY);
-	rc = db_step(st, err);
-	*ret = rc == 1 && strcmp(db_col_text(st, 0, NULL), "required") == 0;
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	*ret = policy.versions;
+	return rc;
 }
 
 int pending_row_find(struct db *db, int64_t tool_id, struct pending_row *ret, struct err *err)
@@ -146,6 +145,7 @@ static int find_waiting(const struct command_call *c, struct db *db, struct tool
 {
 	uint32_t version = arg_uint(c, "version", 0);   /* 0: whichever waits */
 	char name[REG_FULL_NAME_SIZE];
+	uint64_t taken_us;
 	int rc;
 
 	tool_full_name(command_noun(c), arg_text(c, "tool"), name, sizeof(name));
@@ -154,7 +154,7 @@ static int find_waiting(const struct command_call *c, struct db *db, struct tool
 		return rc;
 	rc = pending_row_find(db, ret_tool->id, ret, err);
 	if (rc == 1 && (!version || version == ret->version))
-		return 0;
+		return audit_row_check(db, AUDIT_ROW_PENDING, ret_tool->id, &taken_us, err);
 	if (rc == 1)
 		(void)err_set(err, ERR_CONFLICT, "version", "version %u of %s does not wait, but version %" PRId64, version, name,
 			      ret->version);
@@ -165,32 +165,57 @@ static int find_waiting(const struct command_call *c, struct db *db, struct tool
 	return rc < 0 ? rc : ERR_CONFLICT;
 }
 
+/* Who made it, by the record: the row may say anybody. */
+static int find_author(struct db *db, struct audit_logs *logs, const struct tool_row *tool, struct pending_row *p,
+		       struct err *err)
+{
+	char obj[128], who[AUDIT_WHO_MAX], person[AUDIT_PERSON_MAX];
+	int rc;
+
+	put_object(obj, tool, p->version);
+	rc = audit_second_author(logs, db, obj, p->digest, who, person, err);
+	if (rc == 0) {
+		(void)err_set(err, ERR_CONFLICT, "", "no record says who made version %" PRId64 " of %s", p->version, tool->name);
+		err_hint(err, "reject it and add it again; what wrote it behind the log: toolcrib audit verify");
+		return ERR_CONFLICT;
+	}
+	if (rc == 1)
+		(void)snprintf(p->actor, sizeof(p->actor), "%.*s", (int)sizeof(p->actor) - 1, who);
+	return rc < 0 ? rc : 0;
+}
+
 /* Who made it does not approve it, unless this crib has a single administrator. */
 static int check_second(struct command_call *c, struct db *db, const struct pending_row *p,
 			char approver[ACTOR_SIZE + 32], struct err *err)
 {
 	char who[ACTOR_SIZE];
-	bool one = false;
-	int rc = approval_one_is_enough(db, &one, err);
+	struct audit_policy policy;
+	int rc = approval_policy(c, db, &policy, err);
 
 	if (rc < 0)
 		return rc;
 	(void)actor_text(&c->who, who);
 	rc = actor_check_other(c, p->actor, "made this version", "approve", err);
-	if (rc < 0 && !one)
+	if (rc < 0 && !policy.one)
 		return rc;
 	(void)snprintf(approver, ACTOR_SIZE + 32, "%s%s", who, rc < 0 ? " alone: approval policy one" : "");
 	return 0;
 }
 
-static void put_decided(struct reply *o, const struct tool_row *tool, const struct pending_row *p)
+/* breaks: what of it breaks callers, or NULL. */
+static void put_decided(struct reply *o, const struct tool_row *tool, const struct pending_row *p, const char *breaks)
 {
+	char *said = mem_printf("%s%s", breaks ? "; " : "", breaks ? breaks : "");
+
 	reply_row_begin(o);
 	reply_text(o, "name", tool->name);
 	reply_int(o, "version", p->version);
 	reply_text(o, "actor", p->actor);
 	reply_hex(o, "digest", p->digest, sizeof(p->digest));
+	reply_text(o, "breaks", breaks);
+	reply_text(o, "said", said);
 	reply_row_end(o);
+	free(said);
 }
 
 static int define_stored(const struct command_call *c, struct db *db, const struct tool_row *tool, int64_t version,
@@ -200,10 +225,13 @@ static int tool_approve_body(struct command_call *c, struct db *db, struct audit
 {
 	char approver[ACTOR_SIZE + 32] = "", obj[128];
 	struct define_item def = { .text = NULL };
+	char *breaks = NULL;
 	struct pending_row p;
 	struct tool_row tool;
 	int rc = find_waiting(c, db, &tool, &p, err);
 
+	if (rc == 0)
+		rc = find_author(db, logs, &tool, &p, err);
 	if (rc == 0)
 		rc = check_second(c, db, &p, approver, err);
 	if (rc == 0)            /* what it refers to may have gone since */
@@ -211,6 +239,8 @@ static int tool_approve_body(struct command_call *c, struct db *db, struct audit
 	if (rc == 0 && memcmp(def.digest, p.digest, sizeof(p.digest)) != 0)
 		rc = err_set(err, ERR_CONFLICT, "", "version %" PRId64 " of %s says something else by now; add it again", p.version,
 			     tool.name);
+	if (rc == 0 && tool.version != p.version)
+		rc = version_breaks(db, &tool, tool.version, def.text, &breaks, err);
 	define_free(&def);
 	if (rc == 0)
 		rc = tool_set_version(db, &tool, p.version, p.state, err);
@@ -228,7 +258,8 @@ static int tool_approve_body(struct command_call *c, struct db *db, struct audit
 	if (rc == 0)
 		rc = command_changed_tools(c, db, &tool.id, 1, err);
 	if (rc == 0)
-		put_decided(c->out, &tool, &p);
+		put_decided(c->out, &tool, &p, breaks);
+	free(breaks);
 	return rc;
 }
 
@@ -251,7 +282,7 @@ static int tool_reject_body(struct command_call *c, struct db *db, struct audit_
 		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_ADMIN_CMD, .obj = obj, .after = p.digest },
 			err);
 	if (rc == 0)
-		put_decided(c->out, &tool, &p);
+		put_decided(c->out, &tool, &p, NULL);
 	return rc;
 }
 
@@ -270,10 +301,11 @@ static int versions_policy_body(struct command_call *c, struct db *db, struct au
 {
 	const char *word = arg_text(c, "policy");
 	bool required = strcmp(word, "required") == 0;
+	struct audit_field by;
 	struct db_stmt *st;
 	char obj[40];
 	bool now = false;
-	int rc = versions_wait(db, &now, err);
+	int rc = versions_wait(c, db, &now, err);
 
 	if (rc == 0 && now && !required)
 		rc = approval_require(c, db, err);
@@ -285,7 +317,8 @@ static int versions_policy_body(struct command_call *c, struct db *db, struct au
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "approval/versions/%s", word);
 	if (rc == 0)
-		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj, .field = &by,
+			.nfield = approval_field(c, &by) }, err);
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
@@ -318,13 +351,66 @@ static void collect(void *arg, const char *pointer, const json_t *a, const json_
 	(void)json_array_append_new(arg, change_of(pointer, a, b));
 }
 
-void put_changes(struct reply *o, const char *name, const json_t *a, const json_t *b)
+static const char *break_text(bool certain)
+{
+	return certain ? "breaks callers: " : "perhaps breaks callers: ";
+}
+
+static void collect_break(void *arg, const char *pointer, bool certain, const char *why)
+{
+	char *text = mem_printf("%s%s", break_text(certain), why);
+
+	(void)json_array_append_new(arg, json_pack("{s:s, s:s, s:s}", "sign", "!", "where", *pointer ? pointer : "/", "breaks",
+						   text));
+	free(text);
+}
+
+size_t put_changes(struct reply *o, const char *name, const json_t *a, const json_t *b)
 {
 	json_t *changes = json_array();
+	size_t n;
 
 	jx_diff(a, b, collect, changes);
+	n = define_breaks(a, b, collect_break, changes);
 	reply_json(o, name, changes);
 	json_decref(changes);
+	return n;
+}
+
+/* --- what of a version breaks callers */
+
+struct breaks { struct str text; size_t n; };
+
+static void note_break(void *arg, const char *pointer, bool certain, const char *why)
+{
+	struct breaks *b = arg;
+
+	if (b->n++ == 0)
+		str_printf(&b->text, "%s%s %s", break_text(certain), pointer, why);
+}
+
+static int read_version(struct db *db, const struct tool_row *tool, int64_t version, json_t **ret, struct err *err);
+
+int version_breaks(struct db *db, const struct tool_row *tool, int64_t version, const char *now, char **ret,
+		   struct err *err)
+{
+	struct breaks b = { .text = STR_INIT };
+	json_t *old = NULL, *is = NULL;
+	int rc = read_version(db, tool, version, &old, err);
+
+	*ret = NULL;
+	if (rc == 0)
+		rc = jx_parse(now, strlen(now), &is, err);
+	if (rc == 0 && define_breaks(old, is, note_break, &b) > 0) {
+		if (b.n > 1)
+			str_printf(&b.text, ", and %zu more: toolcrib %s diff %s", b.n - 1, tool_noun(tool->name),
+				   tool_bare_name(tool->name));
+		*ret = str_take(&b.text);
+	}
+	str_fini(&b.text);
+	json_decref(old);
+	json_decref(is);
+	return rc;
 }
 
 /* --- versions of a tool */
@@ -337,24 +423,33 @@ static int find_named(const struct command_call *c, struct db *db, struct tool_r
 	return tool_row_find(db, name, ret, err);
 }
 
+static int no_version(const struct tool_row *tool, int64_t version, struct err *err)
+{
+	(void)err_set(err, ERR_NOT_FOUND, "", "version %lld of %s %s: not found", (long long)version, tool_noun(tool->name),
+		      tool_bare_name(tool->name));
+	err_hint(err, "toolcrib %s history %s lists them", tool_noun(tool->name), tool_bare_name(tool->name));
+	return ERR_NOT_FOUND;
+}
+
 /* The text of a version as a tree of this thread. */
 static int read_version(struct db *db, const struct tool_row *tool, int64_t version, json_t **ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSION);
+	uint64_t taken_us;
 	int rc;
 
 	db_bind_i64(st, 1, tool->id);
 	db_bind_i64(st, 2, version);
 	rc = db_step(st, err);
-	if (rc == 1) {
+	if (rc == 1)
+		rc = version_check(db, tool, version, db_col_i64(st, 0), &taken_us, err);
+	else if (rc == 0)
+		rc = no_version(tool, version, err);
+	if (rc == 0) {
 		size_t len;
 		const char *text = db_col_text(st, 5, &len);
 
 		rc = jx_parse(text, len, ret, err);
-	} else if (rc == 0) {
-		rc = err_set(err, ERR_NOT_FOUND, "", "version %lld of %s %s: not found", (long long)version,
-			     tool_noun(tool->name), tool_bare_name(tool->name));
-		err_hint(err, "toolcrib %s history %s lists them", tool_noun(tool->name), tool_bare_name(tool->name));
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -372,6 +467,19 @@ static void put_change(void *arg, const char *pointer, const json_t *a, const js
 	if (b)
 		reply_json(o, "to", b);
 	reply_row_end(o);
+}
+
+static void put_break(void *arg, const char *pointer, bool certain, const char *why)
+{
+	struct reply *o = arg;
+	char *text = mem_printf("%s%s", break_text(certain), why);
+
+	reply_row_begin(o);
+	reply_text(o, "sign", "!");
+	reply_text(o, "where", *pointer ? pointer : "/");
+	reply_text(o, "breaks", text);
+	reply_row_end(o);
+	free(text);
 }
 
 /* Which two: what waits against what is in force, so that who approves sees all that becomes effective, whatever was
@@ -413,8 +521,10 @@ int tool_diff_body(struct command_call *c, struct db *db, struct audit_logs *log
 		rc = read_version(db, &tool, from, &a, err);
 	if (rc == 0)
 		rc = read_version(db, &tool, to, &b, err);
-	if (rc == 0)
+	if (rc == 0) {
 		jx_diff(a, b, put_change, c->out);
+		(void)define_breaks(a, b, put_break, c->out);
+	}
 	json_decref(a);
 	json_decref(b);
 	return rc;
@@ -482,7 +592,8 @@ int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *l
 {
 	uint32_t version = arg_uint(c, "version", 0);
 	struct define_item def = { .text = NULL };
-	struct tool_stored done;
+	struct tool_stored done = { .breaks = NULL };
+	char *waits;
 	struct tool_row tool;
 	int rc = find_named(c, db, &tool, err);
 
@@ -500,10 +611,14 @@ int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *l
 		reply_text(c->out, "name", tool_bare_name(tool.name));
 		reply_int(c->out, "version", done.version);
 		reply_int(c->out, "as", version);
-		reply_text(c->out, "waits", done.waits ? ", and waits for approval" : "");
+		waits = mem_printf("%s%s%s", done.waits ? ", and waits for approval" : "", done.breaks ? "; " : "",
+				   done.breaks ? done.breaks : "");
+		reply_text(c->out, "waits", waits);
+		free(waits);
 		reply_hex(c->out, "digest", def.digest, sizeof(def.digest));
 		reply_row_end(c->out);
 	}
+	free(done.breaks);
 	define_free(&def);
 	return rc;
 }
@@ -555,7 +670,7 @@ const struct command pending_commands[] = {
 	  .body = tool_pending_body },
 	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force",
 	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = approve_args,
-	  .done = "version %{version} of %{name} is in force", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .done = "version %{version} of %{name} is in force%{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .body = tool_approve_body },
 	{ .noun = "tool", .verb = "reject", .help = "Take a version that waits away",
 	  .detail = "The one in force stays; where there is none, the name is removed.  The version stays in the history.",

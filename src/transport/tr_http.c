@@ -516,8 +516,9 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	int status;
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
-	if (http_guard_host(c->t, h) != 0) {            /* before anything else (SEC S-104) */
-		http_refuse(r, 403, "", "", "this Host or Origin is not served here\n");
+	status = http_guard_host(c, h, no.text, sizeof(no.text));       /* before anything else (SEC S-104) */
+	if (status != 0) {
+		http_refuse(r, status, "", "", no.text);
 		return 1;
 	}
 	route = http_route(h->path, &tenant);
@@ -615,7 +616,8 @@ static void http_accepted(void *arg, const struct accepted *a)
 {
 	struct tr_http *t = arg;
 	const struct conf_listener *conf = t->conf;
-	const struct http_timers timers = { conf->head_ms, conf->body_ms, conf->idle_ms, conf->stall_ms };
+	const struct http_timers timers = { .head_ms = conf->head_ms, .body_ms = conf->body_ms, .idle_ms = conf->idle_ms,
+					    .stall_ms = conf->stall_ms, .late_ms = conf->late_ms };
 	struct gate_pass pass;
 
 	if (!front_enter(&t->front, t->listener, a, true, &pass))
@@ -647,6 +649,15 @@ static int http_check(const struct conf_listener *c, struct err *err)
 	return tr_tcp.check(c, err);            /* the same rules for where it may listen */
 }
 
+/* The kernel's choice, where the configuration says 0. */
+static uint64_t port_of(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+	uint64_t port = 0;
+
+	return colon && text_u64(colon + 1, strlen(colon + 1), &port) == 0 ? port : 0;
+}
+
 static int http_open(const struct transport_env *env, const struct conf_listener *conf, struct transport **ret,
 		     struct err *err)
 {
@@ -674,6 +685,7 @@ static int http_open(const struct transport_env *env, const struct conf_listener
 		return rc;
 	}
 	t->loopback = addr_is_loopback(&a);
+	t->port = port_of(listen_address(t->listener));
 	t->origin = env->resource ? mem_strdup(env->resource) : mem_printf("%s://%s", conf->tls ? "https" : "http",
 									   listen_address(t->listener));
 	t->tick = ev_timer_new(env->loop, http_tick, t);

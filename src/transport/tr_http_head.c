@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "net/addr.h"
+#include "net/listen.h"
 #include "oauth/oauth.h"
 
 #include "tr_http_int.h"
@@ -300,13 +302,15 @@ enum hroute http_route(struct http_text path, struct http_text *ret_tenant)
 	return memchr(ret_tenant->p, '/', ret_tenant->len) ? ROUTE_NONE : ROUTE_MCP;
 }
 
-/* A host with an optional port: its name without the port, or p NULL. */
-static struct http_text host_name(struct http_text host)
+#define NO_PORT UINT64_MAX
+
+/* A host with an optional port: its name without the port, or p NULL.  *ret_port = the port, or NO_PORT. */
+static struct http_text host_split(struct http_text host, uint64_t *ret_port)
 {
 	const struct http_text bad = { NULL, 0 };
 	const char *end = host.p + host.len, *from = host.p, *colon;
-	uint64_t port;
 
+	*ret_port = NO_PORT;
 	if (host.len > 0 && host.p[0] == '[') {
 		from = memchr(host.p, ']', host.len);
 		if (!from)
@@ -315,9 +319,16 @@ static struct http_text host_name(struct http_text host)
 	colon = memchr(from, ':', (size_t)(end - from));
 	if (!colon)
 		return host;
-	if (text_u64(colon + 1, (size_t)(end - colon - 1), &port) < 0 || end - colon > 6 || port > UINT16_MAX)
+	if (text_u64(colon + 1, (size_t)(end - colon - 1), ret_port) < 0 || end - colon > 6 || *ret_port > UINT16_MAX)
 		return bad;
 	return (struct http_text){ host.p, (size_t)(colon - host.p) };
+}
+
+static struct http_text host_name(struct http_text host)
+{
+	uint64_t port;
+
+	return host_split(host, &port);
 }
 
 static bool is_loopback_name(struct http_text name)
@@ -344,13 +355,34 @@ static bool listed(struct http_text value, char *const *list, size_t n)
 	return false;
 }
 
+/* A name of the list, as clients write it: without a port, or with the listener's or the one that its scheme has by
+ * itself.  A name with a port means that port alone, which a client leaves out where it is the scheme's. */
+static bool host_listed(const struct tr_http *t, struct http_text host)
+{
+	const uint64_t usual = t->conf->tls ? 443 : 80;
+	uint64_t port, want;
+	struct http_text name = host_split(host, &port);
+
+	for (size_t i = 0; name.p && i < t->conf->nhosts; i++) {
+		const char *row = t->conf->hosts[i];
+		struct http_text listed = host_split((struct http_text){ row, strlen(row) }, &want);
+
+		if (!listed.p || listed.len != name.len || strncasecmp(listed.p, name.p, name.len) != 0)
+			continue;
+		if (want != NO_PORT ? (port != NO_PORT ? port : usual) == want
+				    : port == NO_PORT || port == usual || port == t->port)
+			return true;
+	}
+	return false;
+}
+
 /* A name that a web page could have pointed at us is refused: on loopback only loopback's names pass, elsewhere
  * addresses and what the configuration lists (DNS rebinding, SEC S-T20). */
 static bool host_allowed(const struct tr_http *t, struct http_text host)
 {
 	struct http_text name = host_name(host);
 
-	if (listed(host, t->conf->hosts, t->conf->nhosts))
+	if (host_listed(t, host))
 		return true;
 	return t->loopback ? is_loopback_name(name) : is_address(name);
 }
@@ -371,16 +403,33 @@ static bool origin_allowed(const struct tr_http *t, struct http_text origin)
 	return false;
 }
 
-int http_guard_host(const struct tr_http *t, const struct http_head *h)
+/* Whoever wonders why finds it in the answer and in the log, with what lists it. */
+static int not_served(const struct hconn *c, const char *what, struct http_text value, const char *list, char *ret_text,
+		      size_t size)
+{
+	static struct log_site site;
+	const struct log_ctx ctx = { .peer = c->from };
+	char shown[TR_HTTP_SHOWN_SIZE];
+
+	text_printable(value.p ? value.p : "", value.len, shown, sizeof(shown));
+	(void)snprintf(ret_text, size, "the %s \"%s\" is not served here: %s of this listener lists what is\n", what, shown,
+		       list);
+	if (log_allow(&site))
+		log_info(&ctx, "%s is not served, %s of this listener would list it listener=%s value=\"%s\"", what, list,
+			 listen_address(c->t->listener), shown);
+	return 403;
+}
+
+int http_guard_host(const struct hconn *c, const struct http_head *h, char *ret_text, size_t size)
 {
 	unsigned origins = 0;
 	struct http_text host = http_head_get(h, "host", NULL);
 	struct http_text origin = http_head_get(h, "origin", &origins);
 
-	if (!host.p || !host_allowed(t, host))
-		return 403;
-	if (origins > 1 || (origin.p && !origin_allowed(t, origin)))
-		return 403;
+	if (!host.p || !host_allowed(c->t, host))
+		return not_served(c, "Host", host, "hosts", ret_text, size);
+	if (origins > 1 || (origin.p && !origin_allowed(c->t, origin)))
+		return not_served(c, "Origin", origin, "origins", ret_text, size);
 	return 0;
 }
 

@@ -20,6 +20,7 @@
 #define TR_HTTP_PARAMS_MAX 16           /* Mcp-Param-* headers of one request */
 #define TR_HTTP_ORIGIN_MAX 255          /* bytes of an allowed Origin */
 #define TR_HTTP_CLIENT_SIZE (2 * ADDR_TEXT_SIZE)        /* "192.0.2.1 via 10.0.0.1" */
+#define TR_HTTP_SHOWN_SIZE 160          /* of a Host or Origin, where a refusal names it */
 #define TR_HTTP_CORS_SIZE 512           /* the lines that go with one */
 
 struct map;
@@ -37,6 +38,7 @@ struct tr_http {
 	struct list open;               /* struct hreq: every request without its whole answer */
 	struct map *sse;                /* id -> struct sse_peer */
 	struct ev_timer *tick;
+	uint64_t port;                  /* of the listener */
 	char *origin;                   /* how clients reach it: scheme, host and port */
 	bool loopback;                  /* bound to loopback: its names are good Hosts and Origins */
 	bool draining;                  /* no request is taken any more (SEC S-842) */
@@ -94,8 +96,8 @@ struct hreq {
 
 /* The request's route by its path; *ret_tenant = the path's tenant, p NULL when it names none. */
 enum hroute http_route(struct http_text path, struct http_text *ret_tenant);
-/* Host and Origin (SEC S-104).  0, or the status to refuse with. */
-int http_guard_host(const struct tr_http *t, const struct http_head *h);
+/* Host and Origin (SEC S-104).  0, or the status to refuse with, a text for the body, and a line in the log. */
+int http_guard_host(const struct hconn *c, const struct http_head *h, char *ret_text, size_t size);
 /* The Origin of a page that may read the answer: one that the configuration lists (MCP B-55), else p NULL. */
 struct http_text http_cors_origin(const struct tr_http *t, const struct http_head *h);
 /* Who asks. */

@@ -42,7 +42,7 @@ static bool front_knock(void *front, struct accepted *a)
 	const struct front *f = front;
 	uint32_t wait_ms;
 
-	return gate_enter(f->gate, &a->peer, front_is_proxy(f, &a->peer), &a->pass, &wait_ms) == GATE_OPEN;
+	return !f->shut[0] && gate_enter(f->gate, &a->peer, front_is_proxy(f, &a->peer), &a->pass, &wait_ms) == GATE_OPEN;
 }
 
 bool front_enter(const struct front *f, struct listener *l, const struct accepted *a, bool http, struct gate_pass *ret)
@@ -72,14 +72,14 @@ bool front_enter(const struct front *f, struct listener *l, const struct accepte
 
 /* --- TLS */
 
-int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, struct err *err)
+int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, struct err *late, struct err *err)
 {
 	if (!c->tls)
 		return 0;
 	const struct tls_opt opt = { .cert = c->tls->cert, .key = c->tls->key, .client_ca = c->tls->client_ca,
 		.client_crl = c->tls->client_crl,
 		.client_required = c->tls->client_required, .only_1_3 = c->tls->only_1_3,
-		.alpn = c->transport == CONF_HTTP ? "http/1.1" : NULL };
+		.alpn = c->transport == CONF_HTTP ? "http/1.1" : NULL, .late = late };
 
 	return tls_server_new(&opt, ret, err);
 }
@@ -92,8 +92,12 @@ static void knocked_in_vain(void *front, struct accepted *a)
 int transport_tls_open(struct transport *t, const struct conf_listener *c, struct listener *l, struct front *f,
 		       struct err *err)
 {
-	int rc = transport_tls_load(c, &t->tls, err);
+	struct err late = { 0 };
+	int rc = transport_tls_load(c, &t->tls, &late, err);
 
+	t->front = f;
+	if (late.code)
+		(void)snprintf(f->shut, sizeof(f->shut), "%s: %s", late.where, late.msg);
 	if (rc == 0 && t->tls)
 		listen_tls(l, &(struct listen_door){ t->tls, front_knock, knocked_in_vain, f });
 	return rc;
@@ -101,8 +105,15 @@ int transport_tls_open(struct transport *t, const struct conf_listener *c, struc
 
 void transport_tls_renew(struct transport *t, struct tls_server **next)
 {
-	if (t->tls && *next)
-		tls_server_replace(t->tls, next);
+	if (!t->tls || !*next)
+		return;
+	tls_server_replace(t->tls, next);
+	t->front->shut[0] = '\0';
+}
+
+const char *transport_shut(const struct transport *t)
+{
+	return t->tls && t->front->shut[0] ? t->front->shut : NULL;
 }
 
 uint64_t transport_tls_expires_us(const struct transport *t)

@@ -14,10 +14,12 @@
 #define TRANSPORT_MESSAGE_MAX (10u << 20)       /* one setting for all ways in (SEC S-113) */
 #define TRANSPORT_CREDENTIAL_MAX 4096           /* credential line (MCP B-28) */
 #define TRANSPORT_CREDENTIAL_MS 5000
+#define TRANSPORT_SHUT_SIZE 500
 
 struct transport {
 	const struct transport_ops *ops;
 	struct tls_server *tls;         /* NULL: plain */
+	struct front *front;            /* with tls */
 };
 
 /* --- who may connect */
@@ -26,6 +28,7 @@ struct front {                          /* of one listener */
 	struct gate *gate;              /* of all; NULL in tests */
 	struct addr_block proxies[CONF_NAMES_MAX];
 	size_t nproxies;
+	char shut[TRANSPORT_SHUT_SIZE]; /* why nobody comes in over TLS; "" = they do */
 };
 /* No I/O. */
 int front_open(struct front *f, const struct transport_env *env, const struct conf_listener *c,

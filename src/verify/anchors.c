@@ -1,6 +1,7 @@
 /* What others say of a log (AUDIT 8, steps 10 to 12): the system log by logs.commit, the signer by its state,
  * people by checkpoints that they took away.  Of each log the newest commit of every epoch is kept: it covers
- * those before it, and whoever has stolen a later key cannot have written it. */
+ * those before it, and whoever has stolen a later key cannot have written it.  A commit of form 2 has one root for all
+ * its logs, which is compared when the last of them has come as far (decision 0065). */
 
 #include "config.h"
 
@@ -9,30 +10,67 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/checkpoint.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "tlog/signer.h"
 
 #include "verify_int.h"
 
-enum { HEAD_BYTES = 4 + 8 + TREE_HASH };
+enum { ANCHOR_FILE = 1, ANCHOR_COMMAND };       /* kinds of rows of anchor */
+#define RECEIPT_US 60000000             /* so far apart a row of anchor and its record may be made */
+
+/* A logs.commit of form 2: leaves of its tree are made as the logs are read, which come in the order of its entries. */
+struct heads {
+	struct heads *next;             /* as they stand in the system log, newest first */
+	int64_t idx;
+	uint64_t epoch;
+	size_t newest;                  /* of so many logs it is the newest one of its epoch; 0: it is not needed */
+	size_t n, made;                 /* entries; leaves */
+	bool lost;                      /* one log cannot be had as it was: nothing is compared */
+	struct tree *tree;              /* of the leaves, from the first one to the last */
+	uint8_t (*hint)[TREE_HASH];     /* what the notes of logs say that were pruned since, by entry; or NULL */
+	uint8_t root[TREE_HASH];
+	struct audit_said said[];
+};
 
 /* Roots that others say of a log, by size. */
 struct mark {
 	uint64_t size, epoch;           /* epoch: of logs.commit alone */
-	uint8_t root[TREE_HASH];
+	bool known;                     /* a checkpoint from outside that a pinned key has signed */
 	enum audit_finding_code code;
+	struct heads *heads;            /* then `at`, and no root */
+	union {
+		uint8_t root[TREE_HASH];
+		size_t at;
+	};
 };
 struct marks { struct mark *v; size_t n, cap; };
 
-struct verify_anchors { struct marks marks; size_t next; };     /* next: the first whose size has not been read */
+struct verify_anchors {
+	struct marks marks;
+	size_t next;                    /* the first whose size has not been read */
+	bool pruned, compared;          /* checkpoints from outside lie before the cut; one was compared */
+};
 
-/* What logs.commit says; the system log is read first. */
+/* What logs.commit says, the system log being read first; and when checkpoints were taken outside. */
 struct verify_commits {
 	struct map *logs;               /* struct marks by log */
+	struct map *said;               /* struct said_last by log */
+	struct heads *heads;            /* those of form 2 that are needed */
+	struct audit_said *scratch;     /* AUDIT_HEADS_MAX */
+	char *system;                   /* origin of the system log */
 	int64_t count;                  /* how many logs the newest one counts */
+	bool *used;                     /* of each checkpoint from outside: its log is there */
+	int64_t receipt;                /* id of the row of anchor that the last anchor.receipt vouches for */
+	/* When one was taken outside, as a record says that something signed covers; 0: not known.  Newer ones wait until
+	 * they are covered. */
+	uint64_t taken_us, waiting_us, waiting_size;
+	bool met;                       /* there was an anchor.receipt */
 };
 
 static struct mark *add_mark(struct marks *m)
@@ -46,37 +84,229 @@ static struct mark *add_mark(struct marks *m)
 
 /* --- logs.commit */
 
-static void commit_one(struct verify_log *c, const uint8_t *p, uint64_t epoch)
+/* What the newest commit says of a log. */
+struct said_last {
+	uint64_t size;
+	uint8_t root[TREE_HASH];        /* of form 1; else heads */
+	struct heads *heads;
+};
+
+static struct marks *marks_of(struct verify *v, uint64_t log)
 {
-	uint64_t log = audit_get_be(p, 4);
-	struct marks *m = map_get_u64(c->v->commits->logs, log);
-	struct mark *mark;
+	struct marks *m = map_get_u64(v->commits->logs, log);
 
 	if (!m) {
 		m = mem_zalloc(sizeof(*m));
-		map_set_u64(c->v->commits->logs, log, m);
+		map_set_u64(v->commits->logs, log, m);
 	}
-	mark = m->n > 0 && m->v[m->n - 1].epoch == epoch ? &m->v[m->n - 1] : add_mark(m);
-	*mark = (struct mark){ .size = audit_get_be(p + 4, 8), .epoch = epoch, .code = AUDIT_FINDING_CROSS_REF };
+	return m;
+}
+
+static struct said_last *said_last(struct verify *v, uint64_t log)
+{
+	struct said_last *l = map_get_u64(v->commits->said, log);
+
+	if (!l) {
+		l = mem_zalloc(sizeof(*l));
+		map_set_u64(v->commits->said, log, l);
+	}
+	return l;
+}
+
+/* Form 1: each log with its root.  false: it contradicts the commit before. */
+static bool commit_one(struct verify_log *c, const uint8_t *p, uint64_t epoch)
+{
+	uint64_t log = audit_get_be(p, 4), size = audit_get_be(p + 4, 8);
+	struct marks *m = marks_of(c->v, log);
+	struct mark *mark = m->n > 0 && m->v[m->n - 1].epoch == epoch ? &m->v[m->n - 1] : add_mark(m);
+	struct said_last *last = said_last(c->v, log);
+	bool good = size > last->size || (size == last->size && (last->heads || memcmp(last->root, p + 12, TREE_HASH) == 0));
+
+	*mark = (struct mark){ .size = size, .epoch = epoch, .code = AUDIT_FINDING_CROSS_REF };
 	memcpy(mark->root, p + 12, TREE_HASH);
+	*last = (struct said_last){ .size = size, .heads = NULL };
+	memcpy(last->root, p + 12, TREE_HASH);
+	return good;
+}
+
+static void heads_free(struct heads *h)
+{
+	free(h->tree);
+	free(h->hint);
+	free(h);
+}
+
+/* Of this epoch, those that are of no log the newest any more. */
+static void drop_unneeded(struct verify_commits *k, uint64_t epoch)
+{
+	struct heads **at = &k->heads;
+
+	while (*at && (*at)->epoch == epoch) {
+		struct heads *h = *at;
+
+		if (h->newest > 0) {
+			at = &h->next;
+			continue;
+		}
+		*at = h->next;
+		heads_free(h);
+	}
+}
+
+/* Form 2.  false: it contradicts the commit before. */
+static bool commit_all(struct verify_log *c, const struct audit_said *said, size_t n, const uint8_t root[TREE_HASH],
+		       int64_t idx, uint64_t epoch)
+{
+	struct verify_commits *k = c->v->commits;
+	struct heads *h = mem_zalloc(sizeof(*h) + n * sizeof(*said));
+	bool good = true, unneeded = false;
+
+	*h = (struct heads){ .next = k->heads, .idx = idx, .epoch = epoch, .newest = n, .n = n };
+	memcpy(h->root, root, TREE_HASH);
+	memcpy(h->said, said, n * sizeof(*said));
+	for (size_t i = 0; i < n; i++) {
+		struct said_last *last = said_last(c->v, said[i].log);
+
+		good &= said[i].size >= last->size;
+		if (last->heads && last->heads->epoch == epoch)
+			unneeded |= --last->heads->newest == 0;
+		*last = (struct said_last){ .size = said[i].size, .heads = h };
+	}
+	k->heads = h;
+	if (unneeded)
+		drop_unneeded(k, epoch);
+	return good;
+}
+
+static const uint8_t *field(const struct audit_row *row, unsigned tag, size_t *len)
+{
+	const struct audit_value *ext = &row->v[COL_EXT];
+
+	*len = 0;
+	return ext->present ? audit_field_find(ext->p, ext->len, tag, len) : NULL;
 }
 
 static void note_commit(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
-	const struct audit_value *ext = &row->v[COL_EXT];
-	size_t len = 0, count_len = 0;
-	const uint8_t *p = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_HEADS, &len) : NULL;
-	const uint8_t *count = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_LOGS, &count_len) : NULL;
+	struct verify_commits *k = c->v->commits;
+	size_t len, count_len, all_len, n = 0;
+	const uint8_t *p = field(row, AUDIT_TAG_HEADS, &len), *count = field(row, AUDIT_TAG_LOGS, &count_len);
+	const uint8_t *all = field(row, AUDIT_TAG_HEADS_ROOT, &all_len);
 	/* It belongs to the epoch of the first checkpoint that covers it. */
 	uint64_t epoch = c->cover.due ? c->cover.due_epoch : UINT64_MAX;
+	uint8_t root[TREE_HASH];
+	bool good = true;
 
-	if (!count || count_len != 8 || len % HEAD_BYTES != 0) {
+	if (!count || count_len != 8 || len % AUDIT_HEAD_BYTES != 0 || (len > 0 && all) ||
+	    (all && audit_heads_read(all, all_len, k->scratch, &n, root) < 0)) {
 		verify_tell_record(c, AUDIT_FINDING_PARSE, idx, idx);
 		return;
 	}
-	c->v->commits->count = (int64_t)audit_get_be(count, 8);
-	for (size_t at = 0; p && at < len; at += HEAD_BYTES)
-		commit_one(c, p + at, epoch);
+	k->count = (int64_t)audit_get_be(count, 8);
+	for (size_t at = 0; p && at < len; at += AUDIT_HEAD_BYTES)
+		good &= commit_one(c, p + at, epoch);
+	if (n > 0)
+		good &= commit_all(c, k->scratch, n, root, idx, epoch);
+	if (!good)
+		verify_tell_record(c, AUDIT_FINDING_CROSS_REF, idx, idx);
+}
+
+/* --- form 2, when the system log has been read */
+
+/* A root of before the cut is not to be had from the records.  A note may have it; that the others fit proves it. */
+static int find_hint(struct verify *v, struct heads *h, size_t at, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_CP_GET_BEFORE);
+	struct checkpoint cp;
+	struct note n;
+	size_t len = 0;
+	int rc;
+
+	db_bind_i64(st, 1, (int64_t)h->said[at].log);
+	db_bind_i64(st, 2, (int64_t)h->said[at].size);
+	rc = db_step(st, err);
+	h->lost = true;
+	if (rc == 1) {
+		const char *text = db_col_blob(st, 3, &len);
+
+		h->lost = note_parse(text, len, &n) < 0 || checkpoint_parse(n.text, n.text_len, &cp) < 0 ||
+			  cp.size != h->said[at].size;
+	}
+	db_stmt_put(&st);
+	if (h->lost)
+		return rc < 0 ? rc : 0;
+	if (!h->hint)
+		h->hint = mem_calloc(h->n, TREE_HASH);
+	memcpy(h->hint[at], cp.root, TREE_HASH);
+	return 0;
+}
+
+/* Logs of which something was pruned, ascending. */
+static int list_cuts(struct verify *v, struct audit_said **ret, size_t *ret_n, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_CUTS);
+	size_t cap = 0;
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		if (*ret_n == cap) {
+			cap = cap ? 2 * cap : 64;
+			*ret = mem_realloc(*ret, cap * sizeof(**ret));
+		}
+		(*ret)[(*ret_n)++] = (struct audit_said){ (uint64_t)db_col_i64(st, 0), (uint64_t)db_col_i64(st, 1) };
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int look_at_cuts(struct verify *v, struct err *err)
+{
+	struct audit_said *cut = NULL;
+	size_t n = 0;
+	int rc = list_cuts(v, &cut, &n, err);
+
+	for (struct heads *h = v->commits->heads; h && n > 0 && rc == 0; h = h->next)
+		for (size_t i = 0, k = 0; i < h->n && rc == 0 && !h->lost; i++) {
+			while (k < n && cut[k].log < h->said[i].log)
+				k++;
+			if (k < n && cut[k].log == h->said[i].log && h->said[i].size < cut[k].size)
+				rc = find_hint(v, h, i, err);
+		}
+	free(cut);
+	return rc;
+}
+
+/* All that is needed is known: what it says of each log. */
+static int say_heads(struct verify *v, struct err *err)
+{
+	for (struct heads *h = v->commits->heads; h; h = h->next)
+		for (size_t i = 0; i < h->n; i++)
+			*add_mark(marks_of(v, h->said[i].log)) = (struct mark){ .size = h->said[i].size, .epoch = h->epoch,
+				.code = AUDIT_FINDING_CROSS_REF, .heads = h, .at = i };
+	return v->commits->heads ? look_at_cuts(v, err) : 0;
+}
+
+/* One log has come to where it was.  The last one shows whether all were so. */
+static void give_root(struct verify_log *c, const struct mark *m, const uint8_t root[TREE_HASH])
+{
+	struct heads *h = m->heads;
+	uint8_t hash[TREE_HASH];
+
+	h->lost |= h->made != m->at;
+	if (h->lost)
+		return;
+	if (!h->tree)
+		h->tree = mem_zalloc(sizeof(*h->tree));
+	audit_head_leaf(&h->said[m->at], root, hash);
+	tree_append(h->tree, hash);
+	if (++h->made < h->n)
+		return;
+	tree_root(h->tree, hash);
+	free(h->tree);
+	h->tree = NULL;
+	if (memcmp(hash, h->root, TREE_HASH) != 0)
+		verify_tell(c->v, &(struct audit_finding){ .code = AUDIT_FINDING_CROSS_REF, .origin = c->v->commits->system,
+			.from = h->idx, .to = h->idx, .detail = "it commits other roots than its logs have" });
 }
 
 /* --- one log: all that is said of it, by size */
@@ -101,24 +331,35 @@ static void add_signer(struct verify_log *c)
 	memcpy(mark->root, l->root, TREE_HASH);
 }
 
-static void add_anchor(struct verify_log *c, const struct audit_anchor *a)
+/* In a file of them an empty line stands behind each. */
+static bool read_anchor(const struct audit_anchor *a, struct note *n, struct checkpoint *cp)
+{
+	size_t len = a->len;
+
+	while (len > 1 && a->p[len - 1] == '\n' && a->p[len - 2] == '\n')
+		len--;
+	return note_parse(a->p, len, n) == 0 && checkpoint_parse(n->text, n->text_len, cp) == 0;
+}
+
+static void add_anchor(struct verify_log *c, size_t which)
 {
 	struct mark *mark;
 	struct checkpoint cp;
 	struct note n;
+	int known;
 
-	if (note_parse(a->p, a->len, &n) < 0 || checkpoint_parse(n.text, n.text_len, &cp) < 0) {
-		if (c->head->id == AUDIT_SYSTEM_LOG)
-			verify_tell_store(c->v, AUDIT_FINDING_PARSE, NULL, "a checkpoint from outside is no signed note");
+	if (!read_anchor(&c->v->with->anchor[which], &n, &cp) || strcmp(cp.origin, c->head->origin) != 0)
 		return;
-	}
-	if (strcmp(cp.origin, c->head->origin) != 0)
-		return;
-	if (!verify_keys_know(c->v, &n, c->head->origin))
+	c->v->commits->used[which] = true;
+	known = verify_keys_know(c->v, &n, c->head->origin);
+	if (known == 0)
 		verify_tell_store(c->v, AUDIT_FINDING_ANCHOR, c->head->origin,
 				  "the checkpoint from outside is not signed by the log's key");
+	else if (known < 0)
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+				  "who signed the checkpoint from outside: no key was pinned");
 	mark = add_mark(&c->anchors->marks);
-	*mark = (struct mark){ .size = cp.size, .code = AUDIT_FINDING_ANCHOR };
+	*mark = (struct mark){ .size = cp.size, .code = AUDIT_FINDING_ANCHOR, .known = known > 0 };
 	memcpy(mark->root, cp.root, TREE_HASH);
 }
 
@@ -130,28 +371,124 @@ static void tell(struct verify_log *c, const struct mark *m, const char *what)
 	verify_tell_store(c->v, m->code, c->head->origin, detail);
 }
 
-/* Those of this size. */
-static void compare_marks(struct verify_log *c)
+/* The tree has the root that was signed, so all before is covered: by a checkpoint that was pinned, by the signer's
+ * own memory, or by a commit that is covered itself. */
+static void cover(struct verify_log *c, const struct mark *m)
+{
+	struct verify_cover *cover = &c->cover;
+
+	if (m->code == AUDIT_FINDING_ANCHOR ? !m->known : m->code == AUDIT_FINDING_CROSS_REF && m->epoch == UINT64_MAX)
+		return;
+	if (m->size > cover->covered && !(m->heads && m->heads->lost))
+		cover->covered = m->size;
+	if (m->code == AUDIT_FINDING_CROSS_REF && cover->last_size < m->size && !(cover->due && cover->due_size == m->size)) {
+		cover->owed_size = m->size;
+		cover->owed_epoch = m->epoch;
+	}
+}
+
+/* Those of this size; ts: of the last record of the tree, 0 = not known. */
+static void compare_marks(struct verify_log *c, uint64_t ts)
 {
 	struct verify_anchors *a = c->anchors;
-	struct verify_cover *cover = &c->cover;
 
 	for (; a->next < a->marks.n && a->marks.v[a->next].size == c->tree.size; a->next++) {
 		const struct mark *m = &a->marks.v[a->next];
 		uint8_t root[TREE_HASH];
 
+		a->compared |= m->code == AUDIT_FINDING_ANCHOR;
 		tree_root(&c->tree, root);
-		if (memcmp(root, m->root, TREE_HASH) != 0) {
+		if (m->heads) {
+			give_root(c, m, root);
+		} else if (memcmp(root, m->root, TREE_HASH) != 0) {
 			tell(c, m, "another root was signed");
-		} else if (m->code == AUDIT_FINDING_CROSS_REF && m->epoch != UINT64_MAX) {
-			if (m->size > cover->covered)
-				cover->covered = m->size;
-			if (cover->last_size < m->size && !(cover->due && cover->due_size == m->size)) {
-				cover->owed_size = m->size;
-				cover->owed_epoch = m->epoch;
-			}
+			continue;
 		}
+		cover(c, m);
+		if (m->known && verify_is_system(c) && ts > c->v->commits->taken_us)
+			c->v->commits->taken_us = ts;
 	}
+}
+
+/* --- when checkpoints were taken outside */
+
+static bool same_time(int64_t a, int64_t b)
+{
+	return a >= 0 && b >= 0 && (a > b ? a - b : b - a) <= RECEIPT_US;
+}
+
+/* A row of anchor is what this record says: kind, size, note, receipt, time. */
+static bool row_fits(struct db_stmt *st, const struct audit_row *row)
+{
+	const struct audit_value *ts = &row->v[COL_TS];
+	size_t note_len, hash_len, got_len, said_len, what_len;
+	const char *what = (const char *)field(row, AUDIT_TAG_REASON, &what_len);
+	const char *note = db_col_blob(st, 3, &note_len);
+	const uint8_t *hash = field(row, AUDIT_TAG_NOTE, &hash_len), *said = field(row, AUDIT_TAG_RECEIPT, &said_len);
+	const uint8_t *got = db_col_blob(st, 4, &got_len);
+	uint8_t digest[DIGEST_SIZE];
+	struct checkpoint cp;
+	struct note n;
+
+	digest_sha256(note, note_len, digest);
+	return hash && hash_len == sizeof(digest) && memcmp(hash, digest, sizeof(digest)) == 0 &&
+	       read_anchor(&(struct audit_anchor){ note, note_len }, &n, &cp) && cp.size == (uint64_t)db_col_i64(st, 2) &&
+	       said_len == got_len && (got_len == 0 || memcmp(said, got, got_len) == 0) &&
+	       ts->present && same_time(db_col_i64(st, 5), ts->n) && what &&
+	       db_col_i64(st, 1) == (text_eq(what, what_len, "file") ? ANCHOR_FILE : ANCHOR_COMMAND);
+}
+
+static int next_row(struct verify_log *c, struct db_stmt **ret, struct err *err)
+{
+	*ret = db_stmt_get(c->v->db, SQL_VERIFY_NEXT_ANCHOR);
+	db_bind_i64(*ret, 1, c->v->commits->receipt);
+	return db_step(*ret, err);
+}
+
+/* anchor.receipt: rows and records come in one transaction each, in one order.  Of a log whose beginning was pruned
+ * the first rows have no record any more. */
+static int note_receipt(struct verify_log *c, const struct audit_row *row, int64_t idx, struct err *err)
+{
+	struct verify_commits *k = c->v->commits;
+	const struct audit_value *ts = &row->v[COL_TS];
+	struct db_stmt *st;
+	bool fits = false;
+	int rc;
+
+	if (k->waiting_size && k->waiting_size <= c->cover.covered && k->waiting_us > k->taken_us)
+		k->taken_us = k->waiting_us;
+	k->waiting_us = ts->present ? (uint64_t)ts->n : 0;
+	k->waiting_size = (uint64_t)idx + 1;
+	do {
+		rc = next_row(c, &st, err);
+		if (rc == 1) {
+			fits = row_fits(st, row);
+			k->receipt = db_col_i64(st, 0);
+		}
+		db_stmt_put(&st);
+	} while (rc == 1 && !fits && c->head->min_idx > 0 && !k->met);
+	k->met = true;
+	if (rc >= 0 && !fits)
+		verify_tell_record(c, AUDIT_FINDING_REGISTRY, idx, idx);
+	return rc < 0 ? rc : 0;
+}
+
+/* The system log was read: rows that no record made, but for those that came meanwhile. */
+static int check_receipts(struct verify_log *c, struct err *err)
+{
+	struct verify_commits *k = c->v->commits;
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_COUNT_ANCHORS);
+	int rc;
+
+	if (k->waiting_size && k->waiting_size <= c->cover.covered && k->waiting_us > k->taken_us)
+		k->taken_us = k->waiting_us;
+	db_bind_i64(st, 1, k->receipt);
+	db_bind_i64(st, 2, c->head->size);
+	rc = db_step(st, err);
+	if (rc == 1 && db_col_i64(st, 0) > db_col_i64(st, 1) && (k->met || c->head->min_idx == 0))
+		verify_tell_store(c->v, AUDIT_FINDING_REGISTRY, c->head->origin, "checkpoints taken outside that no record knows");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
 }
 
 /* --- logs that are not there */
@@ -188,23 +525,41 @@ static int check_signer(struct verify *v, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-static int check_anchor_age(struct verify *v, struct err *err)
+/* Times of rows are nobody's word: what counts is the record that something signed covers, or a checkpoint that was
+ * brought along, which is as old as the last record in it. */
+static void check_anchor_age(struct verify *v)
 {
-	struct db_stmt *st;
-	uint64_t ts = 0;
-	int rc;
+	uint64_t ts = v->commits->taken_us;
 
 	if (v->with->anchor_age_s == 0)
-		return 0;
-	st = db_stmt_get(v->db, SQL_VERIFY_GET_ANCHORED);
-	rc = db_step(st, err);
-	if (rc == 1)
-		ts = (uint64_t)db_col_i64(st, 0);
-	db_stmt_put(&st);
-	if (rc >= 0 && ts + v->with->anchor_age_s * 1000000 < clock_wall_us())
-		verify_tell_store(v, AUDIT_FINDING_NO_ANCHOR, NULL,
-				  ts ? "the newest one is older than was asked for" : "there was never one");
-	return rc < 0 ? rc : 0;
+		return;
+	if (v->tenant_id)
+		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL,
+				  "when a checkpoint was taken outside: the system's log says so, and was not read");
+	else if (ts == 0)
+		verify_tell_store(v, AUDIT_FINDING_NO_ANCHOR, NULL, "no record that is signed says when one was taken");
+	else if (ts + v->with->anchor_age_s * 1000000 < clock_wall_us())
+		verify_tell_store(v, AUDIT_FINDING_NO_ANCHOR, NULL, "the newest one is older than was asked for");
+}
+
+/* Each checkpoint from outside is of a log that is there, or a log is gone, or this is not the store. */
+static void tell_unused(struct verify *v)
+{
+	struct checkpoint cp;
+	struct note n;
+
+	for (size_t i = 0; i < v->with->nanchor; i++) {
+		if (v->commits->used[i])
+			continue;
+		if (!read_anchor(&v->with->anchor[i], &n, &cp))
+			verify_tell_store(v, AUDIT_FINDING_PARSE, NULL, "a checkpoint from outside is no signed note");
+		else if (v->tenant_id)
+			verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, cp.origin,
+					  "the checkpoint from outside is of another log than the one that was read");
+		else
+			verify_tell_store(v, AUDIT_FINDING_LOG_MISSING, cp.origin,
+					  "a checkpoint from outside is of a log that is not there");
+	}
 }
 
 /* --- the step */
@@ -214,6 +569,9 @@ static int anchors_open(struct verify *v, struct err *err)
 	(void)err;
 	v->commits = mem_zalloc(sizeof(*v->commits));
 	v->commits->logs = map_new();
+	v->commits->said = map_new();
+	v->commits->scratch = mem_calloc(AUDIT_HEADS_MAX, sizeof(*v->commits->scratch));
+	v->commits->used = mem_calloc(v->with->nanchor + 1, sizeof(*v->commits->used));
 	return 0;
 }
 
@@ -222,6 +580,8 @@ static int anchors_begin(struct verify_log *c, struct err *err)
 	struct marks *said = map_del_u64(c->v->commits->logs, (uint64_t)c->head->id), *m;
 
 	(void)err;
+	if (verify_is_system(c) && !c->v->commits->system)
+		c->v->commits->system = mem_strdup(c->head->origin);
 	c->anchors = mem_zalloc(sizeof(*c->anchors));
 	m = &c->anchors->marks;
 	if (said)
@@ -229,33 +589,50 @@ static int anchors_begin(struct verify_log *c, struct err *err)
 	free(said);
 	add_signer(c);
 	for (size_t i = 0; i < c->v->with->nanchor; i++)
-		add_anchor(c, &c->v->with->anchor[i]);
+		add_anchor(c, i);
 	if (m->n > 0)
 		qsort(m->v, m->n, sizeof(*m->v), by_size);
 	/* What was pruned cannot be computed any more; the cut itself can. */
-	while (c->anchors->next < m->n && m->v[c->anchors->next].size < c->tree.size)
-		c->anchors->next++;
-	compare_marks(c);
+	for (; c->anchors->next < m->n && m->v[c->anchors->next].size < c->tree.size; c->anchors->next++) {
+		const struct mark *at = &m->v[c->anchors->next];
+
+		c->anchors->pruned |= at->code != AUDIT_FINDING_CROSS_REF;
+		if (at->heads && at->heads->hint)
+			give_root(c, at, at->heads->hint[at->at]);
+	}
+	compare_marks(c, 0);
 	return 0;
 }
 
 static int anchors_record(struct verify_log *c, const struct audit_read *got, struct err *err)
 {
-	(void)err;
+	const struct audit_value *ts = &got->row.v[COL_TS];
+	int rc = 0;
+
 	if (verify_is_system(c) && verify_kind(&got->row) == AUDIT_LOGS_COMMIT)
 		note_commit(c, &got->row, got->idx);
-	compare_marks(c);
-	return 0;
+	if (verify_is_system(c) && verify_kind(&got->row) == AUDIT_ANCHOR_RECEIPT && !c->v->tenant_id)
+		rc = note_receipt(c, &got->row, got->idx, err);
+	compare_marks(c, ts->present ? (uint64_t)ts->n : 0);
+	return rc;
 }
 
 static int anchors_end(struct verify_log *c, struct err *err)
 {
 	const struct marks *m = &c->anchors->marks;
+	int rc;
 
-	(void)err;
-	for (; c->anchors->next < m->n; c->anchors->next++)
+	for (; c->anchors->next < m->n; c->anchors->next++) {
+		c->anchors->compared |= m->v[c->anchors->next].code == AUDIT_FINDING_ANCHOR;
 		tell(c, &m->v[c->anchors->next], "records were signed that are not there,");
-	return 0;
+	}
+	if (c->anchors->pruned && !c->anchors->compared)
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+				  "a checkpoint from outside, or the signer's: what it covers was pruned");
+	if (!verify_is_system(c))
+		return 0;
+	rc = say_heads(c->v, err);
+	return rc == 0 && !c->v->tenant_id ? check_receipts(c, err) : rc;
 }
 
 static void anchors_close(struct verify_log *c)
@@ -268,13 +645,12 @@ static void anchors_close(struct verify_log *c)
 
 static int anchors_finish(struct verify *v, struct err *err)
 {
-	int rc;
-
+	tell_unused(v);
+	check_anchor_age(v);
 	if (v->tenant_id)
 		return 0;
 	tell_logless(v);
-	rc = check_signer(v, err);
-	return rc < 0 ? rc : check_anchor_age(v, err);
+	return check_signer(v, err);
 }
 
 static void anchors_free(struct verify *v)
@@ -290,6 +666,18 @@ static void anchors_free(struct verify *v)
 		free(m);
 	}
 	map_free(&v->commits->logs);
+	for (size_t it = 0; map_next(v->commits->said, &it, NULL, NULL, &value);)
+		free(value);
+	map_free(&v->commits->said);
+	while (v->commits->heads) {
+		struct heads *h = v->commits->heads;
+
+		v->commits->heads = h->next;
+		heads_free(h);
+	}
+	free(v->commits->scratch);
+	free(v->commits->system);
+	free(v->commits->used);
 	free(v->commits);
 	v->commits = NULL;
 }

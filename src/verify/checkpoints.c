@@ -21,7 +21,7 @@
 
 struct verify_keys {
 	char instance[NOTE_NAME_MAX + 1];
-	bool has_log_key;
+	bool has_log_key, log_pinned;
 	uint8_t log_key[SIGN_PUBLIC_SIZE];
 	uint8_t (*epoch)[SIGN_PUBLIC_SIZE];
 	size_t n, cap;
@@ -124,6 +124,7 @@ static int keys_open(struct verify *v, struct err *err)
 	if (pin)
 		memcpy(k->log_key, pin->public, sizeof(k->log_key));
 	k->has_log_key |= pin != NULL;
+	k->log_pinned = pin != NULL;
 	if (k->n > 0 && !k->has_log_key)
 		verify_tell_store(v, AUDIT_FINDING_KEYCHAIN, NULL, "the store does not name the key of its logs");
 	if (v->with->nkey > 0 && !v->sum->pinned)
@@ -167,9 +168,17 @@ static int keys_check(struct verify *v, const struct note *n, const char *origin
 	return 0;
 }
 
-bool verify_keys_know(const struct verify *v, const struct note *n, const char *origin)
+int verify_keys_know(const struct verify *v, const struct note *n, const char *origin)
 {
-	return v->keys->has_log_key && is_signed(n, origin, v->keys->log_key);
+	const struct verify_keys *k = v->keys;
+	struct note_key key;
+
+	if (k->log_pinned)
+		return is_signed(n, origin, k->log_key);
+	for (size_t i = k->n; i > 0 && v->sum->pinned; i--)
+		if (epoch_key_set(&key, k->instance, i - 1, k->epoch[i - 1]) == 0 && note_check(n, &key) == 1)
+			return 1;
+	return v->sum->pinned ? 0 : -1;
 }
 
 /* A record of epoch.start against the table. */
@@ -201,7 +210,7 @@ struct verify_checkpoints {
 	uint64_t last_epoch;
 	uint64_t bare_us;               /* time of the first record that nothing signed covers yet */
 	uint64_t begun_us;              /* when the log was begun to be read */
-	int64_t last_kind;
+	int64_t last_kind, covered_kind;        /* of the last record; of the last one that something signed covers */
 };
 
 static void tell(struct verify_log *c, enum audit_finding_code code, uint64_t size, const char *what)
@@ -313,7 +322,8 @@ static int pass(struct verify_log *c, struct err *err)
 	return rc;
 }
 
-/* AUDIT A-722: bad where nobody could write any more; else what the next checkpoint will cover. */
+/* AUDIT A-722: bad where nobody could write any more, because what is signed ends with a stop, or all does; else what
+ * the next checkpoint will cover. */
 static void tell_tail(struct verify_log *c)
 {
 	struct verify *v = c->v;
@@ -342,13 +352,18 @@ static int checkpoints_record(struct verify_log *c, const struct audit_read *got
 {
 	const struct audit_value *ts = &got->row.v[COL_TS];
 	struct verify_checkpoints *k = c->checkpoints;
+	int rc = 0;
 
 	if (verify_is_system(c) && verify_kind(&got->row) == AUDIT_EPOCH_START)
 		check_start(c, &got->row, got->idx);
 	if (c->tree.size == c->cover.covered + 1)
 		k->bare_us = ts->present ? (uint64_t)ts->n : 0;
 	k->last_kind = verify_kind(&got->row);
-	return k->next.due && k->next.size <= c->tree.size ? pass(c, err) : 0;
+	if (k->next.due && k->next.size <= c->tree.size)
+		rc = pass(c, err);
+	if (c->cover.covered == c->tree.size)
+		k->covered_kind = k->last_kind;
+	return rc;
 }
 
 static int checkpoints_end(struct verify_log *c, struct err *err)
@@ -357,8 +372,11 @@ static int checkpoints_end(struct verify_log *c, struct err *err)
 	uint64_t size = c->tree.size;
 
 	(void)err;
+	/* Also a start that nothing signed covers is nobody's word: a server has its start signed before it serves, and the
+	 * next one asks an administrator about what it finds there (A-722). */
 	if (system)
-		c->v->stopped = c->checkpoints->last_kind == AUDIT_SERVER_STOP;
+		c->v->stopped = c->checkpoints->last_kind == AUDIT_SERVER_STOP ||
+				c->checkpoints->covered_kind == AUDIT_SERVER_STOP;
 	/* else one is missing in between */
 	if (c->checkpoints->next.due && c->checkpoints->next.size > (uint64_t)c->head->found)
 		tell(c, AUDIT_FINDING_TRUNCATED, c->checkpoints->next.size, "covers records that are not there");

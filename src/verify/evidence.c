@@ -15,7 +15,6 @@
 #include "keys/keys.h"
 #include "tlog/note.h"
 #include "tlog/signer.h"
-#include "verify/evidence.h"
 #include "verify/verify.h"
 
 enum { KEYS_MAX = 64, KEY_FILE_MAX = 65536, ANCHORS_MAX = 256, ANCHOR_FILE_MAX = 1 << 20 };
@@ -27,6 +26,7 @@ struct evidence {
 	struct audit_anchor anchor[ANCHORS_MAX];
 	struct str text[ANCHORS_MAX];   /* of each file with anchors */
 	size_t ntext;
+	struct err keys_err;            /* what view.keys_wrong says */
 };
 
 struct evidence *evidence_new(void)
@@ -61,8 +61,15 @@ int evidence_payload_keys(struct evidence *e, const char *dir, struct err *err)
 
 	place.master = master;
 	keys_close(&e->view.keys);
+	e->view.keys_wrong = NULL;
 	if (rc == 0)
 		rc = keys_open_reader(&place, &e->view.keys, err);
+	if (rc == ERR_CORRUPT) {                /* is told as what was found */
+		e->keys_err = *err;
+		(void)err_wrap(&e->keys_err, "%s", err->where);
+		e->view.keys_wrong = e->keys_err.msg;
+		rc = 0;
+	}
 	secret_free(master);
 	return rc;
 }

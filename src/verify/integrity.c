@@ -285,15 +285,14 @@ static bool start(struct verify_file *a)
 	return started;
 }
 
-/* sound false: the schema is not the release's own, so every row is looked up instead. */
-static struct verify_file *start_file_check(struct verify *v, bool sound)
+static struct verify_file *start_file_check(struct verify *v)
 {
 	struct verify_file *a = mem_zalloc(sizeof(*a));
 
-	if (sound && db_open_beside(v->db, &a->db, &a->err) == 0 && start(a))
+	if (db_open_beside(v->db, &a->db, &a->err) == 0 && start(a))
 		return a;
 	db_close(&a->db);
-	a->rc = sound ? check_indexes(v->db, &a->summed, &a->err) : db_check_integrity(v->db, &a->err);
+	a->rc = check_indexes(v->db, &a->summed, &a->err);
 	return a;
 }
 
@@ -317,28 +316,31 @@ static int check_rows_of(struct verify *v, enum sql_id id, enum audit_finding_co
 	return rc;
 }
 
-static int check_schema(struct verify *v, bool *ret_sound, struct err *err)
+/* A schema that somebody else made says what the statements of all steps mean: nothing is read by it. */
+static int check_schema(struct verify *v, struct err *err)
 {
 	int rc = db_check_schema(v->db, err);
+	char *said;
 
-	*ret_sound = rc == 0;
-	if (rc == ERR_CORRUPT)
-		verify_tell_store(v, AUDIT_FINDING_SCHEMA, NULL, err->msg);
-	return rc == ERR_CORRUPT ? 0 : rc;
+	if (v->with->keys_wrong)
+		verify_tell_store(v, AUDIT_FINDING_SCHEMA, NULL, v->with->keys_wrong);
+	if (rc != ERR_CORRUPT)
+		return rc;
+	said = mem_printf("%s; nothing was read by it", err->msg);
+	verify_tell_store(v, AUDIT_FINDING_SCHEMA, NULL, said);
+	free(said);
+	v->sum->foreign = true;
+	return 0;
 }
 
 static int integrity_open(struct verify *v, struct err *err)
 {
-	bool sound;
-	int rc;
+	int rc = check_schema(v, err);
 
-	if (v->tenant_id)
-		return 0;
-	rc = check_schema(v, &sound, err);
-	if (rc == 0)
-		v->file = start_file_check(v, sound);
-	if (rc == 0)
-		rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
+	if (rc < 0 || v->sum->foreign || v->tenant_id)
+		return rc;
+	v->file = start_file_check(v);
+	rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
 	if (rc == 0)
 		rc = check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err);
 	return rc;

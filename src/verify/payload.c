@@ -1,10 +1,11 @@
 /* What records commit to (AUDIT 8, step 7): what is said to be kept is there and opens its commitment, a salt
  * alone fits its check, what is missing was erased, what was erased is gone, pseudonyms are those of alias.new.
- * Without keys: what can be seen without opening anything.  Records that matter are noted as they pass, and read
- * again when the log has been read. */
+ * Without keys: what can be seen without opening anything, and how much was not opened.  Records that matter are
+ * noted as they pass, and read again when the log has been read. */
 
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "verify_int.h"
 
 enum { NAMES_SHOWN = 5 };               /* of principals; the others are counted */
+enum { ERASED_MAX = 1 << 16 };          /* pseudonyms of a log; with more, any may have lost its name */
 enum { BLOCKS_MAX = 1 << 24 };          /* 2 MiB of bits; a log that seems longer is read as a whole */
 
 /* Blocks of VERIFY_BLOCK records of a log, a bit each; all: it is not known which. */
@@ -31,6 +33,8 @@ struct tomb { int64_t idx, from, to, until; uint8_t *keys; size_t nkeys; };     
 struct verify_payload {
 	struct tomb *tombs; size_t ntombs;
 	struct verify_blocks look;      /* with records that commit to something, or of which something is kept */
+	struct map *gone;               /* pseudonyms whose names were erased */
+	bool many;                      /* more than ERASED_MAX */
 };
 
 /* --- tombstones */
@@ -203,7 +207,9 @@ static void check_payload(struct verify_log *c, const struct seen *s)
 		verify_tell_record(c, AUDIT_FINDING_ERASED_BUT_PRESENT, s->idx, s->idx);
 		return;
 	}
-	if (code < 0 && c->v->with->keys && s->n_sto > 0) {
+	if (code < 0 && s->n_sto > 0 && !c->v->with->keys) {
+		c->v->sum->shut++;
+	} else if (code < 0 && s->n_sto > 0) {
 		if (keys_find(c->v->with->keys, c->head->tenant_id, s->key, &dek, &why) < 0)
 			code = is_erased(c, s->idx, s->key, false) ? -1 : AUDIT_FINDING_KEY_MISSING;
 		else if (!look_with_key(s, dek))
@@ -215,6 +221,16 @@ static void check_payload(struct verify_log *c, const struct seen *s)
 
 /* --- pseudonyms: a record alias.new has its row, unless that was erased; a row has its record */
 
+static void note_erased(struct verify_payload *p, const char *pseudonym)
+{
+	if (!p->gone)
+		p->gone = map_new();
+	if (map_count(p->gone) < ERASED_MAX)
+		(void)map_set_z(p->gone, pseudonym, p);
+	else
+		p->many = true;
+}
+
 static int check_named(struct verify_log *c, const struct seen *s, const char *name, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->v->db, SQL_ALIAS_GET);
@@ -222,9 +238,12 @@ static int check_named(struct verify_log *c, const struct seen *s, const char *n
 
 	db_bind_textz(st, 1, name);
 	rc = db_step(st, err);
-	if (rc >= 0 && (rc == 0 || db_col_i64(st, 0) != c->head->id || db_col_i64(st, 5) != s->idx) &&
-	    !is_erased(c, s->idx, s->key, false))
-		verify_tell_record(c, AUDIT_FINDING_ALIAS, s->idx, s->idx);
+	if (rc >= 0 && (rc == 0 || db_col_i64(st, 0) != c->head->id || db_col_i64(st, 5) != s->idx)) {
+		if (is_erased(c, s->idx, s->key, false))
+			note_erased(c->payload, name);
+		else
+			verify_tell_record(c, AUDIT_FINDING_ALIAS, s->idx, s->idx);
+	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }
@@ -278,15 +297,26 @@ static void note_name(struct verify_log *c, const char *name)
 		(void)snprintf(sum->named + used, room, ", ...");
 }
 
-/* Principals without a pseudonym that is on record: no record has named them yet. */
+/* Its name was erased, or the record of it pruned. */
+static bool is_nameless(const struct verify_log *c, const char *pseudonym)
+{
+	return c->head->min_idx > 0 || c->payload->many || (c->payload->gone && map_get_z(c->payload->gone, pseudonym));
+}
+
+/* Principals without a pseudonym that is on record.  Each tenant begins with one, of this name, whom no record need
+ * have named; the record that made any other one named him. */
 static int check_unnamed(struct verify_log *c, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_UNNAMED);
 	int rc;
 
 	db_bind_i64(st, 1, c->head->tenant_id);
-	while ((rc = db_step(st, err)) == 1)
+	while ((rc = db_step(st, err)) == 1) {
 		note_name(c, db_col_text(st, 0, NULL));
+		if (strcmp(db_col_text(st, 0, NULL), "default") != 0 && !is_nameless(c, db_col_text(st, 1, NULL)))
+			verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+					  "a principal whose name no record has said");
+	}
 	db_stmt_put(&st);
 	return rc;
 }
@@ -311,6 +341,10 @@ static bool alias_is_vouched(struct verify_log *c, struct db_stmt *st)
 	if (!c->v->with->keys || keys_find(c->v->with->keys, c->head->tenant_id, db_col_i64(st, A_KEY), &dek, &why) < 0) {
 		if (db_col_type(st, A_PERSON) != DB_NULL)
 			note_name(c, db_col_text(st, A_PERSON, NULL));
+		if (!c->v->with->keys)
+			c->v->sum->shut++;
+		else if (!is_erased(c, db_col_i64(st, A_IDX), db_col_i64(st, A_KEY), false))
+			verify_tell_record(c, AUDIT_FINDING_KEY_MISSING, db_col_i64(st, A_IDX), db_col_i64(st, A_IDX));
 		return true;
 	}
 	return alias_opens(c, st, &cm[0], dek);
@@ -500,9 +534,24 @@ static void payload_close(struct verify_log *c)
 	for (size_t i = 0; i < p->ntombs; i++)
 		free(p->tombs[i].keys);
 	free(p->tombs);
+	map_free(&p->gone);
 	free(p->look.bits);
 	free(p);
 	c->payload = NULL;
+}
+
+/* Without keys a ciphertext may be any, and so may the name that stands beside a pseudonym. */
+static int payload_finish(struct verify *v, struct err *err)
+{
+	char detail[100];
+
+	(void)err;
+	if (v->sum->shut == 0)
+		return 0;
+	snprintf(detail, sizeof(detail), "no keys were given: %" PRIu64 " kept values and names were not opened",
+		 v->sum->shut);
+	verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, detail);
+	return 0;
 }
 
 static void payload_free(struct verify *v)
@@ -520,5 +569,5 @@ static void payload_free(struct verify *v)
 
 const struct verify_step verify_payload = {
 	.name = "payload", .open = payload_open, .begin = payload_begin, .record = payload_record, .end = payload_end,
-	.close = payload_close, .free = payload_free,
+	.close = payload_close, .finish = payload_finish, .free = payload_free,
 };

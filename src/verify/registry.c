@@ -1,6 +1,7 @@
 /* Step 9 of AUDIT 8: each row of the registry and each credential against the newest record that speaks of it.
  * The walk through the logs keeps what the newest said of each row; at the end the rows are compared with that, so
- * that one which was added, changed, put back to what it was, or taken away behind the log is found. */
+ * that one which was added, changed, put back to what it was, or taken away behind the log is found.  It keeps 72
+ * bytes of each row that a record ever named, deleted ones too, of at most AUDIT_VERIFY_OPEN_MAX. */
 
 #include "config.h"
 
@@ -10,9 +11,12 @@
 #include <string.h>
 
 #include "audit/rows.h"
+#include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "db/db.h"
+#include "json/json.h"
 
 #include "verify_int.h"
 
@@ -20,7 +24,7 @@ struct said {
 	int64_t log, idx;
 	uint64_t ts;
 	uint8_t digest[AUDIT_ROW_DIGEST];       /* zero: the row was deleted */
-	bool seen;
+	bool seen, taken;                       /* taken: as it was, by registry.vouch */
 };
 
 /* How much of a log the walk has read. */
@@ -29,7 +33,11 @@ struct extent { int64_t from, to; };
 struct verify_rows {
 	struct map *extents;            /* by id of the log */
 	struct map *said;               /* by audit_row_key() */
-	uint64_t first_us, adopted_us;  /* first record of a change; last start that took rows as they were */
+	uint64_t first_us, adopted_us;  /* first record of a change; last one that took rows as they were */
+	uint64_t known, known_before;   /* kinds that have records, by registry.vouch; before the newest run of those */
+	int64_t vouch_idx;              /* of the newest registry.vouch, -2: none */
+	bool again;                     /* rows were taken as they were, though their kind had records */
+	bool unvouched;                 /* there are rows of a kind that has none yet */
 	bool overflow;
 };
 
@@ -51,12 +59,38 @@ static void note(struct verify_rows *r, uint64_t key, const struct said *now)
 		*s = *now;
 }
 
+/* registry.vouch, or a start of an earlier release that took rows: kinds that had records before have none to take. */
+static void note_taken(struct verify *v, int64_t kind, int64_t idx, uint64_t ts, const struct audit_value *ext,
+		       const uint8_t *keys, size_t nkeys)
+{
+	struct verify_rows *r = v->rows;
+	uint64_t list = kind == AUDIT_REGISTRY_VOUCH ? audit_row_kinds(ext->p, ext->len) : 0, taken = 0;
+
+	if (list && idx != r->vouch_idx + 1)
+		r->known_before = r->known;
+	for (size_t i = 0; i < nkeys; i++) {
+		uint64_t row = audit_get_be(keys + 8 * i, 8) >> AUDIT_ROW_KIND_SHIFT;
+
+		taken |= row < 64 ? UINT64_C(1) << row : 0;
+	}
+	if (taken & (list ? r->known_before : r->known))
+		r->again = true;
+	if (taken & ((UINT64_C(1) << AUDIT_ROW_FIRST_LATER) - 1) && ts > r->adopted_us)
+		r->adopted_us = ts;
+	if (list && taken && r->first_us < ts)
+		v->sum->vouched_us = ts;
+	if (list)
+		r->vouch_idx = idx;
+	r->known |= list;
+}
+
 static void note_record(struct verify *v, int64_t log, const struct audit_row *row, int64_t idx)
 {
 	struct verify_rows *r = v->rows;
 	const struct audit_value *ext = &row->v[COL_EXT], *ts = &row->v[COL_TS];
 	int64_t kind = verify_kind(row);
 	struct said now = { .log = log, .idx = idx, .ts = ts->present ? (uint64_t)ts->n : 0 };
+	bool takes = kind == AUDIT_SERVER_START || kind == AUDIT_REGISTRY_VOUCH;
 	size_t nkeys = 0, ndigests = 0;
 	const uint8_t *keys, *digests;
 
@@ -65,11 +99,12 @@ static void note_record(struct verify *v, int64_t log, const struct audit_row *r
 	keys = audit_field_find(ext->p, ext->len, AUDIT_TAG_KEYS, &nkeys);
 	digests = audit_field_find(ext->p, ext->len, AUDIT_TAG_CONFIG, &ndigests);
 	if (!keys || !digests || nkeys % 8 != 0 || nkeys / 8 * AUDIT_ROW_DIGEST != ndigests)
-		return;
-	if (kind == AUDIT_SERVER_START && now.ts > r->adopted_us)
-		r->adopted_us = now.ts;
-	else if (kind != AUDIT_SERVER_START && now.ts < r->first_us)
+		nkeys = 0;
+	if (takes && log == AUDIT_SYSTEM_LOG)
+		note_taken(v, kind, idx, now.ts, ext, keys, nkeys / 8);
+	else if (!takes && kind != AUDIT_LOG_OPEN && nkeys > 0 && now.ts < r->first_us)
 		r->first_us = now.ts;
+	now.taken = takes;
 	for (size_t i = 0; i < nkeys / 8; i++) {
 		memcpy(now.digest, digests + AUDIT_ROW_DIGEST * i, AUDIT_ROW_DIGEST);
 		note(r, audit_get_be(keys + 8 * i, 8), &now);
@@ -87,17 +122,49 @@ static void tell_row(struct verify *v, uint64_t key, const char *what)
 	verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL, text);
 }
 
+/* A version that was taken as it was: nobody has seen yet that its digest is that of its text. */
+static int check_version(struct verify *v, uint64_t key, int64_t id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_VERSION);
+	uint8_t digest[DIGEST_SIZE];
+	int rc;
+
+	db_bind_i64(st, 1, id);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		size_t len = 0, n = 0;
+		const void *stored = db_col_blob(st, 0, &len);
+		const char *text = db_col_text(st, 1, &n);
+		struct str canon = STR_INIT;
+		json_t *doc = NULL;
+
+		if (jx_parse(text, n, &doc, NULL) == 0)
+			jx_write_canon(doc, &canon);
+		json_decref(doc);
+		digest_sha256(str_text(&canon), canon.len, digest);
+		if (len != sizeof(digest) || memcmp(stored, digest, len) != 0)
+			tell_row(v, key, "has not the digest of its definition");
+		str_fini(&canon);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 static int compare(void *arg, const struct audit_vouched *row, struct err *err)
 {
 	struct verify *v = arg;
 	uint64_t key = audit_row_key(row->kind, row->id);
 	struct said *s = map_get_u64(v->rows->said, key);
 	const struct extent *e = map_get_u64(v->rows->extents, (uint64_t)row->log);
+	int rc = 0;
 
-	(void)err;
 	if (s)
 		s->seen = true;
-	if (row->idx < 0)
+	if (s && s->taken && row->kind == AUDIT_ROW_VERSION)
+		rc = check_version(v, key, row->id, err);
+	if (row->idx < 0 && !s && row->kind >= AUDIT_ROW_FIRST_LATER && !(v->rows->known >> row->kind & 1))
+		v->rows->unvouched = true;
+	else if (row->idx < 0)
 		tell_row(v, key, "was written without a record");
 	else if (!s && e && row->idx < e->from)
 		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, "a row whose record was pruned");
@@ -107,7 +174,7 @@ static int compare(void *arg, const struct audit_vouched *row, struct err *err)
 		tell_row(v, key, "is not what its newest record made");
 	else if (memcmp(s->digest, row->digest, AUDIT_ROW_DIGEST) != 0)
 		tell_row(v, key, "is not what its record says");
-	return 0;
+	return rc;
 }
 
 static void tell_missing(struct verify *v)
@@ -158,6 +225,18 @@ static int catch_up(struct verify *v, int64_t *after, struct err *err)
 	return rc < 0 ? rc : 1;
 }
 
+/* A store whose meta has another name than its system log: commands look things up by it. */
+static int check_instance(struct verify *v, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_INSTANCE);
+	int rc = db_step(st, err);
+
+	if (rc == 1)
+		verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL, "meta/instance is not the name of the system log");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 static int compare_all(struct verify *v, struct err *err)
 {
 	int64_t after = 0;
@@ -166,9 +245,11 @@ static int compare_all(struct verify *v, struct err *err)
 	do {
 		rc = catch_up(v, &after, err);
 	} while (rc == 1);
+	if (rc == 0)
+		rc = check_instance(v, err);
 	if (rc < 0)
 		return rc;
-	if (v->rows->adopted_us > v->rows->first_us)
+	if (v->rows->adopted_us > v->rows->first_us || v->rows->again)
 		verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL,
 				  "a start took rows as they were, though there were records of them");
 	for (unsigned kind = 1; kind < AUDIT_ROW_END && rc == 0; kind++) {
@@ -180,7 +261,23 @@ static int compare_all(struct verify *v, struct err *err)
 	}
 	if (rc == 0)
 		tell_missing(v);
+	if (v->rows->unvouched)
+		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL,
+				  "versions, settings and whose logs they are: no server of this release has started, none is vouched for");
 	return rc;
+}
+
+/* --- whose log it is */
+
+/* log.open says it: the id, then the name of that day, which stands in the origin as well. */
+static void check_tenant(struct verify_log *c, const struct audit_row *row, int64_t idx)
+{
+	const struct audit_value *ext = &row->v[COL_EXT];
+	size_t len = 0;
+	const uint8_t *whose = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_TENANT, &len) : NULL;
+
+	if (whose && (len < 8 || (int64_t)audit_get_be(whose, 8) != c->head->tenant_id))
+		verify_tell_record(c, AUDIT_FINDING_REGISTRY, idx, idx);
 }
 
 /* --- the step */
@@ -194,6 +291,7 @@ static int registry_open(struct verify *v, struct err *err)
 	v->rows->said = map_new();
 	v->rows->extents = map_new();
 	v->rows->first_us = UINT64_MAX;
+	v->rows->vouch_idx = -2;
 	return 0;
 }
 
@@ -213,6 +311,8 @@ static int registry_begin(struct verify_log *c, struct err *err)
 static int registry_record(struct verify_log *c, const struct audit_read *got, struct err *err)
 {
 	(void)err;
+	if (verify_kind(&got->row) == AUDIT_LOG_OPEN)
+		check_tenant(c, &got->row, got->idx);
 	if (c->v->rows)
 		note_record(c->v, c->head->id, &got->row, got->idx);
 	return 0;
@@ -229,6 +329,8 @@ static int registry_finish(struct verify *v, struct err *err)
 		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, "more rows than the check of the registry keeps in mind");
 		return 0;
 	}
+	if (db_txn_alive(v->db))        /* a drill's, which it undoes */
+		return compare_all(v, err);
 	rc = db_txn_begin(v->db, false, err);
 	return rc < 0 ? rc : db_txn_end(v->db, compare_all(v, err), err);
 }

@@ -181,12 +181,13 @@ static bool holds_as_said(struct db_stmt *st, const struct audit_row *row)
 	       (!prn->present || (prn->len == len && memcmp(prn->p, text, len) == 0));
 }
 
-/* retention.change: min_days, max_days. */
+/* retention.change: min_days, max_days; it speaks of records from its own on. */
 static bool keeps_as_said(struct db_stmt *st, const struct audit_row *row)
 {
 	const uint8_t *days = field(row, AUDIT_TAG_COUNTS, 16);
 
-	return days && same_number(st, 0, days) && same_number(st, 1, audit_get_be(days + 8, 8) ? days + 8 : NULL);
+	return days && db_col_i64(st, 2) == row->v[COL_IDX].n && same_number(st, 0, days) &&
+	       same_number(st, 1, audit_get_be(days + 8, 8) ? days + 8 : NULL);
 }
 
 static bool released_as_said(struct db_stmt *st, const struct audit_row *row)
@@ -251,6 +252,11 @@ static int count_rows(struct verify_log *c, struct err *err)
 	if (rc == 1 && db_col_i64(st, 3) && map_count(c->retention->intents) == 0)
 		verify_tell_store(c->v, AUDIT_FINDING_ERASED_BUT_PRESENT, c->head->origin,
 				  "records that were pruned are still there");
+	if (rc == 1 && db_col_i64(st, 4))
+		verify_tell_store(c->v, AUDIT_FINDING_TYPE, c->head->origin, "records with an index below the first");
+	if (rc == 1 && db_col_i64(st, 5))
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+				  "holds or periods whose records were pruned");
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }

@@ -12,58 +12,66 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "audit/audit.h"
+#include "audit/commit.h"
 #include "base/clock.h"
 #include "base/crypto.h"
+#include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "db/db.h"
-#include "verify/evidence.h"
+#include "json/json.h"
+#include "tlog/proof.h"
 #include "verify/verify.h"
 
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
 enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE,
-	OPT_PAYLOAD_KEYS };
+	OPT_PAYLOAD_KEYS, OPT_PROOF, OPT_OPENING };
+enum { TEXT_SHOWN = 1024 };             /* bytes of a text that are printed, and a NUL */
 #define PROGRESS_US 200000              /* between two lines of it */
 
 static const char usage[] =
-	"usage: toolcrib-verify [--quiet] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
+	"usage: toolcrib-verify [--quiet | --verbose] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
 	"                       [--anchor-max-age TIME] [--with-bundle FILE] [--keys DIR] STORE | FILE\n"
-	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n       toolcrib-verify --version | --help\n";
+	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n"
+	"       toolcrib-verify [--quiet] --key KEY --proof FILE [--opening FILE]\n"
+	"       toolcrib-verify --version | --help\n";
 
 static const char help[] =
 	"\nReads every record of a toolcrib store and checks that none was changed, removed or added.\n\n"
 	"  STORE | FILE     the store's directory, or its toolcrib.db, or a copy of that\n"
 	"  -q, --quiet      the last line only\n"
+	"  -v, --verbose    first how fast this machine hashes, and how fast the store was read\n"
 	"      --key KEY           a key that you have pinned, or a file with such keys; repeatable\n"
 	"      --signer-state FILE what the signer remembers: its file state, or its directory\n"
 	"      --anchor FILE       a checkpoint that was taken away earlier; repeatable\n"
 	"      --keys DIR       open what is kept of calls with keys.db and the key files of this directory\n"
 	"      --anchor-max-age TIME  say so when none was taken for that long, such as 7d\n"
 	"      --bundle FILE       a bundle of records that were pruned or handed out, without the store\n"
+	"      --proof FILE        a proof that one record is in a log, and what that record says\n"
+	"      --opening FILE      with --proof: what audit payload --opening said, with --json\n"
 	"      --with-bundle FILE  the store, and whether the bundle's records are those that it had\n"
 	"      --version    print the version\n"
 	"  -h, --help       print this\n\n"
-	"Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen, 3 unreadable, 2 usage.\n"
+	"Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen, 3 unreadable, or no key pinned, 2 usage.\n"
 	"See toolcrib-verify(8).\n";
 
-/* Texts of the store may hold anything: control characters are shown, not sent to the terminal. */
-static void print_text(const char *text)
+/* Texts of the store may hold anything: control characters are shown, not sent to the terminal, and long ones cut. */
+static void print_text(const char *text, FILE *to)
 {
-	size_t size = 4 * strlen(text) + 1;
-	char *clean = mem_alloc(size);
+	char clean[TEXT_SHOWN];
 
-	text_printable(text, strlen(text), clean, size);
-	fputs(clean, stdout);
-	free(clean);
+	text_printable(text, strlen(text), clean, sizeof(clean));
+	fputs(clean, to);
 }
 
 /* What is printed of findings and of the way there; the line of progress stands on the terminal until something
  * else does. */
 struct show {
-	bool quiet, tty;                /* tty: standard error is one */
+	bool quiet, verbose, tty;       /* tty: standard error is one */
 	bool standing;
 	uint64_t begun_us, shown_us;
 };
@@ -103,31 +111,41 @@ static void found(void *arg, const struct audit_finding *f)
 		return;
 	clear_progress(s);
 	printf("%s ", audit_finding_name(f->code));
-	print_text(f->origin ? f->origin : "-");
+	print_text(f->origin ? f->origin : "-", stdout);
 	if (f->from >= 0)
 		printf(" %" PRId64, f->from);
 	if (f->from >= 0 && f->to != f->from)
 		printf("-%" PRId64, f->to);
 	fputs(": ", stdout);
-	print_text(f->detail ? f->detail : audit_finding_text(f->code));
+	print_text(f->detail ? f->detail : audit_finding_text(f->code), stdout);
 	putchar('\n');
 }
 
 static int fail(const struct err *err)
 {
-	fprintf(stderr, "toolcrib-verify: %s%s%s\n", err->where, *err->where ? ": " : "", err->msg);
+	fputs("toolcrib-verify: ", stderr);
+	print_text(err->where, stderr);
+	fputs(*err->where ? ": " : "", stderr);
+	print_text(err->msg, stderr);
+	putc('\n', stderr);
 	return EXIT_UNREADABLE;
 }
 
-static int finish(const struct audit_coverage *sum)
+/* unpinned: nobody but the store itself says whose it is, and that is no word of its own. */
+static int finish(const struct audit_coverage *sum, bool unpinned)
 {
+	unpinned = unpinned && sum->bad == 0;
 	printf("%s %" PRIu64 " records of %" PRIu64 " logs: %" PRIu64 " bad, %" PRIu64 " gaps\n",
-	       sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT", sum->records, sum->logs, sum->bad, sum->gaps);
+	       sum->bad ? "DAMAGED" : unpinned ? "UNPINNED" : sum->gaps ? "INCOMPLETE" : "INTACT", sum->records, sum->logs,
+	       sum->bad, sum->gaps);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "toolcrib-verify: standard output: %s\n", strerror(errno));
 		return EXIT_UNREADABLE;
 	}
-	return sum->bad ? EXIT_DAMAGED : sum->gaps ? EXIT_INCOMPLETE : EXIT_INTACT;
+	if (unpinned)
+		fputs("toolcrib-verify: no key is pinned: whoever wrote the store may have signed it\n"
+		      "hint: give --key what toolcrib audit keys printed when the store was made\n", stderr);
+	return sum->bad ? EXIT_DAMAGED : unpinned ? EXIT_UNREADABLE : sum->gaps ? EXIT_INCOMPLETE : EXIT_INTACT;
 }
 
 static int read_bundle(const char *path, const struct audit_evidence *with, struct show *show, struct audit_bundle *ret,
@@ -151,8 +169,10 @@ static int verify_bundle(const char *path, const struct audit_evidence *with, st
 
 	if (read_bundle(path, with, show, &b, &sum, &err) < 0)
 		return fail(&err);
-	printf("bundle of %s, records %" PRId64 "-%" PRId64 "\n", *b.origin ? b.origin : "-", b.from, b.to - 1);
-	return finish(&sum);
+	fputs("bundle of ", stdout);
+	print_text(*b.origin ? b.origin : "-", stdout);
+	printf(", records %" PRId64 "-%" PRId64 "\n", b.from, b.to - 1);
+	return finish(&sum, false);     /* a gap says so */
 }
 
 /* The bundle by itself, then beside the store. */
@@ -170,8 +190,229 @@ static int join_bundle(struct db *db, const char *path, struct show *show, struc
 	return rc;
 }
 
+/* --- a proof, and what its record commits to; verify.py prints the same */
+
+enum { OPENINGS_MAX = 16 << 20 };
+static const struct { enum audit_column col; const char *unit; } units[] = {
+	{ COL_N_REQ, "bytes" }, { COL_N_RES, "bytes" }, { COL_N_STO, "bytes" }, { COL_DUR, "us" }, { COL_CPU, "us" },
+	{ COL_RSS, "KiB" },
+};
+
+/* The name of a number, or its unit, or NULL. */
+static const char *name_of(enum audit_column col, int64_t n)
+{
+	int v = n < 0 || n > INT32_MAX ? -1 : (int)n;
+
+	for (size_t i = 0; i < NELEMS(units); i++)
+		if (units[i].col == col)
+			return units[i].unit;
+	return v < 0 ? NULL : col == COL_KIND ? audit_kind_name(v) : col == COL_OUTCOME ? audit_outcome_name(v) :
+		col == COL_TPORT ? audit_tport_name(v) : NULL;
+}
+
+static void print_hex(const uint8_t *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		printf("%02x", p[i]);
+}
+
+/* Each commitment behind what it is of. */
+static void print_commitments(const struct audit_value *v)
+{
+	struct audit_cm all[AUDIT_COMMITS_MAX];
+	size_t n = 0;
+
+	if (!audit_cm_read(v->p, v->len, all, &n))
+		print_hex(v->p, v->len);
+	for (size_t i = 0; i < n; i++) {
+		const char *name = audit_ctag_name(all[i].ctag);
+
+		printf("%s%s ", i ? ", " : "", name ? name : "unknown");
+		print_hex(all[i].commitment, DIGEST_SIZE);
+	}
+}
+
+/* Texts of ext, by their tags. */
+static const struct { unsigned tag; const char *name; } texts[] = {
+	{ AUDIT_TAG_GROUND, "ground" }, { AUDIT_TAG_TICKET, "ticket" }, { AUDIT_TAG_APPROVER, "approver" },
+	{ AUDIT_TAG_REASON, "reason" }, { AUDIT_TAG_COMMAND, "command" }, { AUDIT_TAG_RESULT, "result" },
+};
+
+static void print_field(unsigned tag, const uint8_t *p, size_t len)
+{
+	const char *name = NULL;
+
+	for (size_t i = 0; i < NELEMS(texts); i++)
+		if (texts[i].tag == tag && text_utf8_valid((const char *)p, len) && !memchr(p, 0, len))
+			name = texts[i].name;
+	printf("%04x ", tag);
+	if (name) {
+		char *text = mem_strndup((const char *)p, len);
+
+		printf("%s ", name);
+		print_text(text, stdout);
+		free(text);
+	} else {
+		print_hex(p, len);
+	}
+}
+
+/* A line for each field; what is none, as the bytes that it is. */
+static void print_fields(const struct audit_value *v)
+{
+	const uint8_t *p = v->p;
+	size_t at = 0;
+
+	while (v->len - at >= 6 && audit_get_be(p + at + 2, 4) <= v->len - at - 6) {
+		size_t len = audit_get_be(p + at + 2, 4);
+
+		fputs(at ? "\n  ext " : "", stdout);
+		print_field((unsigned)audit_get_be(p + at, 2), p + at + 6, len);
+		at += 6 + len;
+	}
+	if (at < v->len) {
+		fputs(at ? "\n  ext " : "", stdout);
+		print_hex(p + at, v->len - at);
+	}
+}
+
+static void print_column(enum audit_column col, const struct audit_value *v)
+{
+	const char *more = v->p ? NULL : name_of(col, v->n);
+	char text[64];
+
+	printf("  %s ", audit_columns[col].name);
+	if (col == COL_TS) {
+		fputs(clock_format_utc((uint64_t)v->n, text, sizeof(text)), stdout);
+	} else if (audit_columns[col].form == FORM_INT) {
+		printf("%" PRId64 "%s%s", v->n, more ? " " : "", more ? more : "");
+	} else if (col == COL_CALL || col == COL_PREV) {
+		fputs(id_format(v->p, text), stdout);
+	} else if (col == COL_CM) {
+		print_commitments(v);
+	} else if (col == COL_EXT) {
+		print_fields(v);
+	} else if (audit_columns[col].form == FORM_BLOB) {
+		print_hex(v->p, v->len);
+	} else {
+		char *all = mem_strndup(v->p, v->len);
+
+		print_text(all, stdout);
+		free(all);
+	}
+	putchar('\n');
+}
+
+static void print_proved(const struct audit_proved *p, bool quiet)
+{
+	printf("PROVED record %" PRIu64 " of ", p->index);
+	print_text(p->origin, stdout);
+	printf(", in a log of %" PRIu64 "\n", p->size);
+	for (unsigned col = 0; col < COL_COUNT && !quiet; col++)
+		if (p->row.v[col].present)
+			print_column((enum audit_column)col, &p->row.v[col]);
+}
+
+static int no_opening(struct err *err)
+{
+	return err_set(err, ERR_INVALID, "", "a line that audit payload --opening does not say");
+}
+
+/* A row of audit payload --opening: 1, it opens what the record commits to; 0, it is of something else. */
+static int check_opening(const struct audit_proved *p, const char *line, size_t len, struct err *err)
+{
+	const char *value, *bytes, *hex, *name;
+	uint8_t opening[DIGEST_SIZE], *p_value = NULL;
+	json_t *row = NULL;
+	int64_t index, ctag;
+	size_t n = 0;
+	int rc = jx_parse(line, len, &row, err);
+	bool good;
+
+	index = json_integer_value(json_object_get(row, "index"));
+	ctag = json_integer_value(json_object_get(row, "ctag"));
+	value = json_string_value(json_object_get(row, "value"));
+	bytes = json_string_value(json_object_get(row, "bytes"));
+	hex = json_string_value(json_object_get(row, "opening"));
+	if (rc < 0 || !json_is_integer(json_object_get(row, "index"))) {
+		json_decref(row);
+		return no_opening(err);
+	}
+	if (index < 0 || (uint64_t)index != p->index || !hex || !value) {
+		json_decref(row);
+		return 0;
+	}
+	n = bytes ? strlen(bytes) : strlen(value);
+	p_value = mem_alloc(n + 1);
+	memcpy(p_value, value, bytes ? 0 : n);
+	good = ctag > 0 && ctag <= UINT16_MAX && text_unhex(hex, strlen(hex), opening, sizeof(opening)) == 0 &&
+	       (!bytes || text_unbase64(bytes, n, p_value, n, &n) == 0);
+	name = audit_ctag_name((unsigned)(ctag & UINT16_MAX));
+	if (!good) {
+		rc = no_opening(err);
+	} else if (!audit_proof_opens(p, (unsigned)ctag, opening, p_value, n)) {
+		rc = err_set(err, ERR_INVALID, "", "this is not what the record commits to as its %s", name ? name : "value");
+	} else {
+		printf("OPENED %s: ", name ? name : "unknown");
+		print_text(value, stdout);
+		putchar('\n');
+		rc = 1;
+	}
+	free(p_value);
+	json_decref(row);
+	return rc;
+}
+
+/* How many of the file's openings are of the record. */
+static int check_openings(const struct audit_proved *p, const char *path, size_t *ret, struct err *err)
+{
+	struct str text = STR_INIT;
+	int rc = path_read(path, OPENINGS_MAX, &text, err);
+	const char *line = str_text(&text);
+
+	while (rc >= 0 && *line) {
+		size_t len = strcspn(line, "\n");
+
+		rc = check_opening(p, line, len, err);
+		*ret += rc > 0;
+		line += len + (line[len] == '\n');
+	}
+	str_fini(&text);
+	return rc < 0 ? rc : 0;
+}
+
+static int verify_proof(const char *path, const char *openings, const struct audit_evidence *with, bool quiet)
+{
+	struct audit_proved proved = { .record = NULL };
+	struct str text = STR_INIT;
+	struct err err = { 0 };
+	size_t opened = 0;
+	int rc = path_read(path, PROOF_TEXT_MAX, &text, &err), status = EXIT_UNREADABLE;
+
+	if (rc == 0) {
+		rc = audit_proof_check(str_text(&text), text.len, with, &proved, &err);
+		status = EXIT_DAMAGED;
+	}
+	if (rc == 0)
+		print_proved(&proved, quiet);
+	if (rc == 0 && openings)
+		rc = check_openings(&proved, openings, &opened, &err);
+	if (rc == 0)
+		status = openings && opened == 0 ? EXIT_INCOMPLETE : EXIT_INTACT;
+	else
+		(void)fail(&err);
+	if (status == EXIT_INCOMPLETE)
+		fprintf(stderr, "toolcrib-verify: nothing opens what record %" PRIu64 " commits to\n", proved.index);
+	free(proved.record);
+	str_fini(&text);
+	return status;
+}
+
+/* --- a store */
+
 struct verify_opt {
-	const char *bundle;
+	const char *bundle, *opening;
+	bool is_bundle, is_proof;       /* what the last word is, if no store */
 	struct show show;
 	struct evidence *with;
 };
@@ -183,11 +424,51 @@ static void print_coverage(const struct audit_coverage *sum)
 	       sum->pinned ? "as pinned" : "not pinned: it is the store's own");
 	if (sum->running)
 		printf("; %" PRIu64 " calls running", sum->running);
+	if (sum->shut)
+		printf("; %" PRIu64 " kept values and names not opened", sum->shut);
+	if (sum->vouched_us) {
+		char time[40];
+
+		printf("; old versions, settings, holds and tenants of logs not vouched for before %s",
+		       clock_format_utc(sum->vouched_us, time, sizeof(time)));
+	}
 	if (sum->names) {
 		printf("; names of %" PRIu64 " principals not verified, for lack of keys or of a record: ", sum->names);
-		print_text(sum->named);
+		print_text(sum->named, stdout);
 	}
 	putchar('\n');
+}
+
+#define MEMORY_LEAST (128ull << 20)
+
+/* A store sorts and counts in memory as much as it has; one that only says it has much must not take it. */
+static void limit_memory(const char *path)
+{
+	struct stat st = { 0 };
+
+	if (stat(path, &st) == 0)
+		db_memory_max(MEMORY_LEAST + (uint64_t)st.st_blocks * 512 / 4);
+}
+
+enum { HASHED_BYTES = 600, HASHED_TIMES = 20000 };       /* a record of the default level; some ten milliseconds */
+
+/* SC-703: what verifying costs at least.  Some 300 MB/s is a processor without instructions for it. */
+static void print_speed(void)
+{
+	uint8_t piece[HASHED_BYTES] = { 0 };
+	uint64_t begun = clock_mono_us(), past;
+
+	for (unsigned i = 0; i < HASHED_TIMES; i++)
+		digest_sha256(piece, sizeof(piece), piece);
+	past = clock_mono_us() - begun;
+	printf("SHA-256: %.0f MB/s, %.2f us for %d bytes\n", (double)HASHED_BYTES * HASHED_TIMES / (double)(past ? past : 1),
+	       (double)past / HASHED_TIMES, HASHED_BYTES);
+}
+
+static void print_rate(const struct audit_coverage *sum, uint64_t past_us)
+{
+	printf("%" PRIu64 " records in %.1f s, %.0f/s\n", sum->records, (double)past_us / 1e6,
+	       (double)sum->records * 1e6 / (double)(past_us ? past_us : 1));
 }
 
 static int verify(const char *path, struct verify_opt *o)
@@ -196,20 +477,28 @@ static int verify(const char *path, struct verify_opt *o)
 	struct audit_coverage sum;
 	struct db *db = NULL;
 	struct err err = { 0 };
-	int rc = db_open(path, DB_READER, false, &db, &err);
+	uint64_t begun;
+	int rc;
 
+	if (o->show.verbose)
+		print_speed();
+	begun = clock_mono_us();
+	limit_memory(path);
+	rc = db_open(path, DB_READER, false, &db, &err);
 	with.progress = o->show.tty ? progress : NULL;
 	if (rc == 0)
 		rc = audit_verify_with(db, 0, &with, found, &o->show, &sum, &err);
 	clear_progress(&o->show);
-	if (rc == 0 && o->bundle)
+	if (rc == 0 && o->bundle && !sum.foreign)
 		rc = join_bundle(db, o->bundle, &o->show, &sum, &err);
 	db_close(&db);
 	if (rc < 0)
 		return fail(&err);
+	if (o->show.verbose)
+		print_rate(&sum, clock_mono_us() - begun);
 	if (!o->show.quiet)
 		print_coverage(&sum);
-	return finish(&sum);
+	return finish(&sum, !sum.pinned);
 }
 
 static int verify_at(const char *at, struct verify_opt *o)
@@ -242,21 +531,24 @@ static bool take_evidence(struct evidence *e, int c, const char *value, int *ret
 static int run(int argc, char **argv, struct verify_opt *o)
 {
 	static const struct option options[] = {
-		{ "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },
+		{ "quiet", no_argument, NULL, 'q' }, { "verbose", no_argument, NULL, 'v' }, { "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, OPT_VERSION }, { "bundle", no_argument, NULL, OPT_BUNDLE },
 		{ "key", required_argument, NULL, OPT_KEY }, { "signer-state", required_argument, NULL, OPT_SIGNER },
 		{ "anchor", required_argument, NULL, OPT_ANCHOR }, { "anchor-max-age", required_argument, NULL, OPT_ANCHOR_AGE },
 		{ "with-bundle", required_argument, NULL, OPT_WITH_BUNDLE },
-		{ "keys", required_argument, NULL, OPT_PAYLOAD_KEYS }, { 0 },
+		{ "keys", required_argument, NULL, OPT_PAYLOAD_KEYS }, { "proof", no_argument, NULL, OPT_PROOF },
+		{ "opening", required_argument, NULL, OPT_OPENING }, { 0 },
 	};
 	struct err err = { 0 };
-	bool bundle = false;
 	int rc = 0;
 
-	for (int c; (c = getopt_long(argc, argv, "qh", options, NULL)) != -1;) {
+	for (int c; (c = getopt_long(argc, argv, "qvh", options, NULL)) != -1;) {
 		switch (c) {
 		case 'q':
 			o->show.quiet = true;
+			break;
+		case 'v':
+			o->show.verbose = true;
 			break;
 		case 'h':
 			printf("%s%s", usage, help);
@@ -265,7 +557,13 @@ static int run(int argc, char **argv, struct verify_opt *o)
 			puts("toolcrib-verify " PACKAGE_VERSION);
 			return EXIT_INTACT;
 		case OPT_BUNDLE:
-			bundle = true;
+			o->is_bundle = true;
+			break;
+		case OPT_PROOF:
+			o->is_proof = true;
+			break;
+		case OPT_OPENING:
+			o->opening = optarg;
 			break;
 		case OPT_WITH_BUNDLE:
 			o->bundle = optarg;
@@ -280,11 +578,14 @@ static int run(int argc, char **argv, struct verify_opt *o)
 			return EXIT_USAGE;
 		}
 	}
-	if (argc - optind != 1 || (bundle && o->bundle)) {
+	if (argc - optind != 1 || (o->show.quiet && o->show.verbose) || (o->is_bundle && o->bundle) ||
+	    (o->is_proof && (o->is_bundle || o->bundle || evidence_get(o->with)->nkey == 0)) || (o->opening && !o->is_proof)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return bundle ? verify_bundle(argv[optind], evidence_get(o->with), &o->show) : verify_at(argv[optind], o);
+	if (o->is_proof)
+		return verify_proof(argv[optind], o->opening, evidence_get(o->with), o->show.quiet);
+	return o->is_bundle ? verify_bundle(argv[optind], evidence_get(o->with), &o->show) : verify_at(argv[optind], o);
 }
 
 int main(int argc, char **argv)

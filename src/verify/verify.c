@@ -18,7 +18,7 @@
  * owe. */
 static const struct verify_step *const steps[] = {
 	&verify_integrity, &verify_lifecycle, &verify_retention, &verify_payload, &verify_anchors, &verify_checkpoints,
-	&verify_registry,
+	&verify_registry, &verify_approvals,
 };
 
 /* --- one log */
@@ -196,9 +196,11 @@ static int check_store(struct verify *v, struct err *err)
 	int64_t after = 0;
 	int rc = 0;
 
-	for (size_t i = 0; i < NELEMS(steps) && rc == 0; i++)
+	for (size_t i = 0; i < NELEMS(steps) && rc == 0 && !v->sum->foreign; i++)
 		if (steps[i]->open)
 			rc = steps[i]->open(v, err);
+	if (v->sum->foreign)
+		return rc;
 	if (rc == 0 && v->with->progress)
 		rc = count_records(v, err);
 	for (int more = 1; rc == 0 && more == 1;) {

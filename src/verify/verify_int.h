@@ -3,7 +3,6 @@
 
 #include "audit/audit.h"
 #include "audit/record.h"
-#include "audit/tile.h"
 #include "tlog/note.h"
 #include "verify/verify.h"
 
@@ -28,6 +27,7 @@ struct verify {
 	struct verify_commits *commits; /* anchors.c */
 	struct verify_keys *keys;       /* checkpoints.c */
 	struct verify_rows *rows;       /* registry.c */
+	struct verify_approvals *approvals;     /* approvals.c */
 };
 
 struct verify_head {                    /* a log as the store describes it */
@@ -78,7 +78,7 @@ struct verify_step {
 	void (*free)(struct verify *v);                                 /* may come without open */
 };
 extern const struct verify_step verify_integrity, verify_lifecycle, verify_retention, verify_payload, verify_anchors,
-	verify_checkpoints, verify_registry;
+	verify_checkpoints, verify_registry, verify_approvals;
 
 /* --- tell.c: what was found */
 
@@ -91,8 +91,9 @@ void verify_tell_close(struct verify_log *c);           /* what waits for neighb
 
 /* --- checkpoints.c */
 
-/* Of a checkpoint from outside: by the log key, or by an epoch's. */
-bool verify_keys_know(const struct verify *v, const struct note *n, const char *origin);
+/* Who signed a checkpoint from outside.  1: the pinned key of the logs, or that of an epoch that follows from a pinned
+ * one; 0: none of them; -1: no key was pinned, so that nobody can tell. */
+int verify_keys_know(const struct verify *v, const struct note *n, const char *origin);
 
 /* --- for all steps */
 

@@ -5,17 +5,21 @@
 
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "audit/checkpoint.h"
 #include "audit/rows.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "ev/ev.h"
 
@@ -592,6 +596,7 @@ void *writer_main(void *arg)
 {
 	struct writer *w = arg;
 
+	id_random_pool();
 	for (;;) {
 		struct witem *first = wqueue_take(w->queue, w->limits.batch_max, !w->kept);
 		struct witem **tail = &w->kept;
@@ -616,6 +621,9 @@ void *writer_main(void *arg)
 	return NULL;
 }
 
+#define DAY_US UINT64_C(86400000000)
+#define CLOCK_GAP_US (90 * DAY_US)      /* between two starts; more is a clock that leapt, or a store from the attic */
+
 /* The clock was set back while nobody was there to see it (AUDIT 1605). */
 static int write_clock_step(struct writer *w, uint64_t last_us, struct err *err)
 {
@@ -623,8 +631,12 @@ static int write_clock_step(struct writer *w, uint64_t last_us, struct err *err)
 	struct audit_event ev;
 	char text[64];
 
+	if (last_us && now > last_us && now - last_us > CLOCK_GAP_US)
+		log_warn(NULL, "the last record is old: is the clock right? days=%llu",
+			 (unsigned long long)((now - last_us) / DAY_US));
 	if (last_us <= now + CLOCK_STEP_US)
 		return 0;
+	log_warn(NULL, "the clock is behind the last record by_ms=%llu", (unsigned long long)(last_us - now) / 1000);
 	(void)snprintf(text, sizeof(text), "-%llu ms or more since the last record",
 		       (unsigned long long)(last_us - now) / 1000);
 	audit_event_init(&ev, AUDIT_CLOCK_STEP, 0);
@@ -633,8 +645,52 @@ static int write_clock_step(struct writer *w, uint64_t last_us, struct err *err)
 	return audit_append(w->logs, w->db, &ev, NULL, err);
 }
 
+static int find_size(void *arg, const struct audit_log_view *log, struct err *err)
+{
+	(void)err;
+	if (log->tenant_id == 0)
+		*(int64_t *)arg = log->size;
+	return 0;
+}
+
+static int describe_start(struct writer *w, const char *mode, struct str *ret, struct err *err)
+{
+	const struct wbegin *b = &w->begin;
+	int64_t size = 0;
+	int rc = b->put_back ? audit_logs_each(w->logs, find_size, &size, err) : 0;
+
+	str_puts(ret, mode);
+	if (rc == 0 && b->put_back) {
+		str_printf(ret, ", put back from a copy that ends at system:%" PRId64, size - 1);
+		log_warn(NULL, "the store was put back from a copy, what came behind it is not there any more last=system:%" PRId64,
+			 size - 1);
+	}
+	if (b->keys.by) {       /* a new store has nothing to tell by */
+		str_printf(ret, ", master.key taken down by the %s under it", b->keys.by);
+		log_info(NULL, "the store knows its master.key from now on key=%s by=\"the %s under it\"", b->keys.master,
+			 b->keys.by);
+	}
+	if (b->keys.lost) {
+		str_printf(ret, ", keys.db is lost: payload keys up to %" PRId64 " may not open", b->keys.dek);
+		log_warn(NULL, "payload keys are given up, what is kept of calls of before may not open keys=%" PRId64, b->keys.dek);
+	}
+	return rc;
+}
+
+static int note_start(struct writer *w, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = keys_begun(w->db, &w->begin.keys, err);
+
+	if (rc < 0 || !w->begin.put_back)
+		return rc;
+	st = db_stmt_get(w->db, SQL_META_DELETE_VALUE);
+	db_bind_textz(st, 1, DB_META_PUT_BACK);
+	return db_run(&st, err);
+}
+
 /* tails: of logs that go beyond what was signed (AUDIT A-722); they stand in the first record that is written. */
-static int write_start(struct writer *w, const char *mode, const struct audit_field *tails, size_t *ret_recovered,
+static int write_start(struct writer *w, const char *what, const struct audit_field *tails, size_t *ret_recovered,
 		       struct err *err)
 {
 	struct audit_event ev;
@@ -658,12 +714,18 @@ static int write_start(struct writer *w, const char *mode, const struct audit_fi
 		rc = audit_recover(w->logs, w->db, ret_recovered, err);
 	if (rc < 0)
 		return rc;
+	if (w->guard.quarantine)
+		rc = audit_quarantine(w->logs, w->db, w->guard.quarantine, w->guard.quarantined_by, err);
+	if (rc < 0)
+		return rc;
 	audit_event_init(&ev, AUDIT_SERVER_START, 0);
 	ev.actor = AUDIT_BY_SYSTEM;
-	ev.detail = mode;
+	ev.detail = what;
 	ev.field = tails;
 	ev.nfield = !listed;
 	rc = audit_append_start(w->logs, w->db, &ev, err);
+	if (rc == 0)
+		rc = note_start(w, err);
 	if (rc == 0)
 		rc = audit_logs_flush(w->logs, w->db, err);
 	return rc < 0 ? rc : audit_save_open_from(w->logs, w->db, err);
@@ -673,16 +735,20 @@ int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered
 {
 	struct audit_field tails = { AUDIT_TAG_TAILS, NULL, 0 };
 	uint8_t *bytes = NULL;
+	struct str what = STR_INIT;
 	int rc = w->guard.before ? w->guard.before(w->guard.arg, w->db, w->logs, &bytes, &tails.len, err) : 0;
 
 	tails.p = bytes;
 	if (rc == 0)
+		rc = describe_start(w, mode, &what, err);
+	if (rc == 0)
 		rc = db_txn_begin(w->db, true, err);
 	if (rc == 0) {
-		rc = db_txn_end(w->db, write_start(w, mode, &tails, ret_recovered, err), err);
+		rc = db_txn_end(w->db, write_start(w, str_text(&what), &tails, ret_recovered, err), err);
 		if (rc == 0)
 			audit_logs_commit(w->logs);
 	}
 	free(bytes);
+	str_fini(&what);
 	return rc;
 }

@@ -266,8 +266,21 @@ int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
 		item_free(&j->item);
 		return ERR_BUSY;
 	}
+	w->patient = job->patient ? job->name : w->patient;
+	w->npatient += job->patient;
 	show_at_turn_end(w);
 	return 0;
+}
+
+void writer_refused(const struct writer *w, int rc, const char *what, struct err *err)
+{
+	const char *reason = "";
+
+	if (rc == ERR_BUSY)
+		reason = "too much is waiting to be written";
+	else if (writer_state(w, &reason) == ERR_OK)
+		reason = "the store could not be written a moment ago";
+	(void)err_set(err, (enum err_code)rc, "", "%s; %s", reason, what);
 }
 
 void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg)
@@ -288,11 +301,12 @@ void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg)
 }
 
 /* Tell the submitter, once. */
-static void report(struct witem *it, int rc)
+static void report(struct writer *w, struct witem *it, int rc)
 {
 	if (it->is_job) {
 		struct wjob *j = CONTAINER_OF(it, struct wjob, item);
 
+		w->npatient -= j->job.patient;
 		if (j->job.done)
 			j->job.done(j->arg, rc, &j->err);
 	} else {
@@ -310,7 +324,7 @@ static void finished(struct writer *w, struct witem *it)
 	list_unlink(&it->waiting);
 	w->notices -= it->is_notice;
 	if (!it->refused) {
-		report(it, it->rc);
+		report(w, it, it->rc);
 	} else if (it->rc == 0 && it->is_begin && w->late) {    /* AUDIT A-210 */
 		e = CONTAINER_OF(it, struct wevent, item);
 		w->late(w->late_arg, &e->ev);
@@ -351,15 +365,16 @@ static void expire(struct writer *w, struct witem *it)
 	bool ours = !it->must_stay && wqueue_withdraw(w->queue, it);
 
 	list_unlink(&it->waiting);
-	if (!ours)
+	if (!ours && !w->npatient)
 		w->stalled = true;      /* until something comes back, as this one will */
 	if (it->is_job && !ours)
 		return;
 	if (it->is_job)
-		err_set(&CONTAINER_OF(it, struct wjob, item)->err, ERR_AUDIT, "",
-			"nothing was changed: the disk of the store does not answer");
+		err_set(&CONTAINER_OF(it, struct wjob, item)->err, ERR_AUDIT, "", "nothing was changed: %s%s",
+			w->npatient ? w->patient : "the disk of the store does not answer",
+			w->npatient ? " changes much and goes first; try again" : "");
 	it->refused = true;
-	report(it, ERR_AUDIT);
+	report(w, it, ERR_AUDIT);
 	if (ours)
 		item_free(it);
 }
@@ -502,6 +517,35 @@ static void writer_free(struct writer *w)
 	free(w);
 }
 
+/* What a start finds of the store's files, before it writes any of them (decision 0051). */
+
+static int find_put_back(struct writer *w, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, DB_META_PUT_BACK);
+	rc = db_step(st, err);
+	w->begin.put_back = rc == 1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static bool is_adopted(const struct writer *w)
+{
+	for (size_t i = 0; w->guard.adopt && w->guard.adopt[i]; i++)
+		if (strcmp(w->guard.adopt[i], KEYS_FILE_ADOPT) == 0)
+			return true;
+	return false;
+}
+
+static int find_files(struct writer *w, const struct keyfile_place *place, struct keys **ret, struct err *err)
+{
+	int rc = find_put_back(w, err);
+
+	return rc < 0 ? rc : keys_begin(place, w->db, is_adopted(w), ret, &w->begin.keys, err);
+}
+
 static int open_store(struct writer *w, const struct keyfile_place *place, struct err *err)
 {
 	struct keys *keys = NULL;
@@ -511,8 +555,10 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 	free(path);
 	if (rc == 0)
 		rc = db_migrate(w->db, err);
+	if ((rc == ERR_CORRUPT || rc == ERR_INVALID) && !*err->hint)
+		err_hint(err, "put the newest backup back: toolcribd(8), BAD NIGHTS");
 	if (rc == 0)
-		rc = keys_open(place, &keys, err);
+		rc = find_files(w, place, &keys, err);
 	if (rc == 0)
 		rc = audit_logs_open(w->db, &w->logs, err);
 	if (rc == 0)

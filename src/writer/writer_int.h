@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
+#include "keys/vault.h"
 #include "writer/writer.h"
 
 /* Inside of src/writer.  The loop thread owns an item, lends it to the queue and so to the writer thread,
@@ -87,6 +88,12 @@ struct wspace {
 	unsigned room;                  /* ROOM_…, as it was recorded last (AUDIT A-213) */
 };
 
+/* What a start finds of the store's files, for its record. */
+struct wbegin {
+	struct keys_begin keys;
+	bool put_back;                  /* toolcrib.db is a copy that db_backup() made, and no start has said so yet */
+};
+
 /* Transactions that failed since the last one that did not; count 0: none. */
 struct wfails {
 	uint64_t count, first_us, last_us;      /* wall clock */
@@ -106,6 +113,7 @@ struct writer {
 	struct witem *kept;             /* must stay, and the disk was full */
 	struct wfails fails;
 	struct writer_guard guard;
+	struct wbegin begin;
 	/* both */
 	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
 	atomic_ullong full_until_us;    /* 0 = the last commit went well */
@@ -121,6 +129,8 @@ struct writer {
 	const char *held;               /* why; NULL = not held */
 	bool showing;                   /* at the end of this turn */
 	bool stalled, closing;          /* stalled: a commit has not returned in time */
+	const char *patient;            /* name of the last job that may take long; NULL: none is on its way */
+	unsigned npatient;              /* of those */
 	uint64_t booked;
 	size_t notices;                 /* that have not come back; at most limits.queue_max */
 	struct wspace *space;

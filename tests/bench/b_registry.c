@@ -76,6 +76,7 @@ static void add_grant(struct db *db, int64_t tenant_id, const char *name)
 	db_bind_textz(st, 3, "");
 	for (unsigned i = 4; i <= 7; i++)
 		db_bind_i64(st, i, 0);
+	db_bind_null(st, 8);
 	run(st);
 }
 

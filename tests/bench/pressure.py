@@ -6,9 +6,10 @@
     stress    stress-ng (Debian's package; contrib/deps --bench) as a tool, class by class
 
 The quiet tenant makes a hundred calls of echo a second.  "alone" is its p99 just before, "beside" while the other is at work;
-"outside" is beside the same stress-ng, or as many busy processes of the lowest priority as there are workers of sql, started by
+"outside" is beside the same stress-ng, or as many busy processes that get what nobody else wants (SCHED_IDLE) as there are workers of sql, started by
 nobody's server, or the same bodies sent to another one: it tells what the machine's processors have to do with it.
-Figures of one run compare, others do not.  [SECONDS=10] [ROUNDS=1] of each; further words: only these classes."""
+Figures of one run compare, others do not.  BENCH_SECS=10 and BENCH_ROUNDS=1 of each; BENCH_OUTSIDE=no leaves that out; BENCH_PIECE=8192
+bytes come on each connection in a tenth of a second; further words: only these classes."""
 import json
 import os
 import pathlib
@@ -25,6 +26,8 @@ import crib  # noqa: E402
 SECS = float(os.environ.get("BENCH_SECS", "10"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "1"))
 CONNS = int(os.environ.get("BENCH_CONNS", "4096"))
+PIECE = os.environ.get("BENCH_PIECE", "8192")         # bytes of each connection in a tenth of a second: 10 MiB take two minutes
+OUTSIDE = os.environ.get("BENCH_OUTSIDE", "yes") == "yes"
 MIB = 1 << 20
 META = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
 ECHO = ("--method", "tools/call", "--params", '{"name":"echo","arguments":{"text":"quiet"},%s}' % META)
@@ -44,6 +47,7 @@ CLASSES = {
 class Bench:
     def __init__(self):
         self.c = crib.Crib().init()
+        self.c.http_times = ""          # as by default
         self.scratch = self.c.dir / "scratch"
         self.scratch.mkdir()
         self.c.tool(crib.ECHO)
@@ -117,6 +121,16 @@ class Bench:
             peer.close()
 
 
+def compared(b, work, outside, between=lambda: None):
+    """The row of beside(work), with what the same costs when it comes from outside."""
+    row = b.beside(work)
+    between()
+    if OUTSIDE:
+        us = b.beside(outside)["beside_p99_us"]
+        row.update(outside_p99_us=us, p99_ratio_to_outside=round(row["beside_p99_us"] / us, 2))
+    return row
+
+
 def say(**row):
     print(json.dumps(row), flush=True)
 
@@ -145,8 +159,8 @@ def sql(b, only):
         return end
 
     def outside():
-        """As many processes of the lowest priority as a tenant may have workers."""
-        hogs = [subprocess.Popen(["nice", "-n", "19", "/bin/sh", "-c", "while :; do :; done"]) for _ in range(4)]
+        """As many processes that only ever get what nobody else wants as a tenant may have workers."""
+        hogs = [subprocess.Popen(["chrt", "--idle", "0", "/bin/sh", "-c", "while :; do :; done"]) for _ in range(4)]
 
         def end():
             for hog in hogs:
@@ -155,9 +169,7 @@ def sql(b, only):
         return end
 
     for name in only or QUERIES:
-        row, other = b.beside(lambda: work(QUERIES[name])), b.beside(outside)
-        say(bench="sql", query=name, **row, outside_p99_us=other["beside_p99_us"],
-            p99_ratio_to_outside=round(row["beside_p99_us"] / other["beside_p99_us"], 2))
+        say(bench="sql", query=name, **compared(b, lambda: work(QUERIES[name]), outside))
     # A stop while they run.
     end = work(QUERIES["quadratic"])
     start = time.monotonic()
@@ -178,7 +190,7 @@ def bodies(b, only):
     elsewhere = int(constant.stdout.readline())
 
     def work(port=None):
-        attack = b.flood("loud", *ECHO, "--kind", "slow", "--pad", str(10 * MIB - 400), "--piece", "65536", "--conns", str(CONNS),
+        attack = b.flood("loud", *ECHO, "--kind", "slow", "--pad", str(10 * MIB - 400), "--piece", PIECE, "--conns", str(CONNS),
                          "--warm", "0", secs=SECS + 4, nice=True, port=port)
         time.sleep(3)
 
@@ -190,12 +202,11 @@ def bodies(b, only):
         return end
 
     try:
-        row, other = b.beside(work), b.beside(lambda: work(elsewhere))
+        row = compared(b, work, lambda: work(elsewhere))
     finally:
         constant.kill()
         constant.wait()
-    say(bench="bodies", connections=CONNS, **row, outside_p99_us=other["beside_p99_us"],
-        p99_ratio_to_outside=round(row["beside_p99_us"] / other["beside_p99_us"], 2))
+    say(bench="bodies", connections=CONNS, piece=int(PIECE), **row)
     b.c.stop()
 
 
@@ -249,11 +260,12 @@ def stress(b, only):
         return lambda: process.wait() and None
 
     for name in only or CLASSES:
-        row = b.beside(lambda: tool(name))
-        left = {what: n - clean[what] for what, n in left_behind(b).items()}
-        other = b.beside(lambda: outside(name))
-        say(bench="stress", stressor=name, **row, outside_p99_us=other["beside_p99_us"],
-            p99_ratio_to_outside=round(row["beside_p99_us"] / other["beside_p99_us"], 2), left_behind={k: n for k, n in left.items() if n})
+        left = {}
+
+        def look():
+            left.update((what, n - clean[what]) for what, n in left_behind(b).items() if n != clean[what])
+        row = compared(b, lambda: tool(name), lambda: outside(name), between=look)
+        say(bench="stress", stressor=name, **row, left_behind=left)
     b.c.stop()
 
 

@@ -287,9 +287,9 @@ static json_t *parse(const char *text)
 void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 {
 	static const uint8_t call_id[16] = { 1, 2, 3 };
-	const struct sandbox sandbox = { .best = sandbox_level_probe(), .scratch = run_dir() };
+	the_cage = (struct sandbox){ .best = sandbox_level_probe(), .scratch = run_dir() };
 	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher(),
-					 .sandbox = &sandbox, .workers = the_workers, .pool = the_pool,
+					 .sandbox = &the_cage, .workers = the_workers, .pool = the_pool,
 					 .upstreams = run_upstreams() };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;
@@ -305,7 +305,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 	r->args = parse(args);
 	r->answers = o->answers ? parse(o->answers) : NULL;
 	r->req = (struct backend_req){
-		.recorded = !o->unrecorded,
+		.recorded = !o->unrecorded, .author = o->author,
 		.plan = plan,
 		.tool = "trial",
 		.args = r->args,

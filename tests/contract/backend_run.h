@@ -43,6 +43,7 @@ struct run_opts {
 	uint64_t timeout_us;            /* 0 = 10 s */
 	bool expired;                   /* the deadline is over before the start */
 	bool unrecorded;                /* it is refused: no op, no end */
+	bool author;                    /* as the author of the definition */
 	size_t result_max;              /* 0 = the default */
 };
 

@@ -115,7 +115,7 @@ class Sync(Case):
         c.env.pop("LD_PRELOAD", None)
         c.cli("audit", "verify")
         for program in ([crib.BUILD / "toolcrib-verify"], ["python3", crib.SOURCE / "contrib/verify/verify.py"]):
-            done = subprocess.run([*program, c.store / "toolcrib.db"], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*program, *crib.evidence(c.store), c.store / "toolcrib.db"], capture_output=True, text=True, timeout=60)
             self.assertIn(done.returncode, (0, 5), done.stdout + done.stderr)
 
     def test_it_becomes_synchronised_while_the_server_runs(self):

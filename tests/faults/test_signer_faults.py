@@ -31,7 +31,7 @@ class SignerFaults(crib.Case):
 
     def verify(self, *args):
         """toolcrib-verify: exit status and the names of what it found."""
-        done = subprocess.run([crib.BUILD / "toolcrib-verify", *args, self.crib.store], capture_output=True, text=True,
+        done = subprocess.run([crib.BUILD / "toolcrib-verify", *crib.evidence(self.crib.store), *args, self.crib.store], capture_output=True, text=True,
                               timeout=crib.DEADLINE)
         return done.returncode, {line.split()[0] for line in done.stdout.splitlines()[:-1] if " epochs, " not in line}
 
@@ -113,7 +113,8 @@ class SignerFaults(crib.Case):
         ran = self.w.effects_seen()
         self.assertIn("error", self.call())
         self.assertEqual(self.w.effects_seen(), ran, "a refused call must not run")
-        self.assertIn("cannot be signed", self.crib.cli("status"))
+        status = self.crib.run("status")
+        self.assertEqual((status.returncode, "cannot be signed" in status.stdout), (1, True), status.stdout)
         heal()
         crib.wait_for("service", lambda: "result" in self.call())
         self.await_signed()

@@ -188,7 +188,7 @@ class StoreFaults(crib.Case):
         self.assertNotEqual(c.daemon.wait(crib.DEADLINE), 0)
         self.assertIn("another program has written to the store", c.log.read_text())
         c.daemon = None
-        done = subprocess.run([crib.BUILD / "toolcrib-verify", c.store], capture_output=True, text=True, timeout=crib.DEADLINE)
+        done = subprocess.run([crib.BUILD / "toolcrib-verify", *crib.evidence(c.store), c.store], capture_output=True, text=True, timeout=crib.DEADLINE)
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
         done = c.run("tenant", "list")
         self.assertEqual(done.returncode, 3, "started over records that are not those that were signed: " + done.stdout)

@@ -2,7 +2,9 @@
 
 Standard library only.  Nothing sleeps: what must become true is awaited with a deadline.  Ports are the kernel's choice."""
 import atexit
+import base64
 import ctypes
+import functools
 import hashlib
 import http.client
 import json
@@ -53,6 +55,7 @@ def below(pid):
     return found
 
 
+@functools.cache
 def sanitized(program="toolcribd"):
     """Is this program one of a build with a sanitizer, whose memory and system calls are not those of ours?"""
     content = (BUILD / program).read_bytes()
@@ -75,12 +78,44 @@ def wait_for(what, condition, deadline=DEADLINE):
         time.sleep(0.005)
 
 
+def forget_vouching(db):
+    """As a store from before rows had records: the next start takes them as they are (verification sees that one is gone)."""
+    for idx, in db.execute("SELECT idx FROM rec WHERE kind = 1534").fetchall():
+        for table, in db.execute("SELECT name FROM pragma_table_list WHERE type = 'table' AND name IN "
+                                 "(SELECT tbl_name FROM sqlite_schema WHERE sql LIKE '%rec_idx INTEGER%')").fetchall():
+            if table != "row_gone":
+                db.execute(f"UPDATE {table} SET rec_idx = NULL WHERE rec_log = 1 AND rec_idx = ?", (idx,))
+    db.execute("DELETE FROM meta WHERE key = 'vouched'")
+    db.execute("DELETE FROM rec WHERE kind = 1534")
+
+
 def comm(pid):
     """The name of a process, "" when there is none."""
     try:
         return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
+
+
+def runs(pid):
+    """Whether there is such a process, and it has not ended: it may end between two looks."""
+    try:
+        return "\nState:\tZ" not in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def evidence(store, keys=True):
+    """Options of a verifier: what whoever asks has beside the store, its first key pinned and the keys of what is kept."""
+    folder = pathlib.Path(store)
+    folder = folder if folder.is_dir() else folder.parent
+    db = sqlite3.connect(f"file:{folder}/toolcrib.db?mode=ro", uri=True)
+    try:
+        name, key = db.execute("SELECT l.origin || '/e/0', e.pk FROM log l, epoch e WHERE l.id = 1 AND e.n = 0").fetchone()
+    finally:
+        db.close()
+    number = hashlib.sha256(name.encode() + b"\n\1" + key).hexdigest()[:8]
+    return ["--key", f"{name}+{number}+{base64.b64encode(bytes([1]) + key).decode()}", *(["--keys", str(folder)] if keys else [])]
 
 
 def beside(name):
@@ -151,6 +186,7 @@ class Crib:
     """A store, its CLI and perhaps its daemon."""
 
     shelf = None
+    http_times = ", late_ms: 20"        # a refusal that is late is tested where it is made
     only_cli = False            # True: each command is a process, for tests of the CLI itself
 
     def __init__(self, folder=None):
@@ -257,6 +293,14 @@ class Crib:
         self.ahead(("init",), ["init"])
         return self
 
+    def fill(self, records, *options):
+        """A store by tests/bench/b_fill instead; what was planted in it."""
+        said = subprocess.run([str(BUILD / "tests/bench/b_fill"), str(self.store), "--records", str(records), *map(str, options)],
+                              capture_output=True, text=True, env=self.env)
+        if said.returncode != 0:
+            raise Failed(said.returncode, said.stdout, said.stderr)
+        return json.loads(said.stdout)["planted"]
+
     def tenant(self, name, *grants):
         """Add a tenant with one key; the key."""
         self.set_up("tenant add", name, name=name)
@@ -331,7 +375,7 @@ class Crib:
         extra = self.cage_alone(extra)
         path = self.dir / "toolcribd.yaml"
         path.write_text(f"""listeners:
-- {{transport: http, address: "127.0.0.1:0"}}
+- {{transport: http, address: "127.0.0.1:0"{self.http_times}}}
 - {{transport: tcp, address: "127.0.0.1:0"}}
 - {{transport: unix, address: "{self.dir}/agents.sock"}}
 {extra}""")

@@ -1,6 +1,7 @@
 /* A wall clock that a test has put back or on, preloaded into the programs: seconds in TOOLCRIB_TEST_SHIFT are added, or those
  * that stand in the file it names, so that the clock can be set while a program runs.  What is measured and waited for goes by
- * the other clocks.  TOOLCRIB_TEST_SYNC, the same way: 1 the kernel says that the clock is synchronised, 2 it is not, 0 the
+ * the other clocks; TOOLCRIB_TEST_LATER, the same way, moves those on as well, as if the program had run for so long: what the
+ * kernel waits for comes in its own time, so that something has to wake the program.  TOOLCRIB_TEST_SYNC, the same way: 1 the kernel says that the clock is synchronised, 2 it is not, 0 the
  * kernel does not say. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,11 +31,13 @@ static long number(const char *value)
 
 int clock_gettime(clockid_t id, struct timespec *ret)
 {
-	const char *shift = getenv("TOOLCRIB_TEST_SHIFT");
+	const char *shift = getenv("TOOLCRIB_TEST_SHIFT"), *later = getenv("TOOLCRIB_TEST_LATER");
 	int rc = (int)syscall(SYS_clock_gettime, id, ret);
 
 	if (rc == 0 && id == CLOCK_REALTIME && shift)
 		ret->tv_sec += number(shift);
+	if (rc == 0 && later && (id == CLOCK_REALTIME || id == CLOCK_MONOTONIC))
+		ret->tv_sec += number(later);
 	return rc;
 }
 

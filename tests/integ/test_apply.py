@@ -1,5 +1,6 @@
 """Files and the store: what differs, what becomes of it, and the way back (product.md 4, 7)."""
 import json
+import re
 import sqlite3
 
 import crib
@@ -132,6 +133,107 @@ class Apply(Files):
         self.assertEqual(self.everything(), before)
         self.assertEqual(self.crib.json("tenant", "show", "acme")[0]["generation"], 1, "tool and grants are one change")
 
+    def test_n13_the_page_lists_every_quota_of_a_tenant_and_following_it_wipes_none(self):
+        page = (crib.SOURCE / "src/backend/toolcrib-tool.5").read_text()
+        listed = page.split(".It Ic kind : Cm tenant")[1].split(".It Ic kind :")[0]
+        self.crib.cli("tenant", "add", "acme")
+        self.crib.cli("limit", "set", "acme", "--concurrency", 3, "--rate", "5/s", "--queue", 7, "--requests", "9/s",
+                      "--calls-per-day", 11, "--bytes-per-day", "13MiB")
+        said, = self.crib.json("export")
+        self.assertEqual([name for name in said["document"]["limits"] if name not in listed], [], "N-13: the page lacks what wipes")
+        self.assertEqual(sorted(said["document"]["limits"]), sorted(re.findall(r"^\.It Ic limits\.(\w+)", listed, re.M)))
+        path = self.write("acme.yaml", self.crib.cli("export"))
+        self.assertEqual(self.crib.cli("apply", "-f", path), "nothing differs\n")
+        self.assertIn("did you mean callsPerDay?", self.refused("apply", "-f", self.write("x.yaml", "kind: tenant\nname: b\nlimits: {callsPerDy: 1}\n")))
+
+    def test_n05_limits_and_levels_of_what_is_below_a_tenant_go_both_ways(self):
+        """Found.md, missing: of principals, keys and tools; what a second store cannot have is left out, and said."""
+        self.crib.tool(TOOL % ("t", "Says."))
+        key = self.crib.tenant("acme", "t")
+        accessor = self.crib.json("key", "list", "acme")[0]["accessor"]
+        principal = self.crib.json("principal", "list", "acme")[0]["name"]
+        for words in (("acme", "--tool", "t", "--calls-per-day", 7), ("--key", accessor, "--rate", "5/s"),
+                      ("acme/" + principal, "--concurrency", 3, "--bytes-per-day", "1MiB")):
+            self.crib.cli("limit", "set", *words)
+        self.crib.cli("level", "set", "request_response", "--tenant", "acme")
+        self.crib.cli("level", "set", "metadata", "--tenant", "acme", "--tool", "t")
+        said = self.crib.cli("export")
+        documents = [row["document"] for row in self.crib.json("export", "--tenant", "acme") if row["kind"] in ("limit", "level")]
+        self.assertEqual(documents, [
+            {"kind": "limit", "tenant": "acme", "principal": principal, "limits": {"concurrency": 3, "bytesPerDay": "1048576"}},
+            {"kind": "limit", "tenant": "acme", "key": accessor, "limits": {"rate": "5/s"}},
+            {"kind": "limit", "tenant": "acme", "tool": "t", "limits": {"callsPerDay": 7}},
+            {"kind": "level", "tenant": "acme", "level": "request_response"},
+            {"kind": "level", "tenant": "acme", "tool": "t", "level": "metadata"}])
+        path = self.write("all.yaml", said)
+        self.assertEqual(self.crib.cli("apply", "-f", path), "nothing differs\n")
+        path.write_text(said.replace("callsPerDay: 7", "callsPerDay: 8").replace("level: metadata", "level: request"))
+        self.assertEqual(self.crib.cli("apply", "-f", path), "~ limit acme/tool/t\n    ~ /limits/callsPerDay: 7 -> 8\n~ level acme/t\n"
+                         "    ~ /level: metadata -> request\n0 added, 2 changed, 0 removed\n")
+        other = crib.Crib()
+        self.addCleanup(other.close)
+        other.init()
+        other.cli("approval", "policy", "one")
+        told = other.cli("apply", "-f", path)
+        self.assertIn(f"! limit acme/key/{accessor}: left out: there is none such here\n", told)
+        self.assertIn(f"! limit acme/principal/{principal}: left out: there is none such here\n", told)
+        self.assertEqual([row["document"] for row in other.json("export") if row["kind"] in ("limit", "level")],
+                         [row["document"] for row in self.crib.json("export") if row["kind"] in ("limit", "level")][2:])
+        self.write("few.yaml", "kind: level\ntenant: acme\nlevel: request_response\n---\nkind: limit\ntenant: acme\ntool: t\nlimits: {callsPerDay: 8}\n")
+        self.assertEqual([(row["sign"], row["name"]) for row in self.crib.json("apply", "--prune", "--yes", "-f", self.crib.dir / "few.yaml")[:-1]],
+                         [("-", "acme/t"), ("-", "acme/principal/" + principal), ("-", "acme/key/" + accessor)])
+        for text, why in (("tool: t\nkey: x", "one of them"), ("limits: {rate: 1/s}", "one of them"), ("tool: nil", "tool nil: not found"),
+                          ("tool: t\nlimits: {requests: 1/s}", "use rate"), ("tool: t\nlimits: {queue: 1}", "queue")):
+            self.assertIn(why, self.refused("apply", "-f", self.write("x.yaml", "kind: limit\ntenant: acme\n" + text + "\n")))
+        self.assertIn("no level", self.refused("apply", "-f", self.write("x.yaml", "kind: level\ntenant: acme\nlevel: all\n")))
+
+    def test_n05_retention_goes_both_ways(self):
+        """Found.md, missing: how long records are kept, of one tenant and of all; a file that is silent takes no promise back."""
+        for name in ("acme", "bare", "corp"):
+            self.crib.cli("tenant", "add", name)
+        self.crib.cli("retention", "set", "corp", "--min-days", 0)
+        self.crib.cli("retention", "set", "acme", "--min-days", 30, "--max-days", 30)
+        corp = {"kind": "retention", "tenant": "corp", "minDays": 0}
+        self.assertEqual([row["document"] for row in self.crib.json("export") if row["kind"] == "retention"],
+                         [{"kind": "retention", "tenant": "acme", "minDays": 30, "maxDays": 30}, corp])
+        self.assertEqual([row["document"] for row in self.crib.json("export", "--tenant", "corp")][1:], [corp])
+        self.assertEqual([row["kind"] for row in self.crib.json("export", "--tenant", "bare")], ["tenant"])
+        path = self.write("all.yaml", self.crib.cli("export"))
+        self.assertEqual(self.crib.cli("apply", "-f", path), "nothing differs\n")
+        other = crib.Crib()
+        self.addCleanup(other.close)
+        other.init().cli("apply", "-f", path)
+        self.assertEqual(other.cli("export"), path.read_text())
+        said = "kind: retention\ntenant: acme\nminDays: {}\n"
+        self.write("acme.yaml", said.format(31))
+        self.assertEqual(self.crib.cli("apply", "--prune", "--yes", "-f", self.crib.dir / "acme.yaml"),
+                         "~ retention acme\n    ~ /minDays: 30 -> 31\n    - /maxDays: 30\n0 added, 1 changed, 0 removed\n")
+        self.assertEqual(self.crib.json("export", "--tenant", "corp")[-1]["document"], corp)
+        self.assertEqual(self.apply("-f", self.write("bare.yaml", said.format(36500).replace("acme", "bare")))[0], [("+", "retention", "bare")])
+        for text, why in ((said.format(36501), "3:1: minDays: must be between 0 and 36500"), (said.format(-1), "3:1: minDays: must be between"),
+                          (said.format('"30"'), "3:1: minDays: must be an integer"), (said.format(1) + "maxDays: 36501\n", "4:1: maxDays: must be"),
+                          ("kind: retention\ntenant: acme\n", "1:1: minDays: is missing"),
+                          (said.format(9) + "maxDays: 8\n", "4:1: maxDays: a maximum of 8 days is less than the minimum of 9"),
+                          (said.format(9) + "maxDay: 10\n", "4:1: maxDay: is not known here; did you mean maxDays?"),
+                          (said.format(9).replace("acme", "acm"), "2:1: tenant: tenant acm: not found; did you mean acme?"),
+                          (said.format(9) + "---\n" + said.format(8), "5:1: two documents define the retention acme")):
+            self.assertIn("x.yaml:" + why, self.refused("apply", "-f", self.write("x.yaml", text)))
+        self.assertEqual(self.crib.json("retention", "show", "acme")[0]["min_days"], 31)
+        self.assertEqual(self.apply("-f", self.write("x.yaml", said.format(5)))[0], [("~", "retention", "acme")])
+        newest = self.crib.json("retention", "show", "acme", "--history")[0]
+        self.assertEqual((newest["min_days"], newest["approver"]), (5, "none: approval policy one"))
+        self.assertIn(self.crib.run("audit", "verify").returncode, (0, 5))
+
+    def test_a_rehearsed_prune_lists_the_grants_and_keys_that_go_with_a_tenant(self):
+        self.crib.tool(TOOL % ("t", "Says."))
+        self.crib.tenant("acme", "t")
+        accessor = self.crib.json("key", "list", "acme")[0]["accessor"]
+        self.crib.cli("tenant", "add", "other")
+        rows = self.crib.json("apply", "--prune", "--dry-run", "-f", self.write("other.yaml", "kind: tenant\nname: other\n"))
+        self.assertEqual([(row["sign"], row["kind"], row["name"]) for row in rows[:-1]],
+                         [("-", "grant", "acme/t"), ("-", "key", accessor), ("-", "tenant", "acme")])
+        self.assertEqual(rows[-1]["removed"], 1)
+
     def test_what_changes_is_shown_member_by_member(self):
         folder = self.folder()
         self.crib.cli("apply", "-f", folder)
@@ -208,7 +310,7 @@ class Apply(Files):
         self.assertEqual(self.apply("-f", tools, "--prune", "--yes")[0], [("-", "tool", "old")])
         self.write("d/a/acme.yaml", ACME[:ACME.rindex("---")])
         said, _ = self.apply("-f", folder, "--prune", "--yes")
-        self.assertEqual(said, [("-", "grant", "acme/get_*"), ("-", "tenant", "other"), ("-", "schema", "urn:example:b")])
+        self.assertEqual(said, [("-", "grant", "acme/get_*"), ("-", "grant", "other/t"), ("-", "tenant", "other"), ("-", "schema", "urn:example:b")])
         self.assertEqual([row["name"] for row in self.crib.json("tenant", "list")], ["acme"])
         schema = self.write("other.yaml", "$id: urn:example:c\n")
         self.assertIn("t version 1", self.refused("apply", "-f", schema, "--prune", "--yes"))

@@ -443,6 +443,10 @@ roles:
         c.config(self.config(""))
         c.cli("reload")
         self.must(self.ANNA_TOO, "approval", "grant", request)
+        c.config(self.config())
+        c.cli("reload")
+        self.refused(self.ANNA, "approval", "versions", "free", why="second administrator")
+        self.assertEqual(c.json("approval", "list")[-1]["state"], "waits", "they are one by now: it is asked anew")
 
     def test_f15_a_person_is_one_in_all_lines(self):
         """HARDENING F-15: what cannot be meant is refused with its place."""

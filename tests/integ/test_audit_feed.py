@@ -95,7 +95,7 @@ class Feed(crib.Case):
         self.call(3)
         tail.until("call.end")
         rows = self.crib.json("audit", "access", "--tenant", "acme")
-        self.assertEqual([r["kind"] for r in rows], ["audit.read"])
+        self.assertEqual([r["detail"].partition(": ")[2] for r in rows], ["audit access tenant=acme", "audit tail tenant=acme follow"])
 
     def test_a_server_that_stops_ends_its_tails(self):
         tail = Follower(self, "audit", "tail", "-f", "--json")

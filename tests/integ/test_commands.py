@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import sqlite3
 import subprocess
 
@@ -47,8 +48,8 @@ class Commands(crib.Case):
         checked = subprocess.run(["bash", "-n"], input=completion, text=True, capture_output=True)
         self.assertEqual(checked.returncode, 0, checked.stderr)
 
-    def test_an_answer_that_is_too_large_is_refused_and_says_what_to_do(self):
-        """admin.answer_max: nothing is sent in part, and what fits below it is sent whole."""
+    def test_a_report_may_be_larger_than_the_answer_of_a_command(self):
+        """SC-509: admin.answer_max counts for commands that are no reports."""
         c = self.crib.init().start("admin:\n  answer_max: 1\n")
         c.tool(crib.ECHO)
         peer = c.tcp(c.tenant("acme", "echo"))
@@ -58,17 +59,11 @@ class Commands(crib.Case):
                 asked = [peer.request("tools/call", {"name": "echo", "arguments": {"text": "x"}}, crib.MODERN) for _ in range(10)]
                 peer.raw(b"".join(json.dumps(message).encode() + b"\n" for message in asked))
                 self.assertEqual({peer.receive()["id"] for _ in asked}, {message["id"] for message in asked})
-            done = c.run("--json", "audit", "calls", "--tenant", "acme", "--limit", "0")
-            if done.returncode != 0:
-                break
-            self.assertEqual(len(done.stdout.splitlines()) % 500, 0)
-            size = len(done.stdout)
+            out = c.cli("--json", "audit", "calls", "--tenant", "acme", "--limit", "0")
+            self.assertEqual(len(out.splitlines()) % 500, 0)
+            size = len(out)
         peer.close()
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertGreater(size, (1 << 20) * 3 // 4)
-        self.assertIn("larger than 1 MiB (admin.answer_max)\nhint: ask for less: --since", done.stderr)
-        self.assertEqual(c.json("status")[0]["counters"]["admin_answer_too_large"], 1)
-        self.assertEqual(len(c.json("audit", "calls", "--tenant", "acme", "--limit", "7")), 7)
+        self.assertEqual(c.json("status")[0]["counters"]["admin_answer_too_large"], 0)
 
     def walk(self):
         """The life of a store by commands; returns what --json said, without times and ids."""
@@ -290,7 +285,7 @@ class Commands(crib.Case):
         c.cli("tenant", "add", "acme")
         db = sqlite3.connect(c.store / "toolcrib.db")
         db.execute("UPDATE tenant SET title = ?", (title,))
-        db.execute("DELETE FROM meta WHERE key = 'vouched'")    # as a store from before rows had records
+        crib.forget_vouching(db)
         db.commit()
         db.close()
         for out in (c.cli("tenant", "list"), c.cli("tenant", "show", "acme")):
@@ -352,18 +347,50 @@ printf '%s\n' "${COMPREPLY[@]}"
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
+    def shell(self, shell, *words):
+        return subprocess.run([shell, *words], capture_output=True, text=True, timeout=60, env={
+            **self.crib.env, "PATH": f"{crib.BUILD.resolve()}:{os.environ['PATH']}", "TOOLCRIB_STORE": str(self.crib.store),
+            "HOME": str(self.crib.dir), "LC_ALL": "C.UTF-8"})
+
+    def complete_zsh(self, *words):
+        """What zsh would offer: its own functions stand in for those that draw."""
+        script = """source <(toolcrib completion zsh)
+offer() { local one; for one; do [[ $one == "$PREFIX"* ]] && print -r -- "$one$suffix"; done }
+compadd() { local suffix=; [[ $1 == -S ]] && { suffix=$2; shift 2 }; offer "${(@P)${@[-1]}}" }
+_describe() { local -a list=("${(@P)${@[-1]}}"); offer "${(@)list%%:*}" }
+_files() { print -r -- FILE }
+words=(toolcrib "$@") CURRENT=$(( $# + 1 )) PREFIX=${@[-1]}
+_toolcrib
+"""
+        done = self.shell("zsh", "-f", "-c", "compdef() { : }\n" + script, "zsh", *words)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def complete_fish(self, *words):
+        done = self.shell("fish", "--no-config", "-c", "toolcrib completion fish | source; complete -C $argv[1]",
+                          "toolcrib " + " ".join(words))
+        self.assertEqual(done.stderr, "")
+        return [one.split("\t")[0] for one in done.stdout.splitlines()]
+
     def test_completion_knows_commands_options_and_names(self):
+        """In each shell that is there; from one table for all."""
         c = self.crib.init()
         c.tenant("acme")
         c.tool(crib.ECHO)
+        c.start()
         for words, offered in ((["to"], ["tool"]), (["tool", "re"], ["remove", "revert", "reject"]), (["tool", "show", ""], ["echo"]),
                                (["grant", "add", "acme", "e"], ["echo"]), (["--store", str(c.store), "tenant", "show", ""], ["acme"]),
                                (["key", "create", "a"], ["acme/"]), (["key", "create", "acme/b"], ["acme/bot"]),
                                (["key", "create", "acme/bot", "--t"], ["--ttl"]), (["audit", "calls", "--tenant", ""], ["acme"]),
                                (["principal", "set", "acme/bot", "--suspended", ""], ["yes", "no"]),
+                               (["tool", "list", "--format", "j"], ["json", "jsonl"]), (["completion", ""], ["bash", "zsh", "fish"]),
                                (["help", "tool", "hi"], ["history"]), (["tenant", "show", "x"], [])):
             with self.subTest(words=words):
                 self.assertEqual(self.complete(*words), offered)
+                if shutil.which("zsh"):
+                    self.assertEqual(self.complete_zsh(*words), offered)
+                if shutil.which("fish"):
+                    self.assertEqual(sorted(self.complete_fish(*words)), sorted(offered))
 
     def test_errors_say_what_and_what_to_do(self):
         c = self.crib.init()

@@ -136,7 +136,10 @@ class Review(crib.Case):
         words, _, target = words.partition(" > ")
         words = [w.strip("'") for w in re.findall(r"'[^']*'|\S+", words)]
         done = c.run(*words)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), command)
+        said = [line for line in done.stderr.splitlines() if not line.startswith("next: --after ")]       # a limit was reached
+        self.assertEqual((done.returncode, said), (0, []), command)
+        if words == ["audit", "verify"]:        # headers speak of signed records alone
+            c.cli("audit", "checkpoint")
         parts = done.stdout.strip("\n").split("\n\n", 1)
         text = "" if target else "\n\n".join(aligned(masked(part, c)) for part in parts)
         shown = masked(" ".join(f"'{w}'" if " " in w else w for w in words), c)

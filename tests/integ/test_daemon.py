@@ -33,6 +33,14 @@ def naps(seconds):
     return found
 
 
+def held(fd):
+    """What a descriptor of a process leads to; one that is closed meanwhile leads nowhere."""
+    try:
+        return os.readlink(fd)
+    except FileNotFoundError:
+        return None
+
+
 class Daemon(crib.Case):
     def prepare(self):
         c = self.crib.init()
@@ -83,6 +91,7 @@ class Daemon(crib.Case):
         self.assertEqual(kinds[::2], [1601] * len(kinds[::2]))
 
     def test_reload_takes_what_it_can_and_names_the_rest(self):
+        """Found.md N-14: what `reload` refuses has file, line and column."""
         c = self.crib.init().start()
         c.config("drain_ms: 1000\naudit: {queue: 300}\n")
         c.daemon.send_signal(signal.SIGHUP)
@@ -91,6 +100,9 @@ class Daemon(crib.Case):
         c.config("drain_ms: soon\n")
         c.daemon.send_signal(signal.SIGHUP)
         self.assertIn("toolcribd.yaml:", self.says("configuration not reloaded")["event"])
+        told = c.run("reload")
+        line = next(i for i, text in enumerate((c.dir / "toolcribd.yaml").read_text().splitlines(), 1) if "soon" in text)
+        self.assertRegex(told.stderr, rf"toolcribd\.yaml:{line}:\d+: .*drain_ms")
         self.assertEqual(c.json("status")[0]["pid"], c.daemon.pid)
 
     def test_stop_lets_running_calls_end(self):
@@ -360,7 +372,7 @@ class Daemon(crib.Case):
         self.crib.init().start()
         fds = pathlib.Path(f"/proc/{self.crib.daemon.pid}/fd")
         try:
-            before = len(list(fds.iterdir()))
+            list(fds.iterdir())
         except PermissionError:
             self.skipTest("needs to look at the server's descriptors")
         r, w = os.pipe()
@@ -374,7 +386,8 @@ class Daemon(crib.Case):
             self.assertIn(says, error["message"])
         self.assertIn("done", self.send_command("audit verify", {"anchor": ["/x"]}, ["/x"] * 16, [plain] * 16))
         self.send_command("status", {}, (), [plain] * 40)
-        crib.wait_for("the descriptors to be closed", lambda: len(list(fds.iterdir())) <= before + 1)
+        sent = {os.readlink(f"/proc/self/fd/{fd}") for fd in (r, folder, plain, nameless)}
+        crib.wait_for("the descriptors to be closed", lambda: not sent & {held(fd) for fd in fds.iterdir()})
         self.assertGreaterEqual(self.crib.json("status")[0]["counters"]["admin_files_refused"], 3)
 
     def test_the_signer_is_confined(self):
@@ -426,7 +439,8 @@ class Daemon(crib.Case):
     def test_the_programs_are_hardened(self):
         """SEC S-930, as far as it is kept: placed anywhere, no executable stack, relocations read-only, guarded stacks."""
         LOAD, DYNAMIC, STACK, RELRO = 1, 2, 0x6474e551, 0x6474e552
-        for name in ("toolcrib", "toolcribd", "toolcrib-launcher", "toolcrib-run", "toolcrib-sign", "toolcrib-worker"):
+        for name in ("toolcrib", "toolcribd", "toolcrib-launcher", "toolcrib-run", "toolcrib-sign", "toolcrib-worker",
+                     "toolcrib-report"):
             with self.subTest(program=name):
                 data = (crib.BUILD / name).read_bytes()
                 self.assertEqual(data[:5], b"\x7fELF\x02")
@@ -520,7 +534,9 @@ class Daemon(crib.Case):
                                   (("toolcrib-verify",), 2, "usage:"), (("toolcrib-verify", "--nope", "x"), 2, "usage:"),
                                   (("toolcrib-verify", self.crib.dir / "none"), 3, "No such file"), (("toolcrib-run",), 126, "toolcribd"),
                                   (("toolcrib-worker",), 126, "toolcribd"), (("toolcrib-worker", "--version"), 0, "toolcrib-worker 0"),
-                                  (("toolcrib-worker", "--help"), 0, "usage:"), (("toolcrib-worker", "x"), 2, "usage:")):
+                                  (("toolcrib-worker", "--help"), 0, "usage:"), (("toolcrib-worker", "x"), 2, "usage:"),
+                                  (("toolcrib-report",), 126, "toolcribd"), (("toolcrib-report", "--version"), 0, "toolcrib-report 0"),
+                                  (("toolcrib-report", "--help"), 0, "usage:"), (("toolcrib-report", "x"), 2, "usage:")):
             with self.subTest(words=words):
                 done = subprocess.run([crib.BUILD / words[0], *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                       timeout=crib.DEADLINE, env=self.crib.env)
@@ -534,7 +550,7 @@ class Daemon(crib.Case):
         self.assertEqual(len(keys), 2, "of the logs and of the epoch in force")
         self.assertEqual(keys[0], c.cli("audit", "keys").splitlines()[0])
         for words, code, finding in (((), 0, "INTACT"), (("--anchor-max-age", "1h"), 5, "NO_ANCHOR"), (("-q", "--anchor-max-age", "1h"), 5, "")):
-            done = subprocess.run([crib.BUILD / "toolcrib-verify", *words, c.store], capture_output=True, text=True, timeout=crib.DEADLINE)
+            done = subprocess.run([crib.BUILD / "toolcrib-verify", *crib.evidence(c.store), *words, c.store], capture_output=True, text=True, timeout=crib.DEADLINE)
             self.assertEqual(done.returncode, code, done.stdout)
             self.assertIn(finding, done.stdout)
             self.assertEqual("NO_ANCHOR" in done.stdout, finding == "NO_ANCHOR", "-q prints the last line only")

@@ -1,8 +1,10 @@
 """A REST API as a tool: by the real daemon, against real servers, kind and hostile ones."""
+import contextlib
 import http.server
 import json
 import shutil
 import socket
+import sqlite3
 import ssl
 import struct
 import subprocess
@@ -234,6 +236,39 @@ toolcrib grant add acme get_user""".splitlines()
         self.assertIn("bob", self.crib.cli("call", "acme", "get_user", "name=bob"))
         self.assertIn("eve", self.crib.cli("tool", "test", self.crib.dir / "user.yaml", "name=eve"))
 
+    def test_the_author_hears_where_it_went_and_what_came_of_it(self):
+        """From tool test and from the record: host, address, status, place; the caller hears none of it."""
+        _, url = self.serve()
+        where = url.partition("//")[2]
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+            database = self.crib.dir / "there.db"
+            with contextlib.closing(sqlite3.connect(database)) as db:
+                db.execute("CREATE TABLE t (name)")
+            for name, handler, said, hint in (
+                    ("gone", f"{{type: http, method: POST, url: 'http://{nobody}/x', allow: {{private: true}}}}",
+                     f"hint: it asked http://{nobody} at {nobody}\n", f"it asked http://{nobody} at {nobody}: the server cannot be reached"),
+                    ("missing", f"{{type: http, url: '{url}/users/nobody', allow: {{private: true}}}}",
+                     f"hint: it asked {url} at {where}, which answered with status 404\n",
+                     f"it asked {url} at {where}, which answered with status 404"),
+                    ("nowhere", f"{{type: http, url: '{url}/users/ann', result: {{pointer: /nope}}, allow: {{private: true}}}}",
+                     f"hint: it asked {url} at {where}, which answered with status 200\n",
+                     f"it asked {url} at {where}, which answered with status 200: the server's answer has no /nope"),
+                    ("query", f"{{type: sql, database: 'sqlite:{database}', query: SELECT hiden FROM t}}",
+                     "no such column: hiden (at byte 7)", "the query: no such column: hiden (at byte 7)"),
+                    ("database", f"{{type: sql, database: 'sqlite:{database}.gone', query: SELECT 1}}", f"{database}.gone: ",
+                     f"{database}.gone: ")):
+                with self.subTest(name):
+                    self.tool(name, handler)
+                    done = self.crib.run("tool", "test", self.crib.dir / f"{name}.yaml")
+                    self.assertEqual(done.returncode, 1)
+                    self.assertIn(said, done.stderr)
+                    text = self.refused(name)
+                    self.assertFalse([word for word in (where, nobody, "hiden", str(database)) if word in text], text)
+                    call = self.crib.json("audit", "calls", "--tenant", "acme", "--tool", name)[0]["call"]
+                    self.assertIn(hint, self.crib.cli("audit", "show", call, "--tenant", "acme"))
+
     def test_body_query_and_headers_arrive_encoded(self):
         server, url = self.serve()
         self.tool("post", f"""
@@ -251,6 +286,18 @@ toolcrib grant add acme get_user""".splitlines()
         self.assertNotIn("X-Page", headers)
         self.assertRegex(headers["X-Trace"], "^[0-9a-f-]{36}$")
         self.assertNotIn("Authorization", headers, "the caller's key goes nowhere")
+
+    def test_tool_test_names_the_server_that_failed(self):
+        """To the author: method, scheme, host, port and the place in the definition."""
+        self.crib.init()
+        with socket.socket() as gone:
+            gone.bind(("127.0.0.1", 0))         # bound, and nobody listens
+            address = f"127.0.0.1:{gone.getsockname()[1]}"
+            path = self.crib.dir / "gone.yaml"
+            path.write_text(crib.tool_yaml("gone", f"{{type: http, url: 'http://{address}/x', allow: {{hosts: ['{address}']}}}}"))
+            done = self.crib.run("tool", "test", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"gone.yaml:\d+:\d+: GET http://{address}: the server cannot be reached")
 
     def test_image_comes_as_an_image(self):
         server, url = self.serve()

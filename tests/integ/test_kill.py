@@ -129,7 +129,7 @@ class Kill(crib.Case):
         self.assertEqual([r["state"] for r in c.json("key", "list", "acme") if r["accessor"] == accessor], ["suspended"])
         self.assertIn("is suspended already", c.run("key", "suspend", accessor, "--yes").stderr)
         row, = c.json("key", "resume", accessor)
-        self.assertEqual((row["state"], row["suspended"]), ("valid", None))
+        self.assertEqual((row["state"], row["suspended"]), ("active", None))
         self.assertIn("is not suspended", c.run("key", "resume", accessor).stderr)
         back = c.tcp(self.keys["acme"])
         back.initialize()

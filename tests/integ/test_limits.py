@@ -34,6 +34,7 @@ class Limits(crib.Case):
         if isinstance(peer, crib.Http):
             self.assertEqual(peer.status, 429)
             self.assertGreaterEqual(int(peer.response_headers["Retry-After"]), 1)
+        return got
 
     def passes(self, peer):
         self.assertEqual(peer.call("echo", {"text": "x"}, crib.MODERN)["result"]["content"][0]["text"], "x")
@@ -78,6 +79,36 @@ class Limits(crib.Case):
         shown = self.shown("--key", self.key[4:16])
         self.assertEqual(shown[f"key {self.key[4:16]}", "rate"]["value"], "1/day")
         self.assertEqual(self.shown("acme/eve")["principal acme/eve", "calls-per-day"]["now"], 1)
+
+    def test_a_refusal_says_which_limit_and_until_when(self):
+        """Of the caller's own; whoever may not call a tool hears what he hears of one that is not there."""
+        if time.gmtime()[3:5] >= (23, 55):
+            self.skipTest("the day ends")
+        c = self.crib
+        c.tool(crib.ECHO.replace("name: echo", "name: gone"), "gone.yaml")
+        c.start()
+        agent = c.http(self.key)
+
+        def hidden():
+            return [json.dumps(agent.call(name, {"text": "x"}, crib.MODERN)["error"]).replace(name, "NAME") for name in ("gone", "none")]
+        before = hidden()
+        self.assertEqual(before[0], before[1])
+        c.cli("limit", "set", "acme", "--calls-per-day", "1")
+        self.passes(agent)
+        got = self.refused(agent, "quota")
+        tomorrow = time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() + 86400))
+        self.assertEqual(got["message"], f"Rate limit exceeded: this tenant has used its 1 calls of today; it has more from {tomorrow}")
+        self.assertEqual(got["data"]["limit"], "tenant")
+        self.assertEqual(hidden(), before)
+        done = c.run("call", "acme", "echo", "text=x")
+        self.assertIn(f"has used its 1 calls of today; it has more from {tomorrow}", done.stderr)
+        c.cli("limit", "set", "acme", "--calls-per-day", "0")
+        c.cli("limit", "set", "acme", "--tool", "echo", "--rate", "1/day")
+        self.passes(agent)
+        got = self.refused(agent, "rate")
+        self.assertEqual((got["message"], got["data"]["limit"]),
+                         ("Rate limit exceeded: too many calls of this tool (limit 1/day)", "tool"))
+        self.assertEqual(hidden(), before)
 
     def test_a_call_waits_for_its_turn(self):
         c = self.crib.start("limits: {wait: 60000}\n")

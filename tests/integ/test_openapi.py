@@ -1,9 +1,14 @@
 """A REST API from its description: documents for review that can be stored as they are, and calls that arrive."""
+import base64
 import http.server
 import json
+import sys
 import threading
 
 import crib
+
+sys.path.insert(0, str(crib.SOURCE / "tests/integ/openapi"))
+import describe
 
 API = """openapi: %s
 info: {title: Pets, version: "1"}
@@ -59,7 +64,7 @@ class Pets(http.server.BaseHTTPRequestHandler):
     answers, seen = {}, []      # what each method answers; all requests
 
     def answer(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode("utf-8", "surrogateescape")
         self.seen.append((self.command, self.path, body, self.headers))
         text = json.dumps(self.answers[self.command] if self.command in self.answers else {"asked": f"{self.command} {self.path}", "body": body, "type": self.headers.get("Content-Type"),
                            "trace": self.headers.get("X-Trace")}).encode()
@@ -96,10 +101,9 @@ class OpenApi(crib.Case):
             with self.subTest(version=version):
                 done = self.crib.run("import", "openapi", self.write("api.yaml", API % version))
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual(done.stdout.count("---\n"), 2)
+                self.assertEqual(done.stdout.count("---\n"), 3)
                 self.assertIn("url: https://pets.example.com/v1/pets{?limit,tag*}", done.stdout)
                 self.assertEqual(done.stderr, f"""toolcrib: {self.crib.dir}/api.yaml:9:7: the parameter sid is left out: cookies are not sent
-toolcrib: {self.crib.dir}/api.yaml:33:47: the operation is left out: bodies are JSON or forms
 """)
         self.assertFalse(self.crib.store.exists(), "nothing is stored, nothing needs a store")
 
@@ -107,7 +111,7 @@ toolcrib: {self.crib.dir}/api.yaml:33:47: the operation is left out: bodies are 
         out = self.crib.dir / "tools"
         said = self.crib.cli("import", "openapi", self.write("api.yaml", API % "3.0.3"), "--server", self.serve(), "--prefix", "pets_",
                              "--output", out)
-        self.assertIn("3 documents in 3 files", said)
+        self.assertIn("4 documents in 4 files", said)
         self.crib.init()
         self.crib.cli("apply", "-f", out)
         self.crib.cli("tenant", "add", "acme")
@@ -122,6 +126,13 @@ toolcrib: {self.crib.dir}/api.yaml:33:47: the operation is left out: bodies are 
         self.assertEqual((got["type"], json.loads(got["body"])), ("application/json", {"name": "Rex", "friends": [{"name": "Tom"}]}))
         got = call("pets_rename_pet", {"pet_id": "a/b", "name": "Max & Co"})
         self.assertEqual((got["asked"], got["body"]), ("PUT /v1/pets/a%2Fb", "name=Max%20%26%20Co"))
+        image = b"\x89PNG\r\n\x1a\n\x00\xff"
+        got = call("pets_upload", {"pet_id": "7", "body": base64.b64encode(image).decode()})
+        self.assertEqual((got["asked"], got["type"]), ("PATCH /v1/pets/7", "image/png"))
+        self.assertEqual(Pets.seen[-1][2].encode("utf-8", "surrogateescape"), image)
+        done = self.crib.run("call", "acme", "pets_upload", "pet_id=7", "body=no base64")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the body is no base64", done.stdout + done.stderr)
         done = self.crib.run("call", "acme", "pets_add_pet", "name=Rex", "id=7")
         self.assertEqual(done.returncode, 1)
         self.assertIn("id", done.stderr)
@@ -193,6 +204,84 @@ toolcrib: {self.crib.dir}/api.yaml:33:47: the operation is left out: bodies are 
         self.assertIn("description: GET /x\n", text)
         rows = self.crib.json("import", "openapi", "-", "--server", "https://a.example", stdin=json.dumps(api))
         self.assertEqual([row["name"] for row in rows], ["get_x"])
+
+    def test_n06_a_description_larger_than_documents_may_be(self):
+        api = describe.describe(250)
+        small, large = json.dumps(api), json.dumps(api, indent=24)
+        self.assertGreater(len(large), 4 << 20)
+        done = self.crib.run("import", "openapi", self.write("api.json", large), "--output", self.crib.dir / "large")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("250 documents in 250 files", done.stdout)
+        self.crib.cli("import", "openapi", self.write("small.json", small), "--output", self.crib.dir / "small")
+        for file in (self.crib.dir / "small").iterdir():
+            self.assertEqual(file.read_text(), (self.crib.dir / "large" / file.name).read_text())
+        self.crib.init()
+        self.crib.cli("apply", "-f", self.crib.dir / "large")
+        self.assertEqual(len(self.crib.json("tool", "list")), 250)
+        done = self.crib.run("apply", "-f", self.crib.dir / "api.json")
+        self.assertIn("longer than 4 MiB", done.stderr, "other documents have the bound that they had")
+
+    def test_n06_bodies_and_servers_of_single_operations(self):
+        """What was a tool without body to the wrong host (upload-release-asset of GitHub)."""
+        own = self.serve()
+        body = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+        name = {"name": "name", "in": "query", "schema": {"type": "string"}}
+        api = {"openapi": "3.0.3", "servers": [{"url": "https://pets.example.com"}], "paths": {
+            "/assets": {"post": {"operationId": "upload", "servers": [{"url": own}], "parameters": [name], "requestBody": body}},
+            "/raw": {"servers": [{"url": own}], "post": {"operationId": "render", "requestBody": {"content": {"text/plain": {}, "text/x-m": {}}}}},
+            "/form": {"post": {"operationId": "send", "requestBody": {"content": {"multipart/form-data": {"schema": {"type": "object"}}}}}}}}
+        out = self.crib.dir / "tools"
+        done = self.crib.run("import", "openapi", self.write("api.json", json.dumps(api, indent=1)), "--output", out)
+        self.assertEqual(sorted(file.name for file in out.iterdir()), ["render.yaml", "upload.yaml"])
+        self.assertIn("the operation is left out: bodies of several parts (multipart) are not sent", done.stderr)
+        self.crib.init()
+        self.crib.cli("apply", "-f", out)
+        self.crib.cli("tenant", "add", "acme")
+        self.crib.cli("grant", "add", "acme", "*")
+        self.assertEqual(self.call("upload", name="a.bin", body=base64.b64encode(b"\0\1\xfe").decode()).returncode, 0)
+        self.assertEqual(Pets.seen[-1][:3], ("POST", "/v1/assets?name=a.bin", "\0\1\udcfe"))
+        self.assertEqual(Pets.seen[-1][3]["Content-Type"], "application/octet-stream")
+        self.call("upload", body="# text\n", body_encoding="text")
+        self.assertEqual(Pets.seen[-1][2], "# text\n")
+        self.call("render", body="**bold**")
+        self.assertEqual((Pets.seen[-1][1:3], Pets.seen[-1][3]["Content-Type"]), (("/v1/raw", "**bold**"), "text/plain"))
+
+    def test_some_operations_with_headers_that_the_description_lacks(self):
+        api = {"openapi": "3.1.0", "servers": [{"url": self.serve()}], "paths": {
+            "/a": {"get": {"operationId": "a", "tags": ["one"], "parameters": [
+                {"name": "x-version", "in": "header", "required": True, "schema": {"type": "string"}}]}},
+            "/b/{c}": {"get": {"operationId": "b"}}}}
+        out, file = self.crib.dir / "tools", self.write("api.json", json.dumps(api))
+        done = self.crib.run("import", "openapi", file, "--tag", "one", "--header", "Authorization: Bearer {secret:pets}",
+                             "--header", "X-Version: 2022-11-28", "--output", out)
+        self.assertEqual((done.stdout, done.stderr), (f"1 document in 1 file written to {out}\n",
+                                                      f"toolcrib: {file}:1:1: requests carry a secret: toolcrib secret set pets\n"))
+        self.crib.init()
+        self.crib.cli("secret", "set", "pets", stdin="s3same")
+        self.crib.cli("apply", "-f", out)
+        self.crib.cli("tenant", "add", "acme")
+        self.crib.cli("grant", "add", "acme", "*")
+        self.assertEqual(self.call("a").returncode, 0)
+        self.assertEqual((Pets.seen[-1][1], Pets.seen[-1][3]["Authorization"], Pets.seen[-1][3]["X-Version"]), ("/v1/a", "Bearer s3same", "2022-11-28"))
+        done = self.crib.run("import", "openapi", file, "--path", "/b/d")
+        self.assertIn("api.json:1:1: no operation has the path /b/d", done.stderr)
+        for header, why in (("Authorization: Bearer s3same", 'hint: say --header "Authorization: Bearer {secret:NAME}"'), ("X-Api-Key: s3same", "{secret:NAME}"),
+                            ("X-A: gh_s3same0123456789abcd", "a secret on the command line"), ("X-A: {/x}", "no other braces"), ("X-A: {secret:}", "no other braces"),
+                            ("Host: a", "belongs to the connection"), ("content-type: a/b", "what each operation says"), ("X-A", "Name: value")):
+            with self.subTest(header=header):
+                done = self.crib.run("import", "openapi", file, "--header", header)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn(why, done.stderr)
+                self.assertNotIn("s3same", done.stderr)
+
+    def test_an_output_schema_that_no_tool_can_hold_is_left_out_alone(self):
+        answer = {"type": "object", "properties": {f"member_{i}": {"type": "string", "description": "x" * 60} for i in range(1000)}}
+        api = {"openapi": "3.1.0", "servers": [{"url": "https://a.example"}], "paths": {"/x": {"get": {"responses": {"200": {
+            "description": "Done", "content": {"application/json": {"schema": answer}}}}}}}}
+        done = self.crib.run("import", "openapi", self.write("api.json", json.dumps(api)))
+        self.assertIn("name: get_x\n", done.stdout)
+        self.assertNotIn("outputSchema", done.stdout)
+        self.assertIn("outputSchema is left out: /outputSchema: the schema is longer than 64 KiB", done.stderr)
 
     def test_what_is_no_description_is_refused_with_its_place(self):
         for text, words, why in (("swagger: '2.0'\n", (), "api.yaml:1:1: descriptions of Swagger 2.0"), ("a: 1\n", (), "no OpenAPI description"),

@@ -99,6 +99,23 @@ class Pending(crib.Case):
         peer.close()
         self.sound()
 
+    def test_n07_apply_says_what_waits_now_and_the_next_time(self):
+        c = self.crib
+        path = c.dir / "files.yaml"
+        path.write_text(greet("evil") + "\n---\n" + greet("new").replace("name: greet", "name: other"))
+        for words in (("--dry-run",), (), ()):
+            said = c.cli("apply", "-f", path, *words)
+            with self.subTest(words=words, said=said):
+                self.assertIn("! tool greet: version 2 waits for another administrator: toolcrib tool approve greet --version 2\n", said)
+                self.assertIn("! tool other: version 1 waits for another administrator: toolcrib tool approve other --version 1\n", said)
+                self.assertIn("; 2 wait for approval and are not in force: see tool pending\n", said)
+        self.assertIn("nothing differs; 2 wait", said)
+        self.assertEqual(self.second("tool", "approve", "greet", "--version", 2).returncode, 0)
+        row, end = c.json("apply", "-f", path)
+        self.assertEqual([row["sign"], row["name"], row["version"], end["waiting"], end["changed"]], ["!", "other", 1, 1, 0])
+        self.assertEqual(self.second("tool", "approve", "other", "--version", 1).returncode, 0)
+        self.assertEqual(c.cli("apply", "-f", path), "nothing differs\n")
+
     def test_what_is_rejected_is_gone_and_what_was_stays(self):
         c = self.crib
         peer = c.tcp(self.key)
@@ -113,6 +130,23 @@ class Pending(crib.Case):
         self.assertEqual(c.json("tool", "pending")[0]["version"], 2)
         peer.close()
         self.sound()
+
+    def test_n10_the_history_shows_who_asked_and_who_decided(self):
+        """N-10: each decision stands beside its request, with two names; of nothing else."""
+        c = self.crib
+        for version, decision in ((2, "reject"), (3, "approve")):
+            c.tool(greet(f"text {version}"))
+            c.tool(crib.ECHO)
+            self.assertEqual(self.second("tool", decision, "greet", "--version", version).returncode, 0)
+            self.second("tool", "reject", "echo")
+        rows = c.json("tool", "history", "greet", "--events")[::-1]
+        self.assertEqual([(r["kind"], r["object"]) for r in rows],
+                         [("tool.register", "tool/greet@1"), ("approval.request", "tool/greet@2"), ("admin.cmd", "tool/greet@2"),
+                          ("approval.request", "tool/greet@3"), ("tool.approve", "tool/greet@3")])
+        self.assertEqual([r["detail"].split(" tool=")[0] for r in rows[1:]],
+                         ["uid 0: tool add", "uid 40001: tool reject", "uid 0: tool add", "uid 40001: tool approve"])
+        self.assertEqual((rows[-1]["approver"], rows[-1]["after"]), ("uid 40001", rows[-2]["after"]))
+        self.assertEqual([r["kind"] for r in c.json("tool", "history", "gree", "--events")], [], "no name that only begins so")
 
     def test_what_an_upstream_brings_waits_as_well(self):
         c = self.crib

@@ -139,7 +139,7 @@ class RawClients(crib.Case):
             request = at.receive()
             self.assertNotEqual(request["id"], None)
             peer.send({"jsonrpc": "2.0", "id": request["id"], "result": answer})
-        self.assertEqual(request["method"], "elicitation/create")
+        self.assertEqual(request.get("method"), "elicitation/create", request)
         result = at.answer(id)["result"]
         notices, at.notices = at.notices, []
         if at is not peer:
@@ -153,7 +153,7 @@ class RawClients(crib.Case):
                 asked, result, notices = self.question(peer, rev, answer)
                 self.assertEqual(asked["message"], "Deploy shop 1.4.2 to production?")
                 self.assertEqual(asked["requestedSchema"]["required"], ["reason"])
-                self.assertEqual(result["structuredContent"], {**DEPLOY["arguments"], "reason": "Tuesday"})
+                self.assertEqual(result.get("structuredContent"), {**DEPLOY["arguments"], "reason": "Tuesday"}, result)
                 told = [got["params"]["progress"] for got in notices]
                 self.assertEqual((told[0], told[-1]), (0, 5))
                 self.assertEqual(told, sorted(set(told)))       # some may be left out (MCP P-04)

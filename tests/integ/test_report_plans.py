@@ -1,12 +1,10 @@
-"""What reports cost: how the engine reads for each statement of sql/queries/report.sql (AUDIT A-634)."""
+"""In which order reports read, by the plans of sql/queries/report.sql; what they cost is counted by test_report_work.py (AUDIT A-634)."""
 import re
 import sqlite3
 
 import crib
 
 REPORTS = crib.SOURCE / "sql/queries/report.sql"
-# Names that the statements and views give to rec.
-RECORDS = ("rec", "r", "e", "b", "x", "y", "q", "a", "f", "raw")
 
 
 def statements():
@@ -26,36 +24,24 @@ class Plans(crib.Case):
         count = max([int(n) for n in re.findall(r"\?(\d+)", sql)] or [0])
         return [row[3] for row in self.db.execute("EXPLAIN QUERY PLAN " + sql, [None] * count)]
 
-    def test_no_report_scans_the_records(self):
-        """AUDIT A-634: each way into rec is an index that begins with the log."""
-        seen = 0
-        for name, sql in statements():
-            for step in self.plan(sql):
-                scanned = re.match(r"SCAN (\w+)(?: |$)", step)
-                if scanned and scanned[1] in RECORDS:
-                    self.assertNotRegex(self.table_of(sql, scanned[1]), r"^(rec|v_\w+)$", f"{name}: {step}")
-                if "rec_" in step:
-                    seen += 1
-                    self.assertRegex(step, r"\((log=\?|x=)", f"{name}: {step}")
-        self.assertGreater(seen, 60)
+    def test_n08_what_strangers_and_agents_fill_is_read_in_its_order(self):
+        """N-08, SC-004: a page of calls, refusals or failed logins is a walk by position, and no sort of all that there are."""
+        walked = {name: sql for name, sql in statements() if "?10" in sql and "AS _idx" in sql}
+        self.assertEqual(sorted(walked), sorted("report_" + name for name in (
+            "calls", "denied", "auth_failures", "credential_timeline", "subject_export", "drift", "oversight")))
+        for name, sql in walked.items():
+            plan = self.plan(sql)
+            self.assertTrue(any("USING INDEX rec_pos (log=? AND idx>? AND idx<?)" in step for step in plan), (name, plan))
+            self.assertEqual([step for step in plan if "TEMP B-TREE" in step or re.match(r"SEARCH \w+ USING (COVERING )?INDEX rec_ts", step)],
+                             [], name)
 
-    @staticmethod
-    def table_of(sql, alias):
-        """What an alias stands for in a statement; a name of a common table expression is none of rec."""
-        if re.search(rf"\b{alias}\([a-z_, ]*\) AS \(", sql):
-            return ""
-        found = re.search(rf"\b(?:FROM|JOIN) (\w+) {alias}\b", sql)
-        return found[1] if found else "" if alias == "f" else alias
-
-    def test_each_filter_has_its_index(self):
-        """AUDIT A-627."""
-        plans = {name: " ".join(self.plan(sql)) for name, sql in statements()}
-        for name, index in (("report_calls", "rec_ts"), ("report_calls_prn", "rec_prn"), ("report_calls_cred", "rec_cred"),
-                            ("report_calls_tool", "rec_tool"), ("report_calls_out", "rec_out"), ("report_denied", "rec_kind"),
-                            ("report_auth_failures", "rec_kind"), ("report_admin", "rec_kind"), ("report_subject", "rec_prn"),
-                            ("report_credential", "rec_cred"), ("report_after_revocation", "rec_cred"), ("report_durations", "rec_ts"),
-                            ("report_sample", "rec_ts"), ("report_anomalies", "rec_prn"), ("report_continuity", "rec_kind")):
-            self.assertIn(f" {index} ", plans[name], name)
+    def test_sc004_what_is_paged_comes_by_position(self):
+        """And has a row for each record: a page ends behind one."""
+        paged = {name: sql for name, sql in statements() if re.search(r"\bAS _idx\b", sql)}
+        self.assertGreater(len(paged), 18)
+        for name, sql in paged.items():
+            self.assertRegex(sql, r"ORDER BY \+?(_|\w\.)?idx DESC LIMIT \?8$", name)
+            self.assertRegex(sql, r"idx < \?9", name)
 
     def test_there_are_no_more_indexes_than_reports_need(self):
         """AUDIT A-627: seven beside the position; A-628: none is unique but that."""

@@ -1,9 +1,11 @@
 """The reviewer's reports: what was refused, what administrators did, how the tools fare (AUDIT 12)."""
+import contextlib
 import csv
 import io
 import json
 import re
 import sqlite3
+import struct
 
 import crib
 
@@ -40,12 +42,14 @@ class Reports(crib.Case):
 
     def test_administrators_are_seen_and_so_are_readers(self):
         """A-Q11, A-Q12: in the log of the tenant that it concerns."""
-        self.crib.json("audit", "calls", "--tenant", "acme")
-        self.crib.json("audit", "denied", "--tenant", "acme")
+        calls = self.crib.json("audit", "calls", "--tenant", "acme")
+        denied = self.crib.json("audit", "denied", "--tenant", "acme")
         rows = self.crib.json("audit", "admin", "--tenant", "acme")
         kinds = [r["kind"] for r in rows]
-        self.assertEqual(kinds[:2], ["audit.read", "audit.read"])
-        self.assertIn("audit denied", rows[0]["detail"])
+        self.assertEqual(kinds[:5], 5 * ["audit.read"])
+        self.assertEqual([r["detail"].partition("audit ")[2] for r in rows[:5]],
+                         ["admin tenant=acme", f"denied tenant=acme: done, {len(denied)} rows", "denied tenant=acme",
+                          f"calls tenant=acme: done, {len(calls)} rows", "calls tenant=acme"])
         self.assertEqual(kinds.count("grant.add"), 3)
         self.assertIn("cred.create", kinds)
         self.assertNotIn("call.end", kinds)
@@ -134,8 +138,42 @@ class Reports(crib.Case):
         header = json.loads(self.crib.cli("audit", "coverage", "--tenant", "acme", "--format", "json"))["header"]
         self.assertEqual(header["verified"], "never")
         self.crib.cli("audit", "verify")
-        header = json.loads(self.crib.cli("audit", "coverage", "--tenant", "acme", "--format", "json"))["header"]
-        self.assertRegex(header["verified"], "^20")
+        self.crib.cli("audit", "checkpoint")
+        self.assertRegex(self.header()["verified"], "^20")
+        self.assertEqual(self.header()["verified_as"], "INTACT")
+
+    def header(self):
+        return json.loads(self.crib.cli("audit", "coverage", "--tenant", "acme", "--format", "json"))["header"]
+
+    def edit(self, sql, *values):
+        """Somebody who writes the file, while no server runs."""
+        self.crib.stop()
+        with contextlib.closing(sqlite3.connect(self.crib.store / "toolcrib.db", isolation_level=None, timeout=60)) as db:
+            triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'rec'").fetchall()
+            db.execute("BEGIN IMMEDIATE")
+            for name, _ in triggers:
+                db.execute(f"DROP TRIGGER {name}")
+            self.assertEqual(db.execute(sql, values).rowcount, 1, sql)
+            for _, text in triggers:
+                db.execute(text)
+            db.execute("COMMIT")
+        self.crib.start()
+
+    def test_g12_what_came_of_a_verification_is_said_and_no_row_says_it(self):
+        """FORGERY G-12: after DAMAGED the header says so, from the record, as that was signed."""
+        c = self.crib
+        before = c.rows("SELECT ts FROM rec WHERE log = 2 AND kind = 1405 AND idx = 1")[0][0]
+        self.edit("UPDATE rec SET ts = ts + 1 WHERE log = 2 AND kind = 1405 AND idx = 1")
+        self.assertEqual(c.run("audit", "verify").returncode, 4)
+        c.cli("audit", "checkpoint")
+        self.assertEqual(self.header()["verified_as"], "DAMAGED")
+        self.assertRegex(c.cli("audit", "coverage", "--tenant", "acme"), "(?m)^verified  DAMAGED, 20")
+        self.edit("UPDATE rec SET ts = ? WHERE log = 2 AND kind = 1405 AND idx = 1", before)
+        self.edit("UPDATE rec SET ext = CAST(replace(ext, 'DAMAGED', 'INTACT!') AS BLOB) WHERE kind = 1803")
+        header = self.header()
+        self.assertEqual((header["verified"], header["verified_as"]), (None, "unknown: its record was changed"))
+        self.edit("UPDATE rec SET ext = CAST(replace(ext, 'INTACT!', 'DAMAGED') AS BLOB) WHERE kind = 1803")
+        self.assertEqual(self.header()["verified_as"], "DAMAGED")
 
     def test_wrong_questions_are_told(self):
         for words, said in ((["denied"], "--tenant"), (["denied", "--tenant", "acme", "--by", "size"], "one of: rule tool"),
@@ -173,6 +211,60 @@ class Reports(crib.Case):
         log = next(r for r in self.crib.json("audit", "capacity") if r["tenant"] and r["tenant"].startswith("acme~"))
         self.assertEqual(len(self.crib.json("audit", "calls", "--tenant", log["tenant"])), 5)
 
+    def test_spans_begin_with_their_first_moment_and_end_before_their_last(self):
+        """Since is inclusive, until exclusive, whatever is asked."""
+        c = self.crib
+        self.use()
+        rows = c.json("audit", "calls", "--tenant", "acme")
+        span = ("--tenant", "acme", "--since", rows[2]["time"], "--until", rows[0]["time"])
+        self.assertEqual(c.json("audit", "calls", *span), rows[1:3])
+        self.assertEqual([r["call"] for r in c.json("audit", "export", *span) if r.get("kind") in ("call.end", "call.denied")],
+                         [r["call"] for r in rows[2:0:-1]])
+        self.assertEqual(c.json("audit", "calls", "--group-by", "tenant", *span)[0]["calls"], 2)
+        c.cli("audit", "checkpoint")
+        done, = c.json("audit", "bundle", "acme", c.dir / "b.tar", "--since", rows[2]["time"], "--until", rows[0]["time"])
+        times = c.rows("SELECT min(ts), max(ts) FROM v_records WHERE log_id = 2 AND idx BETWEEN ? AND ? AND kind_code > 1001",
+                       done["from"], done["to"])
+        self.assertEqual([r["time"] for r in c.json("audit", "calls", *span)][::-1],
+                         [t for t, in c.rows("SELECT time FROM v_records WHERE ts IN (?, ?) AND log_id = 2 ORDER BY ts", *times[0])])
+        for words in (["calls", *span[:3], rows[0]["time"], "--until", rows[0]["time"]], ["stats", "--since", "1h", "--until", "2h"]):
+            done = c.run("audit", *words)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("--until is not after --since", done.stderr)
+
+    def test_n14_a_review_does_not_count_its_own_record(self):
+        """N-14: `to` is the last record that was read, and the signature is one behind it."""
+        c = self.crib
+        row, = c.json("audit", "review", "sign", "--tenant", "acme", "--note", "seen")
+        self.assertEqual(row["to"], row["index"] - 1)
+        self.assertEqual(c.rows("SELECT range_from, range_to FROM v_records WHERE log_id = 2 AND kind_code = 1804"), [(0, row["index"])])
+        done = c.run("audit", "review", "sign", "--tenant", "acme", "--until", "1h")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no records of that time", done.stderr)
+
+    def test_n14_the_records_of_a_call_name_the_definition(self):
+        """N-14: the table as well, by the digest that `tool history` has."""
+        c = self.crib
+        self.use()
+        digest = c.json("tool", "history", "echo")[0]["digest"]
+        call = next(r["call"] for r in c.json("audit", "calls", "--tenant", "acme") if r["tool"] == "echo")
+        table = c.cli("audit", "show", call)
+        self.assertIn(" DEFINITION ", table)
+        self.assertIn(digest, table)
+
+    def test_runs_of_commands_do_not_hide_those_of_the_server(self):
+        c = self.crib
+        c.stop()
+        for _ in range(3):
+            c.cli("tenant", "list")
+        c.start()
+        servers, all = (c.json("audit", "continuity", *more) for more in ((), ("--commands",)))
+        self.assertEqual([r["how"] for r in servers], ["runs", "stop"])
+        self.assertTrue(all[0]["detail"].startswith("daemon,"))
+        self.assertGreaterEqual(sum(r["detail"].startswith("cli,") for r in all), 3)
+        same = next(r for r in all if r["started"] == servers[1]["started"])
+        self.assertGreater(servers[1]["down_s"], same["down_s"])
+
     def test_a_chart_is_drawn(self):
         self.use()
         chart = self.crib.run("audit", "stats", "--since", "10m", "--step", "1h", env={"LC_ALL": "C", "COLUMNS": "100"}).stdout
@@ -180,6 +272,103 @@ class Reports(crib.Case):
         chart = self.crib.run("audit", "stats", "--since", "10m", "--step", "1h", env={"LC_ALL": "C.UTF-8"}).stdout
         self.assertIn("\u2588", chart)
         self.assertEqual(sum(r["calls"] for r in self.crib.json("audit", "stats", "--since", "10m")), 5)
+
+
+class SeveralLogs(crib.Case):
+    """Reports over every log: one list, and what a limit leaves out is the oldest of all."""
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init().start()
+        c.tool(crib.ECHO)
+        self.keys = {name: c.tenant(name, "echo") for name in ("acme", "other", "third")}
+
+    def knock(self, key):
+        peer = self.crib.http(key)
+        ping = peer.request("ping", rev=crib.MODERN)
+        self.assertEqual(peer.post(json.dumps(ping), peer.headers(ping))[0], 401)
+        peer.close()
+
+    def use(self, *names):
+        peers = {name: self.crib.http(key) for name, key in self.keys.items()}
+        for name in names:
+            peers[name].call("echo", {"text": name}, rev=crib.MODERN)
+        for peer in peers.values():
+            peer.close()
+
+    def test_n08_a_limit_takes_the_newest_of_all_logs(self):
+        """N-08: the system's log came first, whatever was newer in a tenant's."""
+        c = self.crib
+        for name in ("acme", "other"):
+            c.cli("key", "revoke", self.keys[name].split("_")[1], "--yes")
+        knocks = [None, "acme", "other", None, "acme", "other", "acme"]
+        for name in knocks:
+            self.knock(self.keys[name] if name else "tck_" + "0" * 12 + "_" + "A" * 43)
+        report = ("audit", "auth-failures", "--limit", "0")
+        whole = crib.wait_for("all records", lambda: (rows := c.json(*report)) and len(rows) >= len(knocks) and rows)
+        self.assertEqual([r["tenant"] for r in whole], knocks[::-1])
+        self.assertEqual(sorted((r["time"] for r in whole), reverse=True), [r["time"] for r in whole])
+        for n in (1, 2, 3, 6, 7, 8):
+            self.assertEqual(c.json("audit", "auth-failures", "--limit", n), whole[:n], n)
+        rows = c.json("audit", "auth-failures", "--by", "key")
+        counted = [(r["tenant"], r["failures"]) for r in rows if r["tenant"]]
+        self.assertEqual(counted, [("acme", 3), ("other", 2)])
+        self.assertEqual(c.json("audit", "auth-failures", "--by", "key", "--limit", "1"), rows[:1])
+
+    def test_n08_every_report_over_several_logs_is_by_time(self):
+        """N-08: likewise what administrators and readers did."""
+        c = self.crib
+        for name in ("third", "acme", "other"):
+            c.key(f"{name}/more")
+            c.json("audit", "denied", "--tenant", name)
+        for report in ("access", "credentials", "erasures", "config", "key-history", "dual-control", "reviews"):
+            rows = c.json("audit", report, "--limit", "0")
+            self.assertEqual(sorted((r["time"] for r in rows), reverse=True), [r["time"] for r in rows], report)
+        self.assertEqual([r["tenant"] for r in c.json("audit", "credentials", "--limit", "2")], ["other", "acme"])
+
+    def test_calls_of_all_tenants_are_one_list(self):
+        """Without --tenant: merged page by page, and what was read is recorded in each log that was asked."""
+        c = self.crib
+        self.use(*("acme", "other", "acme", "third", "acme") * 8)
+        each = {name: c.json("audit", "calls", "--tenant", name, "--limit", "0") for name in self.keys}
+        whole = sorted((r for rows in each.values() for r in rows), key=lambda r: r["time"], reverse=True)
+        self.assertEqual(len(whole), 40)
+        for n in (1, 2, 7, 39, 40, 41, 0):
+            self.assertEqual(c.json("audit", "calls", "--limit", n), whole[:n or 40], n)
+        self.assertEqual(c.json("audit", "calls", "--tool", "echo", "--outcome", "ok", "--limit", "5"), whole[:5])
+        key = self.keys["third"].split("_")[1]
+        self.assertEqual(c.json("audit", "calls", "--key", key, "--limit", "0"), each["third"])
+        self.assertEqual(c.json("audit", "admin", "--tenant", "other", "--limit", "1")[0]["kind"], "audit.read")
+        self.assertRegex(c.cli("audit", "calls", "--limit", "1"), r"TIME +TENANT +TOOL[\s\S]* acme +echo +bot +ok")
+
+    def test_counts_of_all_tenants_are_added_up(self):
+        c = self.crib
+        self.use("acme", "other", "acme", "third", "acme")
+        row, = c.json("audit", "calls", "--group-by", "tool")
+        self.assertEqual((row["tool"], row["calls"], row["not_ok"], "tenant" in row), ("echo", 5, 0, False))
+        times = [r["time"] for r in c.json("audit", "calls")]
+        self.assertEqual((row["first"], row["last"]), (times[-1], times[0]))
+        mean = sum(r["ms"] for r in c.json("audit", "calls")) / 5
+        self.assertAlmostEqual(row["average_ms"], mean, delta=0.002)
+        rows = c.json("audit", "calls", "--group-by", "principal")
+        self.assertEqual([(r["tenant"], r["principal"], r["calls"]) for r in rows],
+                         [("acme", "bot", 3), ("other", "bot", 1), ("third", "bot", 1)], "three people of one name")
+        rows = c.json("audit", "calls", "--group-by", "tool,tenant", "--limit", "1")
+        self.assertEqual([(r["tenant"], r["calls"]) for r in rows], [("acme", 3)])
+        self.assertEqual([(r["tenant"], r["calls"]) for r in c.json("audit", "sandbox", "--limit", "1")], [("acme", 3)])
+
+    def test_who_cannot_set_a_limit_gets_all_rows(self):
+        """An access review that leaves keys out is none."""
+        for _ in range(100):
+            self.crib.set_up("key create", "acme/bot", principal="acme/bot")
+        self.assertEqual(len(self.crib.json("key", "list", "acme", "--review")), 101)
+
+    def test_a_sample_has_the_defaults_that_its_help_says(self):
+        c = self.crib
+        self.use(*["acme"] * 26)
+        sample = ("audit", "sample", "--tenant", "acme")
+        self.assertEqual(len(c.json(*sample)), 25)
+        self.assertEqual(c.json(*sample), c.json(*sample, "--seed", "1", "-n", "25"))
 
 
 class Doctored(crib.Case):
@@ -203,7 +392,7 @@ class Doctored(crib.Case):
         self.sql = dict(re.findall(r"(?ms)^-- name: (\w+)\n(.*?);\n", text))
 
     def found(self, name, log):
-        values = [log, 0, 2**62, None, None, None, -1, 100, 2**62, 2**62, None, 0]
+        values = [log, 0, 2**62, None, None, None, -1, 100, 2**62, 0, None, 0]
         count = max(int(n) for n in re.findall(r"\?(\d+)", self.sql[name]))
         return self.db.execute(self.sql[name], values[:count]).fetchall()
 
@@ -230,14 +419,30 @@ class Doctored(crib.Case):
                         "WHERE kind = 1201 AND log = 2")
         self.assertEqual(self.both("report_after_revocation"), 1)
 
+    def forge(self, log, idx, kind, obj=None, **fields):
+        tags = {"approver": 0x106, "detail": 0x113}
+        ext = b"".join(struct.pack(">HI", tags[name], len(text)) + text.encode() for name, text in fields.items())
+        if obj:
+            self.db.execute("INSERT OR IGNORE INTO dict(kind, text) VALUES(112, ?)", (obj,))
+        self.db.execute("INSERT INTO rec(enc, log, idx, kind, ts, ext, obj) VALUES(1, ?, ?, ?, 5, ?, "
+                        "(SELECT id FROM dict WHERE kind = 112 AND text = ?))", (log, idx, kind, ext, obj))
+
     def test_destruction_that_nobody_else_approved(self):
-        """A-Q30."""
-        self.db.execute("INSERT INTO rec(enc, log, idx, kind, ts) VALUES(1, 2, 1000, 1906, 5)")
-        self.assertEqual(self.both("report_dual_control"), 1)
-        approver = b"uid 7"
-        ext = b"\x01\x06" + len(approver).to_bytes(4, "big") + approver
-        self.db.execute("INSERT INTO rec(enc, log, idx, kind, ts, ext) VALUES(1, 2, 1001, 1906, 5, ?)", (ext,))
-        self.assertEqual(self.both("report_dual_control"), 1)
+        """A-Q30: without an approver, with one whom no record knows, by one alone, by whoever asked; not by two."""
+        self.forge(1, 2000, 1910, "approval/7", detail="uid 0: erase tenant=acme")
+        self.forge(1, 2001, 1911, "approval/7", approver="uid 7", detail="uid 7: approval grant id=7")
+        self.forge(1, 2002, 1910, "approval/8", detail="uid 7 (cli): erase tenant=acme")
+        self.forge(1, 2003, 1911, "approval/8", approver="uid 7", detail="uid 7: approval grant id=8")
+        deeds = [("uid 7 approval/7", 0), ("uid 7", 1), ("none: approval policy one", 1), ("uid 8 approval/7", 1),
+                 ("uid 7 approval/8", 1), ("uid 7 approval/9", 1)]
+        self.forge(2, 1000, 1906, detail="uid 0: erase")
+        said = 1
+        self.assertEqual(self.both("report_dual_control"), said)
+        for at, (approver, more) in enumerate(deeds, 1001):
+            for kind in (1902, 1904, 1906):
+                self.forge(2, at * 10 + kind, kind, approver=approver, detail="uid 0: something")
+                said += more
+                self.assertEqual(self.both("report_dual_control"), said, (approver, kind))
 
     def test_a_call_while_the_audit_failed(self):
         """A-Q18."""

@@ -1,10 +1,13 @@
 """What goes and what stays: holds, prunes into bundles, and who has to agree; the audit verifies after each of them."""
+import contextlib
 import itertools
 import json
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
+import sys
 import threading
 import unittest
 
@@ -27,7 +30,7 @@ class Retention(unittest.TestCase):
 
     def verify_store(self, *words):
         """Sound; that nobody signs, or the running server, may leave gaps."""
-        code, out = self.verify(*words, self.c.store)
+        code, out = self.verify(*crib.evidence(self.c.store), *words, self.c.store)
         self.assertIn(code, (0, 5), out)
         return out
 
@@ -276,6 +279,28 @@ class Retention(unittest.TestCase):
         self.assertEqual(len(self.erase_records()), len(before) + 1)
         self.verify_store()
 
+    def test_a_forged_line_of_what_was_erased_names_no_approver(self):
+        """FORGERY G-02: nobody signs keys.db; what it says is done again, and shown as a deed that nobody is known to have approved."""
+        self.c.start()
+        self.calls(3)
+        self.assertEqual(self.c.stop(), 0)
+        with contextlib.closing(sqlite3.connect(self.c.store / "toolcrib.db")) as db:
+            origin, size = db.execute("SELECT origin, size FROM log JOIN head ON log = id WHERE tenant_id IS NOT NULL").fetchone()
+        said = b"".join(struct.pack(">HI", tag, len(value)) + value for tag, value in (
+            (0x102, struct.pack(">QQ", 0, size)), (0x104, b"asked for"), (0x105, b"T-9"), (0x106, b"uid 1000 approval/1")))
+        with contextlib.closing(sqlite3.connect(self.c.store / "keys.db", isolation_level=None)) as db:
+            db.execute("INSERT INTO erased(origin, idx, leaf, ext) VALUES(?, 1, ?, ?)", (origin, bytes(32), said))
+        self.c.start()
+        erased, = self.erase_records()
+        self.assertEqual((erased["approver"], erased["ticket"]), (None, "T-9"))
+        done = self.c.run("audit", "dual-control", "--format", "json")
+        self.assertEqual((done.returncode, "T-9" in done.stdout or "put back" in done.stdout), (4, True), done.stdout)
+        self.assertEqual(self.c.stop(), 0)
+        self.assertIn("by whose leave is not on record", self.verify_store())
+        sceptic = subprocess.run([sys.executable, crib.SOURCE / "contrib/verify/verify.py", *crib.evidence(self.c.store),
+                                  self.c.store / "toolcrib.db"], capture_output=True, text=True, timeout=crib.DEADLINE, check=False)
+        self.assertEqual((sceptic.returncode, "by whose leave is not on record" in sceptic.stdout), (5, True), sceptic.stdout + sceptic.stderr)
+
     def erase_records(self):
         return [r for r in self.c.json("audit", "erasures", "--tenant", "acme") if r["kind"] == "erase"]
 
@@ -285,7 +310,7 @@ class Retention(unittest.TestCase):
         store.parent.mkdir()
         self.c.cli("backup", store, "--keys", keys)
         shutil.copy(self.c.store / "master.key", store.parent)
-        code, out = self.verify("--keys", store.parent, store)
+        code, out = self.verify(*crib.evidence(self.c.store, keys=False), "--keys", store.parent, store)
         self.assertIn(code, (0, 5), out)
         self.assertNotIn("KEY_MISSING", out)
         self.assertEqual(self.c.run("backup", self.c.dir / "other.db", "--keys", keys).returncode, 1)     # it exists

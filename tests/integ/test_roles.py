@@ -72,8 +72,10 @@ class Roles(crib.Case):
                          "uid 40002 has the role auditor, and tenant suspend needs one of these: admin, operator")
         self.assertIsInstance(self.say(40003, "audit calls", tenant="acme"), list)
         for args in ({"tenant": "other"}, {}):
-            error = self.say(40003, "audit admin", **args)
-            self.assertEqual((error["code"], error["hint"]), ("denied", "this role reads one tenant's audit: --tenant acme"))
+            for report in ("audit admin", "audit calls"):
+                error = self.say(40003, report, **args)
+                self.assertEqual((error["code"], error["hint"]), ("denied", "this role reads one tenant's audit: --tenant acme"))
+        self.assertIsInstance(self.say(40002, "audit calls"), list)
         self.assertEqual(self.say(40003, "tenant list")["code"], "denied")
         self.assertEqual(self.say(40004, "status")["message"], "uid 40004 is no administrator of this store")
         # Who has no role cannot have the server keep megabytes for each connection.

@@ -109,6 +109,48 @@ class Second(crib.Case):
         self.assertTrue({"approval.request", "approval.grant", "tool.register"} <= set(kinds), kinds.keys())
         self.sound()
 
+    def days(self, tenant="acme"):
+        row, = self.crib.json("retention", "show", tenant)
+        return row.get("min_days"), row.get("max_days")
+
+    def test_n05_a_file_keeps_records_for_fewer_days_by_two_alone(self):
+        """Longer is done at once, shorter as by the command; all that is shorter is named, and agreed to as it was read."""
+        c = self.crib
+        c.cli("tenant", "add", "other")
+        text = "kind: retention\ntenant: acme\nminDays: {}\nmaxDays: {}\n---\nkind: retention\ntenant: other\nminDays: {}\n"
+        path = self.file("days.yaml", text.format(30, 300, 7))
+        c.cli("apply", "--file", path)
+        path.write_text(text.format(40, 400, 8))
+        c.cli("apply", "--file", path)
+        self.assertEqual([row["approver"] for row in c.json("retention", "show", "acme", "--history")], [None, None])
+        for worse in ((39, 400, 8), (40, 399, 8), (40, 400, 7)):
+            path.write_text(text.format(*worse))
+            self.alone("apply", "--file", path)
+        path.write_text(text.format(50, 300, 7))
+        self.assertIn("    ~ /maxDays: 400 -> 300\n", c.cli("apply", "--dry-run", "--file", path))
+        self.assertEqual(len(c.json("approval", "list")), 3, "what is not done needs nobody")
+        said = self.alone("apply", "--file", path)
+        self.assertIn("records of acme are kept for fewer days: at least 40 -> 50, at most 400 -> 300; "
+                      "records of other are kept for fewer days: at least 8 -> 7", said["command"])
+        self.assertEqual((self.days(), self.days("other")), ((40, 400), (8, None)), "nothing half done")
+        self.assertEqual(self.other("approval", "grant", said["id"]).returncode, 0)
+        c.cli("retention", "set", "acme", "--no-max")
+        self.assertIn("at most no end -> 300", self.alone("apply", "--file", path)["command"])
+        self.together("apply", "--file", path)
+        self.assertEqual((self.days(), self.days("other")), ((50, 300), (7, None)))
+        self.assertIn("at least 50 -> 10", self.together("retention", "set", "acme", "--min-days", 10))
+        self.assertRegex(c.json("retention", "show", "acme", "--history")[0]["approver"], "^uid 40001 approval/")
+        self.sound()
+
+    def test_a_rehearsed_file_with_a_lower_level_needs_nobody(self):
+        c = self.crib
+        path = self.file("low.yaml", "kind: level\ntenant: acme\nlevel: metadata\n---\nkind: level\ntenant: low\nlevel: metadata\n")
+        c.cli("tenant", "add", "low")
+        self.assertIn("+ level acme\n", c.cli("apply", "--dry-run", "--file", path))
+        self.assertEqual(c.json("approval", "list"), [])
+        self.assertIn("level of acme: default -> metadata; level of low: default -> metadata", self.together("apply", "--file", path))
+        self.sound()
+
     def hosted(self):
         """An upstream with a tool that was approved."""
         c = self.crib

@@ -61,7 +61,7 @@ class Secrets(crib.Case):
             self.assertEqual(rows["spare"]["actor"], f"uid {os.getuid()}")
             self.assertEqual((rows["token"]["set"], rows["token"]["tools"], rows["token"]["changed"]), (False, ["show"], None))
             table = c.cli("secret", "list")
-            self.assertRegex(table, r"(?m)^NAME +SET +CHANGED +BY +USED BY$")
+            self.assertRegex(table, r"(?m)^NAME +SET +CHANGED +BY \(NOT EVIDENCE\) +USED BY$")
         self.both(walk)
 
     def test_removing_needs_force_while_a_tool_uses_it(self):

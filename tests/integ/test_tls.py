@@ -43,12 +43,13 @@ class Tls(unittest.TestCase):
                                                 clients: CLIENTS}}
 - {transport: tcp, address: "127.0.0.1:0", tls: {SERVER, client_ca: DIR/ca.crt, clients: CLIENTS}}
 - {transport: http, address: "127.0.0.1:0", tls: {SERVER, client_ca: DIR/ca.crt}}
+- {transport: http, address: "127.0.0.1:0", hosts: [crib.example.com], tls: {SERVER}}
 """
     CLIENTS = """[
   {uri: "spiffe://example.org/ci", tenant: acme, principal: bot}, {dns: agent.example.org, tenant: acme, principal: agent},
   {spki: SPKI, tenant: acme, principal: pinned}, {dns: ghost.example.org, tenant: acme, principal: nobody},
   {uri: "spiffe://example.org/other", tenant: other}]"""
-    HTTP, TCP, PLAIN_HTTP, PLAIN_TCP, NEW, CERT_HTTP, CERT_TCP, GATE = range(8)
+    HTTP, TCP, PLAIN_HTTP, PLAIN_TCP, NEW, CERT_HTTP, CERT_TCP, GATE, NAMED = range(9)
 
     @classmethod
     def setUpClass(cls):
@@ -163,6 +164,21 @@ class Tls(unittest.TestCase):
         self.assertEqual([row["tls"] for row in status["listeners"][:4]], [True, True, False, False])
         self.assertRegex(status["listeners"][0]["certificateExpires"], r"^\d{4}-\d\d-\d\dT")
         self.assertGreaterEqual(status["counters"]["tls_handshakes"], 4)
+
+    def test_n02_a_name_without_a_port_is_served_on_the_port_of_the_listener(self):
+        """As in the example of the manual page; a name that somebody points here is refused, and told as it came."""
+        port = self.address(self.NAMED)[1]
+        peer = self.https(self.key, door=self.NAMED)
+        hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": crib.REVS[-1], "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
+        for host in ("crib.example.com", f"crib.example.com:{port}", "Crib.Example.COM:443"):
+            self.assertEqual(peer.post(hello, {**peer.headers(), "Host": host})[0], 200, host)
+        for host in ("evil.example.com", f"evil.example.com:{port}", f"crib.example.com:{port - 1}", "crib.example.com:80"):
+            status, _, text = peer.post(hello, {**peer.headers(), "Host": host})
+            self.assertEqual(status, 403)
+            self.assertIn(f'the Host "{host}" is not served here', text)
+            self.assertIn(f'Host is not served, hosts of this listener would list it listener=127.0.0.1:{port} value=\\"{host}\\"',
+                          self.log())
 
     @scan
     def test_protocols_ciphers_and_alpn(self):
@@ -486,10 +502,11 @@ class Tls(unittest.TestCase):
         shutil.copy(self.crib.dir / "foreign.crl", self.crib.dir / "ca.crl")
 
     def test_the_end_of_a_certificate_is_announced(self):
-        """It lives two days: fewer than the fourteen from which on each day says so."""
+        """It lives two days: fewer than the thirty from which on each day says so, and status."""
         self.assertRegex(self.log(), r"certificate expires soon listener=127\.0\.0\.1:\d+ expires=\S+ days=[12]\b")
         end = certs.openssl("x509", "-in", self.crib.dir / "server.crt", "-noout", "-enddate").decode().strip().partition("=")[2]
         self.assertEqual(self.counter("tls_certificate_expires"), ssl.cert_time_to_seconds(end))
+        self.assertRegex(self.crib.json("status")[0]["listeners"][0]["warning"], r"^its certificate expires in [12] days$")
 
     def serial(self, door=HTTP):
         with self.connect(door) as s:
@@ -632,6 +649,76 @@ class Tls(unittest.TestCase):
         self.write("\n- {transport: http, address: \"0.0.0.0:0\", tls: {SERVER}}\n")
         self.assertEqual(check().returncode, 0, "with TLS any address is fine")
         c.config("").write_text(good)
+
+
+
+@unittest.skipUnless(shutil.which("openssl"), "needs openssl(1)")
+class Expired(crib.Case):
+    """Time alone makes a certificate bad: it takes its listener with it, not those beside it."""
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        self.key = c.tenant("acme", "echo")
+        self.ca = certs.Ca(c.dir)
+        self.ca.sign("server", SERVER, days=-1)
+
+    def write(self, *doors, more=""):
+        d = self.crib.dir
+        tls = f"tls: {{cert: {d}/server.crt, key: {d}/server.key}}"
+        listeners = "\n".join(f'- {{transport: {kind}, address: "127.0.0.1:0", {tls if secure else ""}}}' for kind, secure in doors)
+        path = d / "toolcribd.yaml"
+        path.write_text(f"listeners:\n{listeners}\n{more.format(d=d)}")
+        self.crib.config = lambda extra: path
+        return path
+
+    def test_the_others_are_served(self):
+        """The refused one says so in the log, in status and by its exit; new files and a reload open it."""
+        c = self.crib
+        self.write(("http", True), ("http", False), ("tcp", True))
+        c.start()
+        done = c.run("--json", "status")
+        shut, plain, line = json.loads(done.stdout)["listeners"]
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("expired on", shut["refused"])
+        self.assertIn("expired on", line["refused"])
+        self.assertNotIn("refused", plain)
+        self.assertIn(f"listener {shut['address']}: {c.dir}/server.crt: the certificate of", json.loads(done.stdout)["refused"])
+        self.assertRegex(c.log.read_text(), r'"err","event":"listener refused, nobody is served there .*expired on')
+        web = crib.Http((plain["address"].rpartition(":")[0], int(plain["address"].rpartition(":")[2])), self.key)
+        web.initialize()
+        self.assertEqual(web.call("echo", {"text": "hello"})["result"]["content"][0]["text"], "hello")
+        web.close()
+        address = ("127.0.0.1", int(shut["address"].rpartition(":")[2]))
+        context = ssl.create_default_context(cafile=str(self.ca.cert))
+        with socket.create_connection(address, crib.DEADLINE) as s, self.assertRaises((OSError, ssl.SSLError)):
+            context.wrap_socket(s, server_hostname="localhost")
+        self.assertIn("needs a restart: nothing", c.cli("reload"))           # it is still so, and in nobody's way
+        self.assertIn("refused", c.json("status")[0]["listeners"][0])
+        self.ca.sign("server", SERVER)
+        c.cli("reload")
+        self.assertEqual(c.run("status").returncode, 0)
+        with socket.create_connection(address, crib.DEADLINE) as s, context.wrap_socket(s, server_hostname="localhost") as s:
+            self.assertTrue(s.getpeercert())
+
+    def test_the_last_one_ends_the_start_and_so_does_a_check(self):
+        c = self.crib
+        for words, says in (((), "no listener is left"), (("--check-config",), "expired on")):
+            done = subprocess.run([crib.BUILD / "toolcribd", "--store", str(c.store), "-c", self.write(("http", True)), *words],
+                                  capture_output=True, text=True, timeout=crib.DEADLINE, env=c.env)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(says, done.stderr)
+
+    def test_that_of_commands_from_elsewhere(self):
+        c = self.crib
+        role = f"{{{{role: operator, name: ci, key: {c.json('admin-key', 'ci')[0]['hash']}}}}}"
+        self.write(("http", False), more="admin: {{listen: '127.0.0.1:0', cert: {d}/server.crt, key: {d}/server.key}}\n"
+                   f"roles: [{role}]\n")
+        c.start()
+        rows = json.loads(c.run("--json", "status").stdout)["listeners"]
+        self.assertEqual([row["transport"] for row in rows], ["http", "admin"])
+        self.assertIn("expired on", rows[1]["refused"])
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ class Wire(crib.Case):
             sock.sendall(b'{"command":"upstream sync","args":{"upstream":"u"}}\n')
             self.crib.cli("--yes", "upstream", "remove", "u")
             self.assertIn("upstream u", json.loads(sock.recv(65536).splitlines()[0])["error"]["message"])
-        crib.wait_for("the request to be given up", lambda: "tools/list" in server.left, 5)
+        crib.wait_for("the request to be given up", lambda: "tools/list" in server.left)
 
     def test_a_question_by_url_is_carried_to_those_who_can_be_asked(self):
         """MCP X-02, X-03, B-45, E-08: -32042 of 2025-11-25 is no answer of ours."""

@@ -167,7 +167,7 @@ for f in /proc/$p/fd/* /proc/$p/root/{self.crib.store}/* /proc/$p/cwd/*; do cat 
         running = crib.wait_for("both of them", lambda: [p for p, name in crib.below(self.crib.daemon.pid).items() if name == "sleep"][1:])
         running += list(crib.below(self.crib.daemon.pid))
         self.crib.stop(signal.SIGKILL)
-        crib.wait_for("nothing left", lambda: not [p for p in running if crib.comm(p) and "zombie" not in pathlib.Path(f"/proc/{p}/status").read_text()])
+        crib.wait_for("nothing left", lambda: not [p for p in running if crib.runs(p)])
         crib.wait_for("an empty place", lambda: not list(self.scratch.iterdir()))
 
     def test_hardening_f10_own_directories_are_counted(self):

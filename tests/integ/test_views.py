@@ -50,7 +50,7 @@ class Views(crib.Case):
     def test_every_column_of_the_encoding_is_described(self):
         section = self.page.split(".Sh ENCODING 1")[1].split(".Sh CHECKING")[0]
         described = re.findall(r"(?m)^\.It ([0-9A-F]{4}) Ta Va (\w+) Ta", section)
-        source = (crib.SOURCE / "include/audit/row.h").read_text()
+        source = (crib.SOURCE / "include/block/row.h").read_text()
         self.assertEqual(described, [(tag, name) for name, tag in re.findall(r'X\(\w+, "(\w+)", 0x([0-9A-F]{4}),', source)])
         self.assertEqual({name for _, name in described} | {"id", "enc", "leaf"}, set(self.columns("rec")))
 
@@ -117,6 +117,8 @@ class Views(crib.Case):
         self.assertEqual([r["after"] for r in tools], [self.crib.json("tool", "show", t)[0]["digest"] for t in ("echo", "strict")])
         kinds = [r["kind"] for r in self.ask("SELECT kind FROM v_lifecycle WHERE log_id = 1 ORDER BY idx")]
         self.assertEqual(kinds[0], "log.open")
+        while kinds[-2:] == ["time.sync"] * 2:          # what was said of the clock has changed since
+            kinds.pop()
         self.assertEqual(kinds[-3:], ["server.start", "config.load", "time.sync"])
         self.crib.cli("audit", "calls", "--tenant", "acme", "--tool", "x" * 64)
         self.assertIn("tool=" + "x" * 64, self.ask("SELECT detail FROM v_reads WHERE tenant = 'acme'")[0]["detail"])

@@ -1,5 +1,6 @@
 """The kinds of tampering of AUDIT 9 (A-T01 to A-T41), done to the files of a store by somebody who may write to them and
-knows the format: where a kind reseals, every hash that carries no signature is made anew."""
+knows the format: where a kind reseals, every hash that carries no signature is made anew.  Later kinds stand in files
+beside this one, and work on a Store as well; kinds.py says how they are listed."""
 import base64
 import contextlib
 import hashlib
@@ -17,7 +18,7 @@ sceptic = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sceptic)
 
 BEGIN, END, DENIED, ERASE, ERASE_DONE, COMMIT = 1001, 1002, 1003, 1906, 1907, 2001
-RANGE, HEADS, CAUSE = 0x102, 0x10A, 0x116
+RANGE, HEADS, CAUSE, ALL_HEADS = 0x102, 0x10A, 0x116, 0x117
 SYSTEM = 1
 
 
@@ -42,24 +43,40 @@ def sign(seed, message):
 
 
 class Store:
-    """A copy of a store's file, open for writing."""
+    """A copy of a store's file, open for writing.  Triggers are away until close(), which makes those of `triggers`; then
+    `later` gets the file, closed, with whatever else lies beside it."""
 
     def __init__(self, path, made):
-        self.path, self.made = path, made       # made: what else there is, test_tampering.Made
+        self.path, self.made = path, made       # made: what else there is, made.Made
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.execute("PRAGMA synchronous = OFF")
-        self.state = None                       # what the signer remembers, where a thief has changed that
+        self.state = None                       # text: what the signer remembers, where a thief has changed that
+        self.keys = None                        # a folder of keys.db and key files, where they are not the store's own
+        self.anchors = {}                       # "old", "new": other notes (bytes) than those that were taken away
+        self.later = []                         # functions of the path, called by close()
         self.drop_triggers()
 
     def drop_triggers(self):
         self.triggers = [sql for sql, in self.db.execute("SELECT sql FROM sqlite_schema WHERE type = 'trigger'")]
         for name, in self.db.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            self.db.execute(f"DROP TRIGGER {name}")
+            self.db.execute(f"DROP TRIGGER {quoted(name)}")
 
     def close(self):
         for sql in self.triggers:
             self.db.execute(sql)
         self.db.close()
+        for step in self.later:
+            step(self.path)
+
+    def keys_db(self):
+        """The path of a copy of keys.db that may be changed; the verifiers get it with its key files."""
+        if not self.keys:
+            self.keys = self.path.parent / "keys"
+            self.keys.mkdir()
+            for path in self.made.crib.store.iterdir():
+                if path.name == "keys.db" or path.suffix == ".key":
+                    shutil.copy(path, self.keys)
+        return self.keys / "keys.db"
 
     def run(self, sql, *args):
         return self.db.execute(sql, args).rowcount
@@ -432,7 +449,7 @@ def drop_checkpoint(s, rnd):
 
 def put_back(s, snapshot):
     """An earlier state of the whole file."""
-    s.close()
+    s.db.close()
     shutil.copy(snapshot, s.path)
     s.__init__(s.path, s.made)
 
@@ -457,6 +474,61 @@ def note_of(s, origin, tree, epoch):
     return "\n".join([lines[0], "".join(lines[1:])]).encode()
 
 
+def number(n):
+    """Seven bits in a byte, the lowest first."""
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + number(n >> 7)
+
+
+def heads(entries, root):
+    """Form 2 of the heads in logs.commit, of (log, size) in any order."""
+    out, last, before = b"", 0, 0
+    for log, size in entries:
+        step, grown = log - last, size - before
+        out += number(step % (1 << 64)) + number(grown << 1 if grown >= 0 else ~(grown << 1))
+        last, before = log, size
+    return out + root
+
+
+def root_of(s, entries):
+    tree = sceptic.Tree()
+    for log, size in entries:
+        tree.append(sceptic.head_leaf(log, size, s.tree(log, size).root()))
+    return tree.root()
+
+
+def commits(s):
+    """Records logs.commit with heads whom only the newest epoch's key has signed: (row, fields, entries)."""
+    begun = s.one("SELECT max(size) FROM cp WHERE log = 1 AND epoch < (SELECT max(n) FROM epoch)")
+    for row in s.rows(SYSTEM, f"kind = {COMMIT} AND idx >= {begun}"):
+        fields = sceptic.fields(row["ext"])
+        if ALL_HEADS in fields:
+            yield row, fields, sceptic.said_heads(fields[ALL_HEADS])[0]
+
+
+def say_heads(s, row, fields, entries, root):
+    set_column(s, row, "ext", tlv(*sorted({**fields, ALL_HEADS: heads(entries, root)}.items())))
+
+
+def sign_again(s, ts):
+    """Logs and what the signer remembers, as the newest epoch's key would sign them."""
+    now = s.one("SELECT max(n) FROM epoch")
+    trees = {}
+    for each, origin in s.all("SELECT id, origin FROM log"):
+        tree = s.tree(each)
+        trees[origin] = tree
+        if s.run("DELETE FROM cp WHERE log = ? AND epoch = ?", each, now):
+            s.run("INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(?, ?, ?, ?, ?, ?)", each, tree.size, now,
+                  ts, note_of(s, origin, tree, now), b"".join(tree.peaks))
+    lines = []
+    for line in s.made.state.split("\n"):
+        words = line.split(" ")
+        if words[0] == "log":
+            tree = trees[words[3]]
+            line = f"log {tree.size} {tree.root().hex()} {words[3]}"
+        lines.append(line)
+    s.state = "\n".join(lines)
+
+
 def steal(s, rnd, past):
     """The signer's keys are the thief's: an outcome is changed, and all signed again that they may sign."""
     now = s.one("SELECT max(n) FROM epoch")
@@ -465,30 +537,10 @@ def steal(s, rnd, past):
     row = s.pick(rnd, f"kind = {END} AND outcome <> 3 AND idx {'<' if past else '>='} {border}", log)
     set_column(s, row, "outcome", 3)
     s.reseal(log)
-    begun = s.one("SELECT max(size) FROM cp WHERE log = 1 AND epoch < ?", now)
-    for commit in s.rows(SYSTEM, f"kind = {COMMIT} AND idx >= {begun}"):
-        fields = sceptic.fields(commit["ext"])
-        heads = fields.get(HEADS, b"")
-        heads = [struct.unpack(">IQ", heads[at:at + 12]) for at in range(0, len(heads), 44)]
-        if heads:
-            fields[HEADS] = b"".join(struct.pack(">IQ", *head) + s.tree(*head).root() for head in heads)
-            set_column(s, commit, "ext", tlv(*sorted(fields.items())))
+    for commit, fields, entries in commits(s):
+        say_heads(s, commit, fields, entries, root_of(s, entries))
     s.reseal(SYSTEM)
-    heads = {}
-    for each, origin in s.all("SELECT id, origin FROM log"):
-        tree = s.tree(each)
-        heads[origin] = tree
-        if s.run("DELETE FROM cp WHERE log = ? AND epoch = ?", each, now):
-            s.run("INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(?, ?, ?, ?, ?, ?)", each, tree.size, now,
-                  row["ts"], note_of(s, origin, tree, now), b"".join(tree.peaks))
-    lines = []
-    for line in s.made.state.split("\n"):
-        words = line.split(" ")
-        if words[0] == "log":
-            tree = heads[words[3]]
-            line = f"log {tree.size} {tree.root().hex()} {words[3]}"
-        lines.append(line)
-    s.state = "\n".join(lines)
+    sign_again(s, row["ts"])
 
 
 def key_theft_past(s, rnd):

@@ -127,6 +127,7 @@ static inline void rows_grant(struct rows *r, int64_t tenant_id, const char *glo
 	db_bind_textz(st, 3, alias);
 	for (unsigned i = 4; i <= 7; i++)
 		db_bind_i64(st, i, 0);
+	db_bind_null(st, 8);
 	(void)rows_run(r, st);
 }
 

@@ -23,11 +23,13 @@
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "../../src/command/command_int.h"
 #include "json/json.h"
 
 #include "tmpdir.h"
@@ -433,7 +435,7 @@ static void every_row_is_whole(void **state)
 		assert_non_null(cmd->help);
 		assert_non_null(cmd->args);
 		assert_true(cmd->role >= ADM_READ && cmd->role <= ADM_OWNER);   /* none is left out */
-		assert_true(cmd->where == ADM_ON_CTL || cmd->body);
+		assert_true(cmd->where == ADM_ON_CTL || cmd->where == ADM_ELSEWHERE || cmd->body);
 		assert_true(cmd->where != ADM_ON_WRITER || cmd->role >= ADM_OPERATE);  /* who may read may not change */
 		assert_true(cmd->where != ADM_ON_WRITER || !cmd->record);              /* its body records */
 		assert_true(!cmd->destructive || cmd->where == ADM_ON_WRITER);
@@ -497,7 +499,7 @@ static void every_command_is_recorded(void **state)
 	crib_free(c);
 }
 
-/* AUDIT A-304: in the log that was read, with the range that was shown */
+/* AUDIT A-304, SCALE SC-501: in the log that was read, with the range that was shown; of a report what was asked as well */
 static void reading_the_audit_is_recorded(void **state)
 {
 	struct crib *c = crib_new(APP_EMBEDDED);
@@ -508,14 +510,14 @@ static void reading_the_audit_is_recorded(void **state)
 	must(c, "audit verify", "{'tenant':'acme'}");
 	must(c, "tenant list", "{}");
 	must(c, "audit admin", "{'tenant':'acme','limit':'0'}");
-	assert_int_equal(times(c, "\"kind\":\"audit.read\""), 1);
+	assert_int_equal(times(c, "\"kind\":\"audit.read\""), 3);
 	assert_int_equal(times(c, "\"kind\":\"audit.verify\""), 1);
 	must(c, "audit verify", "{}");
 	must(c, "audit admin", "{'limit':'0'}");
-	assert_int_equal(times(c, "\"kind\":\"audit.read\""), 0);
+	assert_int_equal(times(c, "\"kind\":\"audit.read\""), 1);
 	assert_int_equal(times(c, "\"kind\":\"audit.verify\""), 1);
 	must(c, "audit admin", "{'limit':'0'}");
-	assert_int_equal(times(c, "\"kind\":\"audit.read\""), 1);
+	assert_int_equal(times(c, "\"kind\":\"audit.read\""), 3);
 	crib_free(c);
 }
 
@@ -748,6 +750,24 @@ static void documents_are_all_stored_or_none(void **state)
 	crib_free(c);
 }
 
+static void documents_have_bounds(void **state)
+{
+	static const char two[] = "{'documents': [{'kind':'tenant','name':'a'}, {'kind':'tenant','name':'b'}]}";
+	struct crib *c = crib_new(APP_EMBEDDED);
+	const size_t bytes = 2 * strlen("{'kind':'tenant','name':'a'}");
+
+	(void)state;
+	command_pieces_bound(1, UINT64_MAX);
+	assert_int_equal(say(c, "apply", two), ERR_LIMIT);
+	command_pieces_bound(2, bytes - 1);
+	assert_int_equal(say(c, "apply", two), ERR_LIMIT);
+	assert_int_equal(metric_get(METRIC_admin_documents_refused), 2);
+	command_pieces_bound(2, bytes);
+	must(c, "apply", two);
+	command_pieces_bound(SIZE_MAX, UINT64_MAX);
+	crib_free(c);
+}
+
 static void unchanged_definition_makes_no_version(void **state)
 {
 	struct crib *c = crib_new(APP_EMBEDDED);
@@ -957,6 +977,7 @@ SUITE(admin)
 		cmocka_unit_test(one_administrator_is_enough_where_the_policy_says_so),
 		cmocka_unit_test(arguments_are_checked_against_the_row),
 		cmocka_unit_test(documents_are_all_stored_or_none),
+		cmocka_unit_test(documents_have_bounds),
 		cmocka_unit_test(unchanged_definition_makes_no_version),
 		cmocka_unit_test(both_roads_say_the_same),
 		cmocka_unit_test(socket_refuses_what_is_no_request),

@@ -203,7 +203,7 @@ static int with_own_files(bool (*does)(void), unsigned landlock)
 	int status = 0;
 	pid_t pid;
 
-	put("conf/toolcribd.yaml", "");
+	put("conf/toolcribd.yaml", "# the defaults\n");
 	put("conf/later.crt", "");
 	pid = fork();
 	assert_true(pid >= 0);

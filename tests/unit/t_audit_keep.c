@@ -16,7 +16,11 @@
 #include <sqlite3.h>
 
 #include "bundle/bundle.h"
+#include "audit/checkpoint.h"
 #include "audit/keep.h"
+#include "base/crypto.h"
+#include "base/text.h"
+#include "tlog/note.h"
 
 #include "audit_rig.h"
 #include "suite.h"
@@ -86,20 +90,29 @@ static int intend(struct fix *f, int64_t at)
 {
 	struct audit_cut cut;
 	struct audit_receipt r;
-	struct audit_event ev;
+	struct audit_event ev, vouch;
 	uint8_t range[16] = { 0 };
-	struct audit_field field[3] = { { AUDIT_TAG_RANGE, range, sizeof range }, { AUDIT_TAG_ROOT, cut.root, 32 } };
+	static const char by[] = "approval policy one";
+	struct audit_field field[4] = { { AUDIT_TAG_RANGE, range, sizeof range }, { AUDIT_TAG_APPROVER, by, sizeof by - 1 },
+		{ AUDIT_TAG_ROOT, cut.root, 32 } };
 	int rc = audit_cut_read(f->db, 2, at, &cut, &f->err);
 
 	if (rc < 0)
 		return rc;
 	audit_put_be(range + 8, (uint64_t)at, 8);
-	field[2] = (struct audit_field){ AUDIT_TAG_FRONTIER, cut.frontier, cut.peaks * 32 };
+	field[3] = (struct audit_field){ AUDIT_TAG_FRONTIER, cut.frontier, cut.peaks * 32 };
 	audit_event_init(&ev, AUDIT_PRUNE, ACME);
 	ev.field = field;
-	ev.nfield = 3;
+	ev.nfield = 4;
 	begin(f);
-	rc = audit_append(f->logs, f->db, &ev, &r, &f->err);
+	audit_event_init(&vouch, AUDIT_POLICY_CHANGE, 0);
+	vouch.obj = "approval/policy/one";
+	rc = audit_append(f->logs, f->db, &vouch, NULL, &f->err);
+	audit_event_init(&vouch, AUDIT_ADMIN_CMD, 0);
+	if (rc == 0)
+		rc = audit_cut_rows(f->logs, f->db, &cut, &vouch, &f->err);
+	if (rc == 0)
+		rc = audit_append(f->logs, f->db, &ev, &r, &f->err);
 	if (rc == 0)
 		rc = audit_cut_set(f->logs, f->db, &cut, &r, &f->err);
 	if (rc == 0) {
@@ -151,7 +164,7 @@ static void a_pruned_log_verifies(void **state)
 	assert_int_equal(audit_job_next(f->db, 0, &deed, &f->err), 0);
 	verify_clean(f);
 	assert_int_equal(f->sum.pruned, 256);
-	assert_int_equal(f->sum.records, 1 + 1 + RECORDS - 256 + 2);
+	assert_int_equal(f->sum.records, 2 + 1 + 1 + RECORDS - 256 + 2);        /* the policy, and whose log it is */
 	prune(f, 512);
 	verify_clean(f);
 	close_store(f);
@@ -305,7 +318,7 @@ static void a_bundle_verifies_without_the_store(void **state)
 	struct fix *f = *state;
 
 	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-		struct audit_bundle_req req = { 2, ranges[i][0], ranges[i][1], origin(f), "a \"test\"" };
+		struct audit_bundle_req req = { 2, ranges[i][0], ranges[i][1], origin(f), "audit bundle acme" };
 		struct audit_bundle b;
 		struct file file;
 
@@ -330,7 +343,7 @@ static void a_bundle_verifies_without_the_store(void **state)
 static void a_bundle_stands_for_what_was_pruned(void **state)
 {
 	struct fix *f = *state;
-	struct audit_bundle_req req = { 2, 0, 256, origin(f), "" };
+	struct audit_bundle_req req = { 2, 0, 256, origin(f), "retention prune acme" };
 	struct audit_bundle b;
 	struct file file;
 
@@ -347,22 +360,23 @@ static void a_bundle_stands_for_what_was_pruned(void **state)
 	assert_int_not_equal(access(file.path, F_OK), 0);
 }
 
-/* AUDIT A-801: whatever is changed is found, but for the words that the manifest has for people. */
+/* AUDIT A-801: whatever is changed is found, but for the version and the time of the program that wrote the manifest. */
 static void every_changed_byte_of_a_bundle_is_found(void **state)
 {
 	struct fix *f = *state;
-	struct audit_bundle_req req = { 2, 0, 6, origin(f), "" };
+	struct audit_bundle_req req = { 2, 0, 6, origin(f), "retention prune acme" };
 	struct audit_bundle b;
 	struct file file;
-	const char *words, *end;
+	const char *words, *end, *at;
 
 	load(f, &req, &file);
 	words = memmem(file.p, file.n, "\"program\"", 9);
-	assert_non_null(words);
+	end = memmem(file.p, file.n, ",\"origin\"", 9);
+	assert_true(words && end && words < end);
 	for (size_t i = 0; i < file.n; i += i < 1024 ? 1 : 7) {
 		file.p[i] ^= 4;
-		end = (const char *)file.p + i;
-		if (check(f, &file, &b) == 0 && !(end >= words && end < words + 700))
+		at = (const char *)file.p + i;
+		if (check(f, &file, &b) == 0 && !(at >= words && at < end))
 			fail_msg("byte %zu: %.20s", i, (const char *)file.p + (i > 10 ? i - 10 : 0));
 		file.p[i] ^= 4;
 	}
@@ -378,7 +392,7 @@ static void every_changed_byte_of_a_bundle_is_found(void **state)
 static void a_view_that_says_something_else_is_found(void **state)
 {
 	struct fix *f = *state;
-	struct audit_bundle_req req = { 2, 0, 6, origin(f), "" };
+	struct audit_bundle_req req = { 2, 0, 6, origin(f), "retention prune acme" };
 	struct audit_bundle b;
 	struct file file;
 	char *at;
@@ -393,6 +407,189 @@ static void a_view_that_says_something_else_is_found(void **state)
 	free(file.p);
 }
 
+/* The digests of the manifest are those of the members again, as a forger would have it. */
+static void reseal(struct file *file)
+{
+	for (size_t at = 0; at + 512 < file->n && file->p[at];) {
+		uint8_t *head = file->p + at, digest[DIGEST_SIZE];
+		size_t size = strtoul((const char *)head + 124, NULL, 8);
+		char key[40], hex[2 * DIGEST_SIZE + 1], *said;
+
+		snprintf(key, sizeof key, "\"%s\":\"", (const char *)head);
+		said = memmem(file->p, file->n, key, strlen(key));
+		digest_sha256(head + 512, size, digest);
+		text_hex(digest, sizeof digest, hex);
+		if (said)
+			memcpy(said + strlen(key), hex, strlen(hex));
+		at += 512 + (size + 511) / 512 * 512;
+	}
+}
+
+/* What stands in a bundle is compared with something, or it is no bundle (G-13 of the forger's list). */
+static void what_nothing_vouches_for_has_no_place_in_a_bundle(void **state)
+{
+	static const struct { const char *old, *new; } swaps[] = {
+		{ "\"query\":\"audit bundle acme\"", "\"query\":\"audit bundle beta\"" },
+		{ "\"query\":\"audit bundle acme\"", "\"query\":\"what is on file.\"" },
+		{ "\"program\":\"toolcrib ", "\"program\":\"toolkrib " }, { "\"first\":\"", NULL },
+		{ "\"last\":\"", NULL }, { "\"enc\":1", "\"enc\":2" }, { "\"made\":\"", NULL },
+		{ "{\"idx\":0,", "{\"odd\":0," }, { "\"frontier\"", "\"frontiex\"" },
+	};
+	struct fix *f = *state;
+	struct audit_bundle_req req = { 2, 0, 6, origin(f), "audit bundle acme" };
+	struct audit_bundle b;
+	struct file file;
+
+	load(f, &req, &file);
+	assert_int_equal(check(f, &file, &b), 0);
+	for (size_t i = 0; i < sizeof swaps / sizeof *swaps; i++) {
+		size_t len = strlen(swaps[i].old);
+		char *at = memmem(file.p, file.n, swaps[i].old, len), next = at ? at[len] : '\0';
+
+		if (!at)
+			fail_msg("no %s", swaps[i].old);
+		if (swaps[i].new)
+			memcpy(at, swaps[i].new, len);
+		else
+			at[len] = 'x';
+		reseal(&file);
+		if (check(f, &file, &b) == 0)
+			fail_msg("%s", swaps[i].old);
+		memcpy(at, swaps[i].old, len);
+		at[len] = next;
+		reseal(&file);
+		assert_int_equal(check(f, &file, &b), 0);
+	}
+	free(file.p);
+}
+
+/* --- what the system log says of logs, in its second form (SC-506) */
+
+enum { OTHER = 8 };
+
+static void root_at(struct fix *f, int64_t log, uint64_t size, uint8_t ret[TREE_HASH])
+{
+	struct tree t = { 0 };
+
+	memset(ret, 0, TREE_HASH);
+	if (audit_grow(f->db, log, size, &t, NULL, &f->err) == 0)
+		tree_root(&t, ret);
+}
+
+/* wrong: the root is another one. */
+static void say(struct fix *f, const struct audit_said *said, size_t n, bool wrong)
+{
+	static uint8_t bytes[AUDIT_HEADS_BYTES];
+	uint8_t count[8] = { [7] = 3 }, leaf[TREE_HASH], root[TREE_HASH];
+	struct audit_field field[] = { { AUDIT_TAG_LOGS, count, sizeof count }, { AUDIT_TAG_HEADS_ROOT, bytes, 0 } };
+	struct audit_event ev;
+	struct tree t = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		root_at(f, (int64_t)said[i].log, said[i].size, root);
+		audit_head_leaf(&said[i], root, leaf);
+		tree_append(&t, leaf);
+	}
+	tree_root(&t, root);
+	root[7] ^= wrong;
+	field[1].len = audit_heads_write(said, n, root, bytes);
+	audit_event_init(&ev, AUDIT_LOGS_COMMIT, 0);
+	ev.field = field;
+	ev.nfield = 2;
+	begin(f);
+	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+	commit(f);
+}
+
+/* Another store, with another tenant whose log has one record. */
+static void renew(void **state)
+{
+	struct fix *f;
+
+	fix_free(state);
+	set_up(state);
+	f = *state;
+	begin(f);
+	create_log(f, OTHER, "other");
+	commit(f);
+}
+
+static void sc506_one_root_binds_all_logs_of_a_commit(void **state)
+{
+	static const struct { struct { struct audit_said said[2]; size_t n; bool wrong; } of[2]; unsigned found; } cases[] = {
+		{ { { { { 2, 300 }, { 3, 1 } }, 2, false } }, 0 },
+		{ { { { { 2, 300 }, { 3, 1 } }, 2, true } }, 1 },
+		{ { { { { 2, 601 }, { 3, 1 } }, 2, false }, { { { 3, 1 } }, 1, true } }, 1 },
+		/* more than there is; of a log that there is not */
+		{ { { { { 2, 602 }, { 3, 1 } }, 2, false } }, 1 },
+		{ { { { { 2, 300 }, { 4, 1 } }, 2, false } }, 1 },
+		/* less than before, as much as before */
+		{ { { { { 2, 300 } }, 1, false }, { { { 2, 299 } }, 1, false } }, 1 },
+		{ { { { { 2, 300 } }, 1, false }, { { { 2, 300 } }, 1, false } }, 0 },
+		/* of each log the newest one counts; the first is needed for the other log still */
+		{ { { { { 2, 300 } }, 1, true }, { { { 2, 301 } }, 1, false } }, 0 },
+		{ { { { { 2, 300 }, { 3, 1 } }, 2, true }, { { { 2, 301 } }, 1, false } }, 1 },
+	};
+
+	for (size_t i = 0; i < NELEMS(cases); i++) {
+		struct fix *f;
+
+		renew(state);
+		f = *state;
+		for (size_t k = 0; k < 2 && cases[i].of[k].n > 0; k++)
+			say(f, cases[i].of[k].said, cases[i].of[k].n, cases[i].of[k].wrong);
+		if (verify(f, 0) != cases[i].found || f->count[AUDIT_FINDING_CROSS_REF] != cases[i].found)
+			fail_msg("%zu: %u, %s", i, f->count[AUDIT_FINDING_CROSS_REF], f->last);
+		assert_int_equal(verify(f, ACME), 0);
+	}
+}
+
+static void add_note(struct fix *f, uint64_t size)
+{
+	static const char sql[] = "INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(2, %d, 0, 1, CAST('%s' AS BLOB), x'00')";
+	struct checkpoint cp = { .size = size };
+	uint8_t sig[SIGN_SIZE] = { 1 }, public[SIGN_PUBLIC_SIZE] = { 2 };
+	struct str note = STR_INIT, text = STR_INIT;
+	struct note_key key;
+
+	snprintf(cp.origin, sizeof cp.origin, "%s", "somebody");
+	root_at(f, 2, size, cp.root);
+	checkpoint_print(&cp, &note);
+	assert_int_equal(note_key_set(&key, "somebody", public), 0);
+	note_add(&note, note.len, &key, sig);
+	str_printf(&text, sql, (int)size, str_text(&note));
+	change(f, str_text(&text));
+	str_fini(&note);
+	str_fini(&text);
+}
+
+/* A root of what was pruned since stands in a note, or nowhere: then the sizes alone are compared. */
+static void sc506_what_was_pruned_has_its_root_from_a_note(void **state)
+{
+	static const struct { bool noted, wrong; unsigned found; } cases[] = {
+		{ true, false, 0 }, { true, true, 1 }, { false, false, 0 }, { false, true, 0 },
+	};
+	static const struct audit_said said[] = { { 2, 300 }, { 3, 1 } }, more[] = { { 3, 2 } };
+
+	for (size_t i = 0; i < NELEMS(cases); i++) {
+		struct fix *f;
+
+		renew(state);
+		f = *state;
+		say(f, said, 2, cases[i].wrong);
+		if (cases[i].noted)
+			add_note(f, 300);
+		prune(f, 512);
+		(void)verify(f, 0);
+		if (f->count[AUDIT_FINDING_CROSS_REF] != cases[i].found)
+			fail_msg("%zu: %u, %s", i, f->count[AUDIT_FINDING_CROSS_REF], f->last);
+		say(f, more, 1, false);
+		(void)verify(f, 0);
+		if (f->count[AUDIT_FINDING_CROSS_REF] != cases[i].found + 1)
+			fail_msg("%zu: %u, %s", i, f->count[AUDIT_FINDING_CROSS_REF], f->last);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 
 SUITE(keep)
@@ -402,6 +599,8 @@ SUITE(keep)
 		T(a_prune_goes_on_where_it_stopped), T(an_old_store_gets_its_tiles), T(what_was_pruned_cannot_be_denied),
 		T(a_bundle_verifies_without_the_store), T(a_bundle_stands_for_what_was_pruned),
 		T(every_changed_byte_of_a_bundle_is_found), T(a_view_that_says_something_else_is_found),
+		T(what_nothing_vouches_for_has_no_place_in_a_bundle), T(sc506_one_root_binds_all_logs_of_a_commit),
+		T(sc506_what_was_pruned_has_its_root_from_a_note),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,7 @@ static void digests_of_a_row_make_a_chain(void **state)
 	back = look(f, append(f, AUDIT_TENANT_RESUME, AUDIT_ROW_TENANT));
 	assert_memory_equal(back.digest[0], changed.digest[1], 32);
 	assert_memory_equal(back.digest[1], made.digest[1], 32);
-	ROWS_OK(audit_rows_check(f->rows.db, &rows_err));
+	ROWS_OK(audit_rows_check(f->rows.db, true, &rows_err));
 }
 
 static void deleted_row_is_on_record(void **state)
@@ -164,6 +164,30 @@ static void one_record_vouches_for_so_many_rows(void **state)
 	assert_int_equal(pending(f), 0);
 }
 
+/* One record for the limit, two for one more. */
+static void rows_of_one_event_take_as_many_records_as_they_need(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event ev;
+	int rows = 0;
+	char name[32];
+
+	(void)append(f, AUDIT_TENANT_CREATE, AUDIT_ROW_TENANT);
+	audit_event_init(&ev, AUDIT_ADMIN_CMD, 0);
+	for (unsigned want = 1; want <= 2; want++) {
+		struct audit_receipt before;
+
+		for (unsigned n = 0; n < AUDIT_ROWS_OF_RECORD + want - 1; n++) {
+			snprintf(name, sizeof name, "bot%d", rows++);
+			(void)rows_principal(&f->rows, f->acme, name);
+		}
+		before = append(f, AUDIT_SERVER_STOP, 0);       /* which speaks of no rows */
+		ROWS_OK(audit_append_all_rows(f->logs, f->rows.db, &ev, &rows_err));
+		assert_int_equal(pending(f), 0);
+		assert_int_equal(append(f, AUDIT_SERVER_STOP, 0).idx, before.idx + want + 1);
+	}
+}
+
 static void row_without_its_record_stops_the_start(void **state)
 {
 	struct fix *f = *state;
@@ -172,7 +196,7 @@ static void row_without_its_record_stops_the_start(void **state)
 	audit_event_init(&ev, AUDIT_SERVER_START, 0);
 	assert_int_equal(audit_append_start(f->logs, f->rows.db, &ev, &rows_err), ERR_CORRUPT);
 	assert_string_equal(rows_err.where, "tenant/1");
-	assert_int_equal(audit_rows_check(f->rows.db, &rows_err), ERR_CORRUPT);
+	assert_int_equal(audit_rows_check(f->rows.db, true, &rows_err), ERR_CORRUPT);
 	(void)append(f, AUDIT_ADMIN_CMD, 0);
 	ROWS_OK(audit_append_start(f->logs, f->rows.db, &ev, &rows_err));
 }
@@ -182,7 +206,7 @@ SUITE(audit_rows)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		T(digests_of_a_row_make_a_chain), T(deleted_row_is_on_record), T(one_record_vouches_for_so_many_rows),
-		T(row_without_its_record_stops_the_start),
+		T(rows_of_one_event_take_as_many_records_as_they_need), T(row_without_its_record_stops_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,10 @@
 #include <sqlite3.h>
 
 
+#include "audit/rows.h"
+#include "audit/second.h"
+#include "verify/verify.h"
+
 #include "audit_rig.h"
 #include "suite.h"
 
@@ -126,6 +130,41 @@ static void a_tree_goes_on_after_a_restart(void **state)
 	}
 	if (verify(f, 0) != 0)
 		fail_msg("%s", f->last);
+}
+
+/* A setting that waits, and registry.vouch takes it as it is. */
+static void take_setting(struct fix *f, const char *value)
+{
+	const uint8_t kinds[2] = { 0, AUDIT_ROW_SETTING };
+	const struct audit_field field = { AUDIT_TAG_ROW_KINDS, kinds, sizeof kinds };
+	struct db_stmt *st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+	struct audit_event ev;
+
+	begin(f);
+	db_bind_textz(st, 1, "approvals");
+	db_bind_textz(st, 2, value);
+	OK(db_run(&st, &f->err));
+	audit_event_init(&ev, AUDIT_REGISTRY_VOUCH, 0);
+	ev.field = &field;
+	ev.nfield = 1;
+	OK(audit_append_rows(f->logs, f->db, &ev, 0, NULL, &f->err));
+	commit(f);
+}
+
+/* Each kind once, in records that follow one another: who takes rows again says that the store is what he made of it. */
+static void rows_are_taken_as_they_are_once(void **state)
+{
+	struct fix *f = *state;
+
+	take_setting(f, "one");
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+	begin(f);
+	append(f, AUDIT_LIST, 0, 99);
+	commit(f);
+	take_setting(f, "two");
+	assert_int_equal(verify(f, 0), 1);
+	assert_int_equal(f->count[AUDIT_FINDING_REGISTRY], 1);
 }
 
 /* A store from before the trees: the head is made from the records, which keep no leaf. */
@@ -435,16 +474,96 @@ static void times_fall_only_where_the_clock_was_set(void **state)
 	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
 }
 
+/* What two administrators ask for: request 1, 2, …, versions of definitions, policies. */
+static void ask(struct fix *f, enum audit_kind kind, const char *obj, uint8_t n)
+{
+	struct audit_asked asked;
+	struct audit_field fields[1];
+	struct audit_event ev;
+	uint8_t digest[32];
+
+	audit_asked_make("what it is", NULL, &asked);
+	fields[0] = (struct audit_field){ AUDIT_TAG_ASKED, asked.p, asked.len };
+	memset(digest, n, sizeof digest);
+	begin(f);
+	audit_event_init(&ev, kind, 0);
+	ev.obj = obj;
+	ev.actor = AUDIT_BY_ADMIN;
+	if (kind == AUDIT_APPROVAL_REQUEST) {
+		ev.after = digest;
+		ev.field = fields;
+		ev.nfield = 1;
+	}
+	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+	commit(f);
+}
+
+static unsigned unchecked(struct fix *f)
+{
+	verify(f, 0);
+	return f->count[AUDIT_FINDING_NOT_CHECKED];
+}
+
+/* At the bound, and one more. */
+static void check_bound(struct fix *f, enum audit_kind kind, const char *first, const char *second, const char *third)
+{
+	verify_approvals_bound(2);
+	ask(f, kind, first, 1);
+	ask(f, kind, second, 2);
+	assert_int_equal(unchecked(f), 0);
+	ask(f, kind, third, 3);
+	assert_int_equal(unchecked(f), 1);
+	verify_approvals_bound(SIZE_MAX);
+	assert_int_equal(unchecked(f), 0);
+}
+
+static void requests_beyond_a_bound_are_not_checked(void **state)
+{
+	check_bound(*state, AUDIT_APPROVAL_REQUEST, "approval/1", "approval/2", "approval/3");
+}
+
+static void versions_beyond_a_bound_are_not_checked(void **state)
+{
+	check_bound(*state, AUDIT_APPROVAL_REQUEST, "tool/a", "tool/b", "tool/c");
+}
+
+static void policies_beyond_a_bound_are_not_checked(void **state)
+{
+	check_bound(*state, AUDIT_POLICY_CHANGE, "approval/policy/one", "approval/policy/two", "approval/policy/one");
+}
+
+/* The oldest goes: it has to be asked for again. */
+static void so_many_requests_wait_for_a_second_one(void **state)
+{
+	struct fix *f = *state;
+	struct audit_consent found;
+	char obj[32];
+
+	for (int i = 1; i <= AUDIT_CONSENTS_MAX; i++) {
+		snprintf(obj, sizeof obj, "approval/%d", i);
+		ask(f, AUDIT_APPROVAL_REQUEST, obj, 1);
+	}
+	assert_int_equal(audit_second_find(f->logs, f->db, 1, &found, &f->err), 1);
+	snprintf(obj, sizeof obj, "approval/%d", AUDIT_CONSENTS_MAX + 1);
+	ask(f, AUDIT_APPROVAL_REQUEST, obj, 1);
+	assert_int_equal(audit_second_find(f->logs, f->db, 1, &found, &f->err), 0);
+	assert_int_equal(audit_second_find(f->logs, f->db, 2, &found, &f->err), 1);
+	assert_int_equal(audit_second_find(f->logs, f->db, AUDIT_CONSENTS_MAX + 1, &found, &f->err), 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 
 SUITE(verify)
 {
 	const struct CMUnitTest tests[] = {
 		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),
+		T(rows_are_taken_as_they_are_once),
 		T(a_store_from_before_the_trees_gets_one), T(a_head_that_contradicts_itself_stops_the_log),
 		T(each_tampering_is_found), T(each_index_is_compared_with_the_table), T(findings_are_grouped_and_stay_in_their_log),
 		T(a_begin_without_an_end_is_a_gap),
 		T(test_f19_only_calls_from_before_the_last_start_are_gaps), T(starts_and_stops_alternate), T(times_fall_only_where_the_clock_was_set),
+		T(requests_beyond_a_bound_are_not_checked), T(versions_beyond_a_bound_are_not_checked),
+		T(policies_beyond_a_bound_are_not_checked), T(so_many_requests_wait_for_a_second_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

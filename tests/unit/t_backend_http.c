@@ -117,6 +117,10 @@ static void wrong_definitions_are_refused_at_the_place(void **state)
 		  "/body", "would not be encoded", "as an object" },
 		{ "{'type':'http','url':'https://h/','method':'POST','body':{'a':{}},"
 		  "'headers':{'content-type':'application/x-www-form-urlencoded'}}", "/body", "plain values", "" },
+		{ "{'type':'http','url':'https://h/','encoding':'base64'}", "/encoding", "one argument", "" },
+		{ "{'type':'http','url':'https://h/','method':'POST','body':'x{/b}','encoding':'base64'}", "/encoding", "one argument", "" },
+		{ "{'type':'http','url':'https://h/','method':'POST','body':{'b':'{/b}'},'encoding':'base64'}", "/encoding", "one argument", "" },
+		{ "{'type':'http','url':'https://h/','method':'POST','body':'{/b}','encoding':'hex'}", "/encoding", "must be base64", "" },
 		{ "{'type':'http','url':'https://h/','result':'json'}", "/result", "must be auto or text", "" },
 		{ "{'type':'http','url':'https://h/','result':{'pointer':'data'}}", "/result/pointer", "JSON pointer", "" },
 		{ "{'type':'http','url':'https://h/','result':{}}", "/result/pointer", "missing", "" },
@@ -204,6 +208,11 @@ static void bodies_are_encoded_for_their_type(void **state)
 		  "{\"a\":\"x&y\",\"l\":[\"p q\",1]}", "application/x-www-form-urlencoded", "a=x%26y&l=p%20q&l=1&n=3" },
 		{ "'body':'say {/s}!'", "{\"s\":\"hi\"}", "text/plain; charset=utf-8", "say hi!" },
 		{ "'body':'{/x}','headers':{'content-type':'application/sql'}", "{\"x\":\"SELECT 1\"}", "application/sql", "SELECT 1" },
+		{ "'body':'{/b}','encoding':'base64'", "{\"b\":\"aGk+Lw==\"}", "application/octet-stream", "hi>/" },
+		{ "'body':'{/b}','encoding':'base64','headers':{'content-type':'image/x'}", "{\"b\":\"\"}", "image/x", "" },
+		{ "'body':'{/b}','encoding':'{/e}'", "{\"b\":\"aGk=\"}", "application/octet-stream", "hi" },
+		{ "'body':'{/b}','encoding':'{/e}'", "{\"b\":\"aGk=\",\"e\":\"base64\"}", "application/octet-stream", "hi" },
+		{ "'body':'{/b}','encoding':'{/e}'", "{\"b\":\"aGk=\",\"e\":\"text\"}", "application/octet-stream", "aGk=" },
 		{ "'body':'{{}}','headers':{'content-type':'application/json'}", "{}", "application/json", "{}" },
 		{ "'body':'{/v}','headers':{'content-type':'application/json'}", "{\"v\":[1.50, \"x\"]}", "application/json", "[1.50, \"x\"]" },
 		{ "'body':'{/v}','headers':{'content-type':'application/json'}", "{\"v\":\"a\\nb\"}", "application/json", "\"a\\nb\"" },
@@ -257,6 +266,9 @@ static void arguments_that_would_bend_the_request_send_nothing(void **state)
 		{ "/", "'headers':{'A':'{/x}'}", "{\"x\":\"a\\u0000\"}", "U+0000" },
 		{ "/", "'query':{'a':'<{/x}>'}", "{}", "/x is missing" },
 		{ "/{x}", "", "{}", "x is missing" },
+		{ "/", "'method':'POST','body':'{/b}','encoding':'base64'", "{\"b\":\"aGk\"}", "no base64" },
+		{ "/", "'method':'POST','body':'{/b}','encoding':'base64'", "{\"b\":\"aG\\nk=\"}", "no base64" },
+		{ "/", "'method':'POST','body':'{/b}','encoding':'{/e}'", "{\"b\":\"aGk=\",\"e\":\"hex\"}", "base64 or text" },
 	};
 
 	for (size_t i = 0; i < NELEMS(list); i++) {

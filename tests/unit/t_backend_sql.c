@@ -276,6 +276,38 @@ static void expect_bound(json_t *h, const char *where)
 	json_decref(h);
 }
 
+/* N-14: what a fixed statement does is seen before it is stored, in any dress. */
+static void n14_fixed_query_must_read(void **state)
+{
+	static const char *const reads[] = {
+		"SELECT 1", "  select\n1", "VALUES (1)", "-- DELETE\nSELECT 1", "/* DELETE */ SELECT 1", "/**/SELECT'DELETE'",
+		"WITH a AS (SELECT 1) SELECT * FROM a", "with recursive a(n) as (select 1 union select n+1 from a) select n from a",
+		"WITH a AS (SELECT ')'), \"b\" AS NOT MATERIALIZED (SELECT (1)) /* ( */ SELECT 1", "WITH [a)] AS (VALUES (1)) VALUES (1)",
+	};
+	static const char *const writes[] = {
+		"DELETE FROM t", "delete from t returning a", "-- SELECT\nDELETE FROM t", "/* SELECT */ INSERT INTO t SELECT 1", "REPLACE INTO t VALUES (1)",
+		"UPDATE t SET a = (SELECT 1)", "DROP TABLE t", "PRAGMA user_version", "ATTACH '/x' AS y", "VACUUM", "EXPLAIN SELECT 1", "BEGIN", "", " ", ";",
+		"-- SELECT 1", "/* SELECT 1", "WITH a AS (SELECT 1) DELETE FROM t", "WITH a(n) AS (SELECT ')'), b AS (SELECT 1) INSERT INTO t SELECT 1",
+		"with a as (select 1)\nupdate t set a = 1", "WITH a AS (SELECT 1)", "'SELECT 1", "not sql",
+	};
+
+	for (size_t i = 0; i < NELEMS(reads); i++)
+		expect_bound(query(reads[i]), NULL);
+	for (size_t i = 0; i < NELEMS(writes); i++)
+		expect_bound(query(writes[i]), "/query");
+}
+
+/* Who has written it, and tries it, is told what a caller is not. */
+static void author_is_told_why(void **state)
+{
+	struct run r;
+
+	run_it(&r, query("SELECT hidden FROM users"), OPTS(.author = true));
+	assert_string_equal(r.err.msg, "the tool's query failed: no such column: hidden (at byte 7)");
+	assert_string_equal(r.err.where, "/handler/query");
+	run_free(&r);
+}
+
 static json_t *with(const char *name, json_t *value)
 {
 	json_t *h = query("SELECT 1");
@@ -350,6 +382,8 @@ SUITE(sql)
 		cmocka_unit_test(one_large_blob_is_a_limit),
 		cmocka_unit_test(argument_chooses_among_the_listed),
 		cmocka_unit_test(statement_that_does_more_than_read_is_refused),
+		cmocka_unit_test(n14_fixed_query_must_read),
+		cmocka_unit_test(author_is_told_why),
 		cmocka_unit_test(fixed_query_that_fails_shows_no_sql),
 		cmocka_unit_test(more_queries_than_threads_all_end),
 		cmocka_unit_test(f2_tables_and_memory_have_bounds),

@@ -2,13 +2,17 @@
 
 #include "config.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -203,6 +207,133 @@ static void random_text_is_base62_and_differs(void **state)
 	assert_string_equal(a, "");
 }
 
+/* --- SC-604: random bytes from a pool */
+
+enum { DRAWS = 2000, SALT = 16 };
+struct drawn { bool pool; uint8_t salt[DRAWS][SALT]; uint64_t refills; };
+
+static void *draw(void *arg)
+{
+	struct drawn *d = arg;
+	size_t left;
+
+	if (d->pool)
+		id_random_pool();
+	for (size_t i = 0; i < DRAWS; i++)
+		id_random(d->salt[i], SALT);
+	(void)id_random_look(&left, &d->refills);
+	return NULL;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	return memcmp(a, b, SALT);
+}
+
+/* No sixteen bytes come twice in them. */
+static void assert_different(struct drawn *d, size_t n)
+{
+	uint8_t (*all)[SALT] = test_calloc(n * DRAWS, SALT);
+
+	for (size_t i = 0; i < n; i++)
+		memcpy(all + i * DRAWS, d[i].salt, sizeof d[i].salt);
+	qsort(all, n * DRAWS, SALT, by_bytes);
+	for (size_t i = 1; i < n * DRAWS; i++)
+		assert_memory_not_equal(all[i - 1], all[i], SALT);
+	test_free(all);
+}
+
+static void sc604_random_bytes_are_taken_once_and_wiped(void **state)
+{
+	static const uint8_t zero[ID_POOL_SIZE];
+	const uint8_t *bytes;
+	uint64_t refills = 0;
+	uint8_t got[64];
+	size_t left = 1;
+
+	assert_null(id_random_look(&left, &refills));
+	id_random(got, 16);
+	id_random_pool();
+	id_random_pool();
+	bytes = id_random_look(&left, &refills);
+	if (!bytes)
+		skip();                 /* this kernel cannot wipe at a fork, or whoever emulates it */
+	assert_int_equal(refills, 0);
+	/* One filling for as many as are in it, and what was taken is wiped. */
+	for (size_t i = 1; i <= ID_POOL_SIZE / SALT; i++) {
+		id_random(got, SALT);
+		assert_ptr_equal(id_random_look(&left, &refills), bytes);
+		assert_int_equal(refills, 1);
+		assert_int_equal(left, ID_POOL_SIZE - i * SALT);
+		assert_memory_equal(bytes, zero, ID_POOL_SIZE - left);
+	}
+	id_random(got, SALT);
+	(void)id_random_look(&left, &refills);
+	assert_int_equal(refills, 2);
+	/* To the limit from the pool; what may become a key is the kernel's own. */
+	id_random(got, ID_POOL_TAKE);
+	(void)id_random_look(&left, &refills);
+	assert_int_equal(left, ID_POOL_SIZE - SALT - ID_POOL_TAKE);
+	id_random(got, ID_POOL_TAKE + 1);
+	(void)id_random_look(&left, &refills);
+	assert_int_equal(left, ID_POOL_SIZE - SALT - ID_POOL_TAKE);
+}
+
+static void sc604_threads_do_not_share_random_bytes(void **state)
+{
+	enum { THREADS = 4 };
+	struct drawn *d = test_calloc(THREADS, sizeof *d);
+	pthread_t thread[THREADS];
+
+	for (size_t i = 0; i < THREADS; i++) {
+		d[i].pool = i < 3;      /* the last one has none */
+		assert_int_equal(pthread_create(&thread[i], NULL, draw, &d[i]), 0);
+	}
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	assert_different(d, THREADS);
+	assert_int_equal(d[3].refills, 0);
+	for (size_t i = 0; i < 3; i++)
+		assert_true(d[i].refills == 0 || d[i].refills == (DRAWS * SALT + ID_POOL_SIZE - 1) / ID_POOL_SIZE);
+	test_free(d);
+}
+
+/* Forked with the pool half used; the parent goes on as well. */
+static void sc604_a_forked_process_does_not_repeat_random_bytes(void **state)
+{
+	struct drawn *d = test_calloc(2, sizeof *d);
+	uint8_t some[SALT];
+	int status = -1, ends[2];
+	size_t done = 0;
+	ssize_t n;
+	pid_t pid;
+
+	id_random_pool();
+	id_random(some, sizeof some);
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		draw(&d[0]);
+		for (done = 0; done < sizeof d[0].salt; done += (size_t)n) {
+			n = write(ends[1], (uint8_t *)d[0].salt + done, sizeof d[0].salt - done);
+			if (n <= 0)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	close(ends[1]);
+	draw(&d[1]);
+	while (done < sizeof d[0].salt && (n = read(ends[0], (uint8_t *)d[0].salt + done, sizeof d[0].salt - done)) > 0)
+		done += (size_t)n;
+	assert_int_equal(done, sizeof d[0].salt);
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_different(d, 2);
+	test_free(d);
+}
+
 SUITE(clock)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +348,9 @@ SUITE(clock)
 		cmocka_unit_test_teardown(uuid7_never_goes_back, restore_clock),
 		cmocka_unit_test(id_text_is_strict),
 		cmocka_unit_test(random_text_is_base62_and_differs),
+		cmocka_unit_test(sc604_random_bytes_are_taken_once_and_wiped),
+		cmocka_unit_test(sc604_threads_do_not_share_random_bytes),
+		cmocka_unit_test(sc604_a_forked_process_does_not_repeat_random_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,8 @@
 
 #include "config.h"
 
+#include "audit/rows.h"
+
 #include "call_rig.h"
 #include "suite.h"
 
@@ -117,6 +119,8 @@ static void revoked_caller_is_refused(void **state)
 {
 	struct rig *r = *state;
 	struct tenant_image *img = NULL;
+	struct audit_logs *logs = NULL;
+	struct audit_event ev;
 	struct db *db = NULL;
 	struct db_stmt *st;
 	struct heard *h;
@@ -130,12 +134,14 @@ static void revoked_caller_is_refused(void **state)
 	db_bind_i64(st, 1, r->acme);
 	db_bind_i64(st, 2, TENANT_SUSPENDED);
 	ROWS_OK(db_run(&st, &rows_err));
-	st = db_stmt_get(db, SQL_META_SET_VALUE);       /* no record of it: as in a store from before there were any */
-	db_bind_textz(st, 1, "vouched");
-	db_bind_textz(st, 2, "");
-	ROWS_OK(db_run(&st, &rows_err));
+	ROWS_OK(audit_logs_open(db, &logs, &rows_err));
+	audit_event_init(&ev, AUDIT_TENANT_SUSPEND, 0);
+	ROWS_OK(audit_append_rows(logs, db, &ev, AUDIT_ROW_TENANT, NULL, &rows_err));
+	ROWS_OK(audit_logs_flush(logs, db, &rows_err));
 	ROWS_OK(tenant_image_load(db, r->acme, &img, &rows_err));
 	ROWS_OK(db_txn_end(db, 0, &rows_err));
+	audit_logs_commit(logs);
+	audit_logs_close(&logs);
 	db_close(&db);
 	tenants_apply(r->tenants, &img);
 	rig_open_writer(r);

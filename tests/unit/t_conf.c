@@ -87,6 +87,7 @@ static void empty_file_means_defaults(void **state)
 	struct err err;
 
 	(void)state;
+	assert_int_equal(load("", &c, &err), ERR_INVALID);      /* it was cut to nothing, and is not served as if it were ours */
 	assert_int_equal(load("# nothing\n", &c, &err), 0);
 	assert_int_equal(c->drain_ms, 25000);
 	assert_int_equal(c->audit_deadline_ms, 2000);
@@ -192,12 +193,17 @@ static void members_belong_to_their_transport(void **state)
 static void deadlines_and_proxies_are_checked(void **state)
 {
 	(void)state;
-	accept("listeners:\n- {transport: http, address: 127.0.0.1:1, head_ms: 1, body_ms: 600000, idle_ms: 9, stall_ms: 9}\n");
+	accept("listeners:\n- {transport: http, address: 127.0.0.1:1, head_ms: 1, body_ms: 600000, idle_ms: 9, stall_ms: 9, late_ms: 9}\n");
 	accept("listeners:\n- {transport: tcp, address: 127.0.0.1:1, credential_ms: 600000}\n");
 	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, head_ms: 0}\n", "2:", "head_ms");
 	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, body_ms: 600001}\n", "2:", "body_ms");
 	accept("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: [10.0.0.1, 10.0.0.0/0, '::1/128'],\n"
 	       "   client_address: forwarded}\n");
+	accept("listeners:\n- {transport: http, address: 127.0.0.1:1, hosts: [a.example, a.example:65535, '[::1]', '[::1]:1']}\n");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, hosts: [https://a.example]}\n", "2:", "is no name");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, hosts: [a.example:65536]}\n", "2:", "is no name");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, hosts: [a.example:x]}\n", "2:", "is no name");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, hosts: ['*.example']}\n", "2:", "is no name");
 	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: [10.0.0.0/33]}\n", "2:", "no address or block");
 	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: ['::/129']}\n", "2:", "no address or block");
 	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: [proxy.example]}\n", "2:", "no address or block");

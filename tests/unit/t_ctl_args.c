@@ -210,26 +210,36 @@ static void help_needs_no_arguments(void **state)
 
 static void every_row_is_in_help_page_and_completion(void **state)
 {
-	struct str help = STR_INIT, man = STR_INIT, bash = STR_INIT;
+	static const char *const shells[] = { "bash", "zsh", "fish" };
+	struct str help = STR_INIT, man = STR_INIT, text[3] = { STR_INIT, STR_INIT, STR_INIT };
+	struct err err;
 
 	ctl_help_all(tables, &help);
 	ctl_man_commands(tables, &man);
-	ctl_complete_bash(tables, &bash);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ctl_complete(tables, shells[i], &text[i], &err), 0);
 	for (const struct command *c = table; c->noun; c++) {
 		struct str name = STR_INIT;
 
 		ctl_command_name(c, &name);
 		assert_non_null(strstr(help.p, name.p));
 		assert_non_null(strstr(man.p, name.p));
-		assert_non_null(strstr(bash.p, c->verb ? c->verb : c->noun));
+		for (int i = 0; i < 3; i++)
+			assert_non_null(strstr(text[i].p, c->verb ? c->verb : c->noun));
 		str_fini(&name);
 	}
 	assert_non_null(strstr(man.p, ".It Ic grant add Ar TENANT Ar TOOL ... Oo Fl -as Ar ALIAS Oc"));
-	assert_non_null(strstr(bash.p, "'grant add 0') _toolcrib_tenant ;;\n\t'grant add '*) _toolcrib_tool ;;"));
-	assert_non_null(strstr(bash.p, "'grant add --on') _toolcrib_words yes no ;;"));
+	for (int i = 0; i < 2; i++)
+		assert_non_null(strstr(text[i].p, "'grant add 0') _toolcrib_tenant ;;\n\t'grant add '*) _toolcrib_tool ;;"));
+	assert_non_null(strstr(text[0].p, "'grant add --on') _toolcrib_words yes no ;;"));
+	assert_non_null(strstr(text[1].p, "'grant add --on') _toolcrib_words yes '' no '' ;;"));
+	assert_non_null(strstr(text[2].p, "\tcase 'grant add 0'\n\t\t_toolcrib_tenant\n\tcase 'grant add *'\n\t\t_toolcrib_tool\n"));
+	assert_int_equal(ctl_complete(tables, "tcsh", &help, &err), ERR_INVALID);
+	assert_string_equal(err.msg, "no completion for tcsh; there is one for bash, zsh and fish");
+	for (int i = 0; i < 3; i++)
+		str_fini(&text[i]);
 	str_fini(&help);
 	str_fini(&man);
-	str_fini(&bash);
 }
 
 SUITE(args)

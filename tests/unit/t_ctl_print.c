@@ -188,8 +188,10 @@ static void places_are_found_across_files_and_documents(void **state)
 {
 	char *dir = tmpdir_make(), path[2][256], place[256], want[300];
 	json_t *paths = json_array(), *documents = json_array();
+	const struct command cmd = { .noun = "tool" };
 	struct ctl_files *files = NULL;
 	struct err err;
+	bool more;
 
 	for (int i = 0; i < 2; i++) {
 		FILE *f = fopen(tmpdir_path(dir, i ? "b.yaml" : "a.yaml", path[i], sizeof path[i]), "w");
@@ -198,7 +200,7 @@ static void places_are_found_across_files_and_documents(void **state)
 		fclose(f);
 		json_array_append_new(paths, json_string(path[i]));
 	}
-	assert_int_equal(ctl_files_load(paths, documents, &files, &err), 0);
+	assert_int_equal(ctl_files_load(paths, &cmd, documents, &files, &more, &err), 0);
 	assert_int_equal(json_array_size(documents), 4);
 	assert_true(ctl_files_where(files, "/documents/3/schema/type", place, sizeof place));
 	snprintf(want, sizeof want, "%s:5:3", path[1]);
@@ -211,7 +213,7 @@ static void places_are_found_across_files_and_documents(void **state)
 	assert_false(ctl_files_where(files, "/schema", place, sizeof place));
 	ctl_files_free(&files);
 	json_array_append_new(paths, json_string("/no/such.yaml"));
-	assert_int_equal(ctl_files_load(paths, documents, &files, &err), ERR_UNREACHABLE);
+	assert_int_equal(ctl_files_load(paths, &cmd, documents, &files, &more, &err), ERR_UNREACHABLE);
 	assert_string_equal(err.where, "");
 	json_decref(paths);
 	json_decref(documents);

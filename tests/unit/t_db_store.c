@@ -239,10 +239,90 @@ static void foreign_trigger_in_schema_is_found(void **state)
 	struct fix *f = *state;
 
 	db_close(&f->db);
-	raw_exec(f->path, "CREATE TRIGGER spy AFTER INSERT ON meta BEGIN DELETE FROM meta; END");
+	raw_exec(f->path, "CREATE TRIGGER sqliteXspy AFTER INSERT ON meta BEGIN DELETE FROM meta; END");
 	assert_int_equal(db_open(f->path, DB_WRITER, false, &f->db, &f->err), 0);
 	assert_int_equal(db_migrate(f->db, &f->err), ERR_CORRUPT);
-	assert_non_null(strstr(f->err.msg, "spy"));
+	assert_non_null(strstr(f->err.msg, "trigger sqliteXspy of meta was added"));
+	assert_non_null(strstr(f->err.hint, "backup"));
+	db_close(&f->db);
+	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	assert_null(f->db);
+	raw_exec(f->path, "DROP TRIGGER sqliteXspy; DROP TRIGGER rec_frozen");
+	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	assert_non_null(strstr(f->err.msg, "trigger rec_frozen of rec is missing"));
+	raw_exec(f->path, "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT 1; END");
+	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	assert_non_null(strstr(f->err.msg, "trigger rec_frozen of rec was changed"));
+}
+
+/* Not even between the look at the schema and the first transaction. */
+static void foreign_commit_behind_the_look_is_noticed(void **state)
+{
+	struct fix *f = *state;
+
+	db_close(&f->db);
+	assert_int_equal(db_open(f->path, DB_WRITER, false, &f->db, &f->err), 0);
+	assert_int_equal(db_migrate(f->db, &f->err), 0);
+	raw_exec(f->path, "CREATE TRIGGER sqliteXspy AFTER INSERT ON meta BEGIN DELETE FROM meta; END");
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), ERR_CORRUPT);
+	assert_non_null(strstr(f->err.msg, "another program"));
+}
+
+static int switched(struct db *db, int what)
+{
+	int on = -1;
+
+	assert_int_equal(sqlite3_db_config(db->native, what, -1, &on), SQLITE_OK);
+	return on;
+}
+
+/* What the file says runs only where the release has something to run. */
+static void connections_may_no_more_than_they_need(void **state)
+{
+	struct fix *f = *state;
+	struct db *reader, *keys;
+	char path[600];
+
+	tmpdir_path(f->dir, "keys.db", path, sizeof path);
+	assert_int_equal(db_open_store(f->path, &reader, &f->err), 0);
+	assert_int_equal(db_open(path, DB_WRITER, true, &keys, &f->err), 0);
+	assert_int_equal(db_migrate_keys(keys, &f->err), 0);
+	struct db *const all[] = { f->db, reader, keys };
+	for (size_t i = 0; i < NELEMS(all); i++) {
+		assert_int_equal(switched(all[i], SQLITE_DBCONFIG_DEFENSIVE), 1);
+		assert_int_equal(switched(all[i], SQLITE_DBCONFIG_TRUSTED_SCHEMA), 0);
+		assert_int_equal(switched(all[i], SQLITE_DBCONFIG_WRITABLE_SCHEMA), 0);
+		assert_int_equal(switched(all[i], SQLITE_DBCONFIG_ENABLE_TRIGGER), all[i] == f->db);
+		assert_int_equal(switched(all[i], SQLITE_DBCONFIG_ENABLE_VIEW), all[i] != keys);
+	}
+	db_close(&reader);
+	db_close(&keys);
+	/* What bounds the opening of a file is gone afterwards. */
+	assert_int_equal(sqlite3_hard_heap_limit64(-1), 0);
+	assert_int_equal(sqlite3_soft_heap_limit64(-1), 0);
+	db_memory_max(100 << 20);
+	assert_int_equal(db_open_store(f->path, &reader, &f->err), 0);
+	db_close(&reader);
+	assert_int_equal(sqlite3_hard_heap_limit64(-1), 100 << 20);
+	assert_int_equal(sqlite3_soft_heap_limit64(-1), 100 << 20);
+	db_memory_max(0);
+}
+
+/* An older store that is as its steps made it is opened by a reader, and is not today's. */
+static void schema_of_each_step_is_known(void **state)
+{
+	struct fix *f = *state;
+	char path[600];
+	struct db *db;
+
+	tmpdir_path(f->dir, "old.db", path, sizeof path);
+	raw_exec(path, sql_sqlite[0].text);
+	raw_exec(path, "PRAGMA application_id = 0x54435242; PRAGMA user_version = 1");
+	assert_int_equal(db_open_store(path, &db, &f->err), 0);
+	assert_int_equal(db_check_schema(db, &f->err), ERR_CONFLICT);
+	db_close(&db);
+	raw_exec(path, "PRAGMA user_version = 2");
+	assert_int_equal(db_open_store(path, &db, &f->err), ERR_CORRUPT);
 }
 
 /* Else each start would run all steps again to find that out. */
@@ -253,12 +333,17 @@ static void the_build_knows_the_schema_of_a_new_store(void **state)
 	struct digest *d = digest_new();
 	uint8_t digest[DIGEST_SIZE];
 
-	while (db_step(st, &f->err) == 1)
-		for (unsigned col = 0; col < 2; col++)
-			digest_put(d, db_col_text(st, col, NULL), strlen(db_col_text(st, col, NULL)) + 1);
+	while (db_step(st, &f->err) == 1) {
+		for (unsigned col = 0; col < 4; col++) {
+			size_t len;
+			const char *text = db_col_text(st, col, &len);
+
+			db_digest_column(d, text, len);
+		}
+	}
 	db_stmt_put(&st);
 	digest_end(&d, digest);
-	assert_memory_equal(digest, db_store_digest, sizeof(digest));
+	assert_memory_equal(digest, db_store_digest[SQL__STEPS - 1], sizeof(digest));
 }
 
 /* AUDIT A-604: refused while the path leads elsewhere, served again once it does not. */
@@ -301,7 +386,7 @@ static void foreign_commit_stops_the_writer(void **state)
 	assert_int_equal(db_checkpoint(f->db, 1, &f->err), 0);
 	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);        /* our own commits and checkpoints are no strangers */
 	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
-	raw_exec(f->path, "INSERT INTO meta VALUES('x', 'y')");
+	raw_exec(f->path, "INSERT INTO meta(key, value) VALUES('x', 'y')");
 	assert_int_equal(db_txn_begin(f->db, true, &f->err), ERR_CORRUPT);
 	assert_int_equal(db_txn_begin(f->db, true, &f->err), ERR_IO);
 }
@@ -717,7 +802,9 @@ SUITE(store)
 		NEW(store_file_is_private), T(commit_keeps_and_failure_undoes), T(item_fails_alone),
 		T(open_statement_refuses_commit), T(missing_binding_is_our_bug), T(same_statement_nests),
 		T(null_and_empty_differ), NEW(newer_schema_is_refused), NEW(version_of_a_store_is_known),
-		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), NEW(the_build_knows_the_schema_of_a_new_store),
+		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(schema_of_each_step_is_known), T(connections_may_no_more_than_they_need),
+		 T(foreign_commit_behind_the_look_is_noticed),
+		NEW(the_build_knows_the_schema_of_a_new_store),
 		T(a_file_that_was_moved_is_not_written), T(foreign_commit_stops_the_writer),
 		T(records_are_never_updated), T(reader_works_beside_the_owner), T(reader_sees_the_log_that_a_crash_left),
 		T(reader_sees_a_store_at_rest), NEW(backup_is_a_whole_store), NEW(checkpoint_empties_the_log),

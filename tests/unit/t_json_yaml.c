@@ -223,6 +223,64 @@ static void text_limit(void **state)
 	free(text);
 }
 
+/* N-06: what is large by nature has larger bounds, and still has them. */
+static void n06_limits_of_large_texts(void **state)
+{
+	struct str s = STR_INIT;
+	struct yaml_docs *docs = NULL;
+	struct err err;
+
+	for (unsigned i = 0; i < YAML_LARGE_ITEMS_MAX; i++)
+		str_puts(&s, i ? ",1" : "[1");
+	str_puts(&s, "]");
+	assert_int_equal(yaml_load_large("-", s.p, s.len, &docs, NULL), 0);
+	yaml_free(&docs);
+	str_reset(&s);
+	for (unsigned i = 0; i <= YAML_LARGE_ITEMS_MAX; i++)
+		str_puts(&s, i == 0 ? "[1" : i % 1000 ? ",1" : ",\n1");
+	str_puts(&s, "]");
+	assert_int_equal(yaml_load_large("-", s.p, s.len, &docs, &err), ERR_LIMIT);
+	assert_string_equal(err.msg, "more than 1000000 members and elements");
+	str_fini(&s);
+
+	char *text = mem_alloc(YAML_LARGE_TEXT_MAX + 1);
+
+	memset(text, ' ', YAML_LARGE_TEXT_MAX + 1);
+	text[0] = '1';
+	assert_int_equal(yaml_load_large("-", text, YAML_LARGE_TEXT_MAX, &docs, NULL), 0);
+	yaml_free(&docs);
+	assert_int_equal(yaml_load_large("-", text, YAML_LARGE_TEXT_MAX + 1, &docs, &err), ERR_LIMIT);
+	assert_string_equal(err.msg, "longer than 32 MiB");
+	text[0] = 'a';                  /* no JSON */
+	assert_int_equal(yaml_load_large("-", text, YAML_LARGE_LINE_MAX, &docs, NULL), 0);
+	yaml_free(&docs);
+	assert_int_equal(yaml_load_large("-", text, YAML_LARGE_LINE_MAX + 1, &docs, &err), ERR_LIMIT);
+	assert_string_equal(err.where, "-:1:1");
+	free(text);
+}
+
+/* Both ways to read JSON agree about its values and their places. */
+static void n06_large_json_has_the_places_of_yaml(void **state)
+{
+	static const char text[] = "{\n  \"a\": [1, -2.5e3, true , null, \"x\\\"]\\n\", {}, []],\n\t\"\xc3\xa9\": {\"b\" : {\"c\": \"\xe2\x82\xac\", "
+		"\"d/e\":[[\"\"],\n[0]]}}, \"f\":\nfalse}\n";
+	static const char *const pointers[] = { "", "/a", "/a/0", "/a/1", "/a/2", "/a/3", "/a/4", "/a/5", "/a/6", "/a/7", "/\xc3\xa9", "/\xc3\xa9/b",
+		"/\xc3\xa9/b/c", "/\xc3\xa9/b/d~1e", "/\xc3\xa9/b/d~1e/0", "/\xc3\xa9/b/d~1e/0/0", "/\xc3\xa9/b/d~1e/1/0", "/f", "/nowhere" };
+	struct yaml_docs *docs = load(text), *large = NULL;
+	char where[200], here[200];
+
+	assert_int_equal(yaml_load_large("t.yaml", text, strlen(text), &large, NULL), 0);
+	assert_int_equal(yaml_count(large), 1);
+	assert_true(json_equal(yaml_root(docs, 0), yaml_root(large, 0)));
+	for (size_t i = 0; i < NELEMS(pointers); i++) {
+		yaml_where(docs, 0, pointers[i], where, sizeof(where));
+		yaml_where(large, 0, pointers[i], here, sizeof(here));
+		assert_string_equal(here, where);
+	}
+	yaml_free(&docs);
+	yaml_free(&large);
+}
+
 static void empty_documents_are_left_out(void **state)
 {
 	static const struct { const char *text; size_t count; } rows[] = {
@@ -376,6 +434,8 @@ SUITE(yaml)
 		cmocka_unit_test(name_limit),
 		cmocka_unit_test(document_limit),
 		cmocka_unit_test(text_limit),
+		cmocka_unit_test(n06_limits_of_large_texts),
+		cmocka_unit_test(n06_large_json_has_the_places_of_yaml),
 		cmocka_unit_test(empty_documents_are_left_out),
 		cmocka_unit_test(where_finds_any_pointer),
 		cmocka_unit_test(where_keeps_line_and_column_of_a_long_name),

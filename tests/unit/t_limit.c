@@ -345,7 +345,8 @@ static void test_f10_what_was_recorded_of_a_tenant_is_bounded(void **state)
 	limit_add_audit(l, 1, w.req.wall_us, 1, false);
 	assert_int_equal(admit(l, &w, &err), ERR_RATE);
 	assert_string_equal(err.where, "tenant/audit");
-	assert_string_equal(err.msg, "1600 bytes were recorded of this tenant today, allowed are 1600 (budgets.audit_per_tenant)");
+	assert_string_equal(err.msg, "1600 bytes were recorded of this tenant today, allowed are 1600 (budgets.audit_per_tenant); "
+			    "it has more from 2024-10-05T00:00:00Z");
 	assert_int_equal(err.retry_ms, LIMIT_DAY_US / 2 / 1000);
 	assert_int_equal(limit_charge(l, &w.req, 1, false, &err), ERR_RATE);
 	assert_int_equal(limit_charge(l, &w.req, 1, true, &err), 0);

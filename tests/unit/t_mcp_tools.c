@@ -299,8 +299,8 @@ static void own_refusals_have_code_and_status(void **state)
 	rig_end_call(rig_call(&r), &end);
 	assert_int_equal(h.status, 429);
 	assert_int_equal(h.retry_after_s, 2);
-	rig_expect_has(&h.box, "\"code\":4290,\"message\":\"Rate limit exceeded\",\"data\":{\"retryAfterMs\":"
-		"1200,\"reason\":\"quota\"}");
+	rig_expect_has(&h.box, "\"code\":4290,\"message\":\"Rate limit exceeded: too often\",\"data\":{\"retryAfterMs\":"
+		"1200,\"reason\":\"quota\",\"limit\":\"tenant\"}");
 	rig_http_free(&h);
 	rig_modern(&r, &h, "tools/call", "echo", ",\"name\":\"echo\"", "{}");
 	err_set(&err, ERR_BUSY, "server/queue", "full");

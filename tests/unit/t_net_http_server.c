@@ -887,6 +887,9 @@ static void test_f15_body_without_memory_fails_its_request(void **state)
 	send_far(w, part);
 	send_far(w, part);
 	mem_fail_above(SIZE_MAX);
+	assert_string_equal(receive(w, NULL), "");
+	clock_step(2 * HTTP_LATE_MS * 1000ull);
+	run_turns(w);
 	const char *got = receive(w, &end);
 	assert_non_null(strstr(got, "HTTP/1.1 503 "));
 	assert_non_null(strstr(got, "Retry-After: 1\r\n"));
@@ -894,6 +897,41 @@ static void test_f15_body_without_memory_fails_its_request(void **state)
 	assert_true(end);
 	assert_int_equal(w->gone, 1);
 	assert_true(metric_get(METRIC_budget_memory_refused) > before);
+}
+
+/* A body that found no room, and so much later. */
+static const char *refused_late(struct world *w, uint64_t us, bool drain)
+{
+	static char part[60000];
+
+	memset(part, ' ', sizeof(part) - 1);
+	send_far(w, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+	send_far(w, part);
+	mem_fail_above(100000);
+	send_far(w, part);
+	mem_fail_above(SIZE_MAX);
+	clock_step(us);
+	if (drain)
+		http_conn_drain(w->conn);
+	run_turns(w);
+	send_far(w, part);      /* nothing of this is read */
+	return receive(w, NULL);
+}
+
+/* HARDENING F-5: who is told at once is back at once. */
+static void test_f5_a_body_without_room_is_refused_late(void **state)
+{
+	assert_string_equal(refused_late(*state, HTTP_LATE_MS * 1000ull - 1, false), "");
+}
+
+static void test_f5_but_before_twice_that(void **state)
+{
+	assert_non_null(strstr(refused_late(*state, 2 * HTTP_LATE_MS * 1000ull, false), "HTTP/1.1 503 "));
+}
+
+static void test_f5_or_when_the_server_ends(void **state)
+{
+	assert_non_null(strstr(refused_late(*state, 0, true), "HTTP/1.1 503 "));
 }
 
 SUITE(http_server)
@@ -914,6 +952,9 @@ SUITE(http_server)
 		T(body_arrives_whole_whatever_the_split),
 		T(answers_keep_the_order_of_requests),
 		T(test_f5_large_bodies_are_read_behind_all_else),
+		T(test_f5_a_body_without_room_is_refused_late),
+		T(test_f5_but_before_twice_that),
+		T(test_f5_or_when_the_server_ends),
 		T(seventeenth_request_waits),
 		T(bad_request_is_answered_behind_the_good_ones),
 		T(refusals_close),

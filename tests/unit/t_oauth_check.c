@@ -460,7 +460,7 @@ static void tools_ask(struct tools *t, size_t n)
 {
 	static const struct fetch_sink sink = { .done = last_done };
 	const size_t one = FETCH_RUNNING_MAX - FETCH_KEPT;
-	char *url = mem_printf("http://127.0.0.1:%u/", w.other.port), scope[20];
+	char *url = mem_printf("http://127.0.0.1:%u/", w.other.port), scope[32];
 
 	*t = (struct tools){ .n = n, .mem = arena_new(4096), .policy = { .allow = &t->allow, .nallow = 1 } };
 	ROWS_OK(fetch_allow_parse(w.issuer[1].allow[0], "", t->mem, &t->allow, &rows_err));

@@ -53,6 +53,34 @@ static int convert(const char *text, const char *server, struct got *got, struct
 	return rc;
 }
 
+/* The names of what is taken, or where the refusal stands. */
+static void takes(const char *text, const char *tags, const char *paths, const char *expected)
+{
+	static const struct openapi_sink sink = { take, note };
+	struct openapi_options options = { .server = "https://a.example" };
+	struct got got = { json_array(), STR_INIT };
+	struct str said = STR_INIT;
+	json_t *doc = NULL, *t = NULL, *p = NULL;
+	struct err err;
+
+	assert_int_equal(jx_parse(text, strlen(text), &doc, NULL), 0);
+	assert_int_equal(jx_parse(tags, strlen(tags), &t, NULL), 0);
+	assert_int_equal(jx_parse(paths, strlen(paths), &p, NULL), 0);
+	options.tags = json_is_array(t) ? t : NULL;
+	options.paths = json_is_array(p) ? p : NULL;
+	if (openapi_convert(doc, &options, &sink, &got, &err) < 0)
+		str_printf(&said, "%s (%s)", err.msg, err.hint);
+	for (size_t i = 0; i < json_array_size(got.docs); i++)
+		str_printf(&said, "%s ", json_string_value(json_object_get(json_array_get(got.docs, i), "name")));
+	assert_string_equal(str_text(&said), expected);
+	json_decref(got.docs);
+	json_decref(doc);
+	json_decref(t);
+	json_decref(p);
+	str_fini(&got.notes);
+	str_fini(&said);
+}
+
 static void got_fini(struct got *got)
 {
 	json_decref(got->docs);
@@ -256,7 +284,10 @@ static void what_cannot_be_said_is_named(void **state)
 		    "/paths/~1p/post/requestBody/content/multipart~1form-data: the operation is left out: bodies of several parts");
 	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"required\":true,\"content\":{\"application/x-www-form-urlencoded\":"
 			"{\"schema\":{\"type\":\"array\"}}}}}}", ""), "no object of named members");
-	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"required\":true,\"content\":{\"text/xml\":{}}}}}", ""), "bodies are JSON or forms");
+	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"required\":true,\"content\":{\"text/xml\":{\"schema\":"
+			"{\"type\":\"object\"}}}}}}", ""), "bodies are JSON, forms, text or bytes");
+	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"content\":{\"multipart/form-data\":{}}}}}", ""), "(multipart)");
+	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"content\":{\"application/{secret:k}+json\":{}}}}}", ""), "bodies are");
 	is_left_out(API("3.1.0", "\"/p\":{\"trace\":{}}", ""), "method is not known");
 }
 
@@ -273,7 +304,7 @@ static void refuses_what_is_no_description(void **state)
 		{ "{\"openapi\":\"4.0\"}", NULL, "/openapi" }, { "{\"openapi\":\"3.1.0\",\"paths\":{}}", "https://a.example", "/paths" },
 		{ "{\"openapi\":\"3.1.0\",\"servers\":[{\"url\":\"/v1\"}]}", NULL, "/servers/0/url" },
 		{ "{\"openapi\":\"3.1.0\",\"servers\":[{\"url\":\"https://{host}/\"}]}", NULL, "/servers/0/url" },
-		{ "{\"openapi\":\"3.1.0\"}", NULL, "" }, { "{\"openapi\":\"3.1.0\"}", "https://", "" },
+		{ "{\"openapi\":\"3.1.0\",\"paths\":{\"/p\":{\"get\":{}}}}", NULL, "" }, { "{\"openapi\":\"3.1.0\"}", NULL, "/paths" }, { "{\"openapi\":\"3.1.0\"}", "https://", "" },
 		{ "{\"openapi\":\"3.1.0\"}", "https://user@a.example", "" },
 	};
 
@@ -305,6 +336,103 @@ static void other_servers_than_https_are_allowed_by_name(void **state)
 		assert_part(json_array_get(got.docs, 0), "/handler/allow", cases[i].allow);
 		got_fini(&got);
 	}
+}
+
+static void operations_are_taken_by_tag_and_path(void **state)
+{
+	static const char api[] = "{\"openapi\":\"3.1.0\",\"paths\":{\"/issues/{n}\":{\"parameters\":[" P("path", "n", "{}") "],"
+		"\"get\":{\"operationId\":\"a\",\"tags\":[\"issues\",\"x\"]},\"put\":{\"operationId\":\"b\",\"tags\":[\"issues\"]}},"
+		"\"/issues\":{\"get\":{\"operationId\":\"c\"}},\"/gists/new\":{\"post\":{\"operationId\":\"d\",\"tags\":[\"gists\"]}}}}";
+
+	takes(api, "1", "1", "a b c d ");
+	takes(api, "[\"issues\"]", "1", "a b ");
+	takes(api, "[\"x\",\"g*\"]", "1", "a d ");
+	takes(api, "1", "[\"/issues\",\"/gists*\"]", "c d ");
+	takes(api, "1", "[\"/issues/*\"]", "a b ");
+	takes(api, "[\"x\"]", "[\"/issues*\"]", "a ");
+	takes(api, "[\"isues\"]", "1", "no operation has the tag isues (did you mean issues?)");
+	takes(api, "1", "[\"/issues\",\"/gist/new\"]", "no operation has the path /gist/new (did you mean /gists/new?)");
+	takes(api, "[\"x\"]", "[\"/gists/*\"]", "no operation has one of the tags and one of the paths ()");
+}
+
+/* At the limit, and one more. */
+static void a_description_has_at_most_2000_operations(void **state)
+{
+	for (unsigned over = 0; over <= 1; over++) {
+		struct str text = STR_INIT;
+		struct got got;
+		struct err err = { 0 };
+
+		str_puts(&text, "{\"openapi\":\"3.1.0\",\"paths\":{");
+		for (unsigned i = 0; i < OPENAPI_OPERATIONS_MAX + over; i++)
+			str_printf(&text, "%s\"/p%u\":{\"get\":{}}", i ? "," : "", i);
+		str_puts(&text, "}}");
+		assert_int_equal(convert(str_text(&text), "https://a.example", &got, &err), over ? ERR_LIMIT : 0);
+		assert_int_equal(json_array_size(got.docs), over ? 0 : OPENAPI_OPERATIONS_MAX);
+		got_fini(&got);
+		str_fini(&text);
+	}
+}
+
+#define OWN(of_path, of_operation) "\"/p\":{" of_path "\"get\":{" of_operation "\"operationId\":\"op\"}}"
+#define SERVERS(url) "\"servers\":[{\"url\":\"" url "\"" "}],"
+
+/* N-06: those of an operation, else those of its path, else those of all. */
+static void n06_operations_go_to_their_own_servers(void **state)
+{
+	becomes(API("3.1.0", OWN("", SERVERS("https://up.example/x/")), ""), "/handler/url", "\"https://up.example/x/p\"", "/handler/allow", "");
+	becomes(API("3.1.0", OWN(SERVERS("http://up.example"), ""), ""), "/handler/url", "\"http://up.example/p\"",
+		"/handler/allow", "{\"hosts\":[\"up.example:80\"]}");
+	becomes(API("3.1.0", OWN(SERVERS("https://b.example"), SERVERS("/uploads")), ""), "/handler/url", "\"https://a.example/uploads/p\"",
+		"/name", "\"op\"");
+	becomes(API("3.1.0", OWN("", "\"servers\":[{\"url\":\"https://{r}.b.example:{n}\",\"variables\":{\"r\":{\"default\":\"eu\"},"
+			"\"n\":{\"default\":\"8443\"}}}],"), ""),
+		"/handler/url", "\"https://eu.b.example:8443/p\"", "/handler/allow", "{\"hosts\":[\"eu.b.example:8443\"]}");
+	becomes(API("3.1.0", OWN("\"servers\":[],", ""), ""), "/handler/url", "\"https://a.example/v1/p\"", "/name", "\"op\"");
+	becomes("{\"openapi\":\"3.1.0\",\"paths\":{" OWN("", SERVERS("https://b.example")) "}}", "/handler/url", "\"https://b.example/p\"",
+		"/name", "\"op\"");
+	is_left_out(API("3.1.0", OWN("", SERVERS("https://{r}.b.example")), ""), "is no URL of the form");
+	is_left_out(API("3.1.0", OWN("", SERVERS("ftp://b.example")), ""), "is no URL of the form");
+}
+
+/* What --server says is not where these go, and that is said. */
+static void a_server_of_its_own_is_told_beside_a_given_one(void **state)
+{
+	struct got got;
+	struct err err;
+
+	assert_int_equal(convert(API("3.1.0", OWN("", SERVERS("https://up.example")), ""), "https://c.example", &got, &err), 0);
+	assert_part(json_array_get(got.docs, 0), "/handler/url", "\"https://up.example/p\"");
+	assert_string_equal(str_text(&got.notes),
+			    "/paths/~1p/get/servers: its requests go to its own server https://up.example, not to --server\n");
+	got_fini(&got);
+	assert_int_equal(convert(API("3.1.0", OWN("", "\"servers\":[],"), ""), "https://c.example", &got, &err), 0);
+	assert_part(json_array_get(got.docs, 0), "/handler/url", "\"https://c.example/p\"");
+	assert_string_equal(str_text(&got.notes), "");
+	got_fini(&got);
+}
+
+#define BODY(type, schema) "\"/p\":{\"post\":{\"operationId\":\"op\",\"requestBody\":{\"required\":true,\"content\":{\"" type "\":{" schema "}}}}}"
+
+/* N-06: no tool is hollow. */
+static void n06_bodies_of_text_and_bytes_are_one_argument(void **state)
+{
+	becomes(API("3.1.0", BODY("text/plain", "\"schema\":{\"type\":\"string\",\"maxLength\":9}"), ""), "/inputSchema",
+		"{\"type\":\"object\",\"properties\":{\"body\":{\"type\":\"string\",\"maxLength\":9}},\"required\":[\"body\"],"
+		"\"additionalProperties\":false}", "/handler/headers", "{\"Content-Type\":\"text/plain\"}");
+	becomes(API("3.1.0", BODY("application/xml", ""), ""), "/inputSchema/properties/body", "{\"type\":\"string\"}", "/handler/encoding", "");
+	becomes(API("3.0.3", BODY("application/octet-stream", "\"schema\":{\"type\":\"string\",\"format\":\"binary\"}"), ""), "/inputSchema",
+		"{\"type\":\"object\",\"properties\":{\"body\":{\"type\":\"string\",\"description\":\"The bytes that are sent, in base64, or as "
+		"text when body_encoding says so\"},\"body_encoding\":{\"type\":\"string\",\"enum\":[\"base64\",\"text\"],\"default\":\"base64\"}},"
+		"\"required\":[\"body\"],\"additionalProperties\":false}",
+		"/handler", "{\"type\":\"http\",\"method\":\"POST\",\"url\":\"https://a.example/v1/p\",\"headers\":{\"Content-Type\":"
+		"\"application/octet-stream\"},\"body\":\"{/body}\",\"encoding\":\"{/body_encoding}\"}");
+	becomes(API("3.1.0", BODY("image/png", ""), ""), "/inputSchema/properties",
+		"{\"body\":{\"type\":\"string\",\"contentEncoding\":\"base64\",\"description\":\"The bytes that are sent, in base64\"}}",
+		"/handler/encoding", "\"base64\"");
+	/* JSON is better, wherever it stands */
+	becomes(API("3.1.0", BODY("text/plain", "},\"application/json\":{\"schema\":{\"type\":\"object\"}"), ""), "/handler/body", "\"arguments\"",
+		"/handler/headers", "");
 }
 
 /* A chain of n schemas, each of which contains the next. */
@@ -365,6 +493,11 @@ SUITE(openapi)
 		cmocka_unit_test(references_to_themselves_end),
 		cmocka_unit_test(refuses_what_is_no_description),
 		cmocka_unit_test(other_servers_than_https_are_allowed_by_name),
+		cmocka_unit_test(operations_are_taken_by_tag_and_path),
+		cmocka_unit_test(a_description_has_at_most_2000_operations),
+		cmocka_unit_test(n06_operations_go_to_their_own_servers),
+		cmocka_unit_test(a_server_of_its_own_is_told_beside_a_given_one),
+		cmocka_unit_test(n06_bodies_of_text_and_bytes_are_one_argument),
 		cmocka_unit_test(an_operation_refers_to_at_most_500_schemas),
 		cmocka_unit_test(names_are_unique_and_fit_for_tools),
 	};

@@ -61,8 +61,8 @@ static void public_listener_takes_addresses_and_listed_names(void **state)
 	static char host[] = "crib.example", host_port[] = "crib.example:8443", origin[] = "https://app.example";
 	static char *hosts[] = { host, host_port }, *origins[] = { origin };
 	static const struct name_case rows[] = {
-		{ "crib.example", NULL, 200 }, { "CRIB.example:8443", NULL, 200 }, { "crib.example:80", NULL, 403 },
-		{ "crib.example.", NULL, 403 }, { "192.0.2.1", NULL, 200 }, { "192.0.2.1:80", NULL, 200 },
+		{ "crib.example", NULL, 200 }, { "CRIB.example:8443", NULL, 200 }, { "crib.example:80", NULL, 200 },
+		{ "crib.example:443", NULL, 403 }, { "crib.example.", NULL, 403 }, { "192.0.2.1", NULL, 200 }, { "192.0.2.1:80", NULL, 200 },
 		{ "[2001:db8::1]:80", NULL, 200 }, { "[2001:db8::1", NULL, 403 }, { "[evil.example]", NULL, 403 },
 		{ "1", NULL, 403 }, { "1.2.3", NULL, 403 }, { "...", NULL, 403 }, { "192.0.2.256", NULL, 403 },
 		{ "evil.example", NULL, 403 }, { "localhost", NULL, 403 },
@@ -79,6 +79,33 @@ static void public_listener_takes_addresses_and_listed_names(void **state)
 	rig.conf.origins = origins;
 	rig.conf.norigins = NELEMS(origins);
 	check_names(rows, NELEMS(rows));
+}
+
+/* N-02: a name without a port is also good with the listener's, one with a port for that alone, and a refusal says what
+ * came. */
+static void a_listed_name_is_good_with_the_port_of_its_listener(void **state)
+{
+	static char plain[] = "crib.example", usual[] = "usual.example:80", other[] = "other.example:81";
+	static char *hosts[] = { plain, usual, other };
+	static const struct name_case rows[] = {
+		{ "usual.example", NULL, 200 }, { "usual.example:80", NULL, 200 }, { "usual.example:81", NULL, 403 },
+		{ "other.example", NULL, 403 }, { "other.example:80", NULL, 403 }, { "other.example:81", NULL, 200 },
+		{ "crib.example:81", NULL, 403 }, { "crib.example:", NULL, 403 }, { "crib.example:0", NULL, 403 },
+		{ "xcrib.example", NULL, 403 }, { "crib.examplex", NULL, 403 }, { "evil.example:80", NULL, 403 },
+	};
+	char name[64];
+
+	rig.conf.hosts = hosts;
+	rig.conf.nhosts = NELEMS(hosts);
+	check_names(rows, NELEMS(rows));
+	assert_string_equal(body(), "the Host \"evil.example:80\" is not served here: hosts of this listener lists what is\n");
+	for (size_t i = 0; i < NELEMS(hosts); i++) {
+		(void)snprintf(name, sizeof name, "%.*s%s", (int)strcspn(hosts[i], ":"), hosts[i], strrchr(rig.address, ':'));
+		assert_int_equal(ask(ASK(.host = name)), i == 0 ? 200 : 403);
+	}
+	assert_int_equal(ask(ASK(.host = "localhost", .more = "Origin: http://evil\x9b.example\r\n")), 403);
+	assert_string_equal(body(), "the Origin \"http://evil\\x9b.example\" is not served here: origins of this listener "
+				    "lists what is\n");
 }
 
 static void host_missing_twice_or_unlike_the_target_is_400(void **state)
@@ -178,6 +205,7 @@ SUITE(http_names)
 	const struct CMUnitTest tests[] = {
 		T(only_loopback_names_reach_a_loopback_listener),
 		T(public_listener_takes_addresses_and_listed_names),
+		T(a_listed_name_is_good_with_the_port_of_its_listener),
 		T(host_missing_twice_or_unlike_the_target_is_400), T(no_page_reads_an_answer_unless_it_is_listed), T(allowed_origin_may_read_every_answer),
 		T(preflight_names_what_it_allows),
 	};

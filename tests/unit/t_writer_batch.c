@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/id.h"
 #include "base/metric.h"
 
 #include "t_writer.h"
@@ -230,7 +231,7 @@ static void start_and_stop_alternate(void **state)
 	open_writer(f);
 	assert_int_equal(f->recovered, 0);
 	close_writer(f);
-	assert_int_equal(ask(f, "SELECT group_concat(kind) = '1,1601,1602,1601,1602' FROM (SELECT kind FROM rec WHERE log = 1 ORDER BY idx)"), 1);
+	assert_int_equal(ask(f, "SELECT group_concat(kind) = '1,1601,1534,1602,1601,1602' FROM (SELECT kind FROM rec WHERE log = 1 ORDER BY idx)"), 1);
 	assert_int_equal(ask(f, "SELECT count(*) FROM rec_text WHERE kind = 1601 AND hex(ext) LIKE '0113%74657374'"), 2);
 }
 
@@ -304,13 +305,43 @@ static void empty_file_becomes_a_store(void **state)
 	open_writer(f);
 }
 
+static uint64_t random_refills;
+static bool random_pooled;
+
+static int draw(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	uint8_t salt[16];
+	size_t left;
+
+	for (size_t i = 0; i < 2 * ID_POOL_SIZE / sizeof salt; i++)
+		id_random(salt, sizeof salt);
+	random_pooled = id_random_look(&left, &random_refills) != NULL;
+	return 0;
+}
+
+/* SC-604: one getrandom a refill, in the writer's thread; the loop's has none. */
+static void sc604_the_writer_has_random_bytes_by_the_page(void **state)
+{
+	struct fix *f = *state;
+	uint64_t refills;
+	size_t left;
+
+	assert_int_equal(submit_job(f, 1, false, draw), 0);
+	wait_idle(f);
+	assert_null(id_random_look(&left, &refills));
+	id_random_pool();               /* whether there can be one here */
+	assert_int_equal(random_pooled, id_random_look(&left, &refills) != NULL);
+	if (random_pooled)
+		assert_in_range(random_refills, 2, 3);
+}
+
 SUITE(batch)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_waits_is_one_transaction), T(what_one_turn_submits_is_one_transaction), T(tenants_take_turns),
 		T(batch_has_a_limit), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(texts_are_copied),
 		T(close_commits_what_waits), T(start_and_stop_alternate), T(log_file_stays_small), T(notices_need_no_callback),
-		T(missing_store_is_an_error), T(empty_file_becomes_a_store),
+		T(missing_store_is_an_error), T(empty_file_becomes_a_store), T(sc604_the_writer_has_random_bytes_by_the_page),
 	};
 
 	faultvfs_install();

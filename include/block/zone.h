@@ -1,0 +1,107 @@
+#ifndef BLOCK_ZONE_H
+#define BLOCK_ZONE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "block/row.h"
+
+/* What is derived from blocks so that readers can leave them out (SCALE 5, SC-206, SC-207): zones say which ids a
+ * block or a chapter has, sums what its records come to.  Whoever reads them for evidence counts them anew: one
+ * content has one form, so that bytes are compared.  Pure functions of bytes: an object belongs to one thread at a
+ * time. */
+
+struct block_reader;
+
+/* --- zones */
+
+enum { BLOCK_ZONE_IDS_MAX = 1024, BLOCK_CHAPTER_BLOCKS = 64, BLOCK_CHAPTER_MAX = 64 * 4096 };
+
+/* In the order of their bytes. */
+#define BLOCK_ZONES(X) X(KIND) X(OUTCOME) X(PRN) X(CRED) X(TOOL) X(TDEF) X(OBJ) X(KEY)
+enum block_zone_column {
+#define BLOCK_ZONE_ENUM(col) ZONE_##col,
+	BLOCK_ZONES(BLOCK_ZONE_ENUM)
+#undef BLOCK_ZONE_ENUM
+	ZONE_COUNT
+};
+extern const enum audit_column block_zone_columns[ZONE_COUNT];
+
+/* The ids of a column, ascending, and how many records have each; many: more than there is room for, and none is
+ * named. */
+struct block_zone { bool many; unsigned n; struct { int64_t id, count; } v[BLOCK_ZONE_IDS_MAX]; };
+struct block_zones { struct block_zone of[ZONE_COUNT]; };
+
+/* Strict, of cnt records, at most BLOCK_CHAPTER_MAX.  ERR_CORRUPT; *ret is whatever was read. */
+FOR_TESTS int block_zones_read(const void *p, size_t len, int64_t cnt, struct block_zones *ret,
+			       struct err *err) MUST_CHECK;
+/* Whether a record may have that id there: false is certain. */
+FOR_TESTS bool block_zone_may_have(const struct block_zones *zones, enum block_zone_column col, int64_t id);
+
+/* Counts what zones are made of. */
+struct block_zoner;
+struct block_zoner *block_zoner_new(void);
+void block_zoner_free(struct block_zoner **z);
+void block_zoner_add(struct block_zoner *z, enum block_zone_column col, int64_t id);
+/* All records of a block that is open, with the columns of zones. */
+FOR_TESTS void block_zoner_add_block(struct block_zoner *z, const struct block_reader *r);
+/* What another zone counted: the zone of a chapter is that of its blocks. */
+FOR_TESTS void block_zoner_add_zones(struct block_zoner *z, const struct block_zones *zones);
+/* The bytes in place of what out has; begins anew. */
+void block_zoner_end(struct block_zoner *z, struct audit_bytes *out);
+
+/* --- sums of a chapter, over every record that is no begin */
+
+enum {
+	BLOCK_SUMS_SHARE = 8,           /* records for each entry of a list; fewer: partial */
+	BLOCK_HIST_SUB = 8,             /* steps of a histogram for each power of two */
+	BLOCK_HIST_STEPS = BLOCK_HIST_SUB * 40,         /* the last one has what is longer than 2^42 us too */
+};
+
+/* What entries are by, besides day and night.  In the order of their bytes, which is that of the tags as well; the
+ * tags say it, so that later ones find their place. */
+#define BLOCK_SUM_KEYS(X) X(CRED) X(PRN) X(AUTHN) X(OBO) X(PEER) X(CLIENT) X(TPORT) X(REV) X(KIND) X(TOOL) X(TDEF) \
+	X(RULE) X(OUTCOME) X(SBOX)
+enum block_sum_key {
+#define BLOCK_SUM_ENUM(col) SUM_##col,
+	BLOCK_SUM_KEYS(BLOCK_SUM_ENUM)
+#undef BLOCK_SUM_ENUM
+	SUM_KEYS
+};
+FOR_TESTS extern const enum audit_column block_sum_columns[SUM_KEYS];
+
+/* day: since 1970, UTC; night: before 6 or from 22 h.  A key is -1 where it is NULL. */
+struct block_sum {
+	int64_t day, night, key[SUM_KEYS];
+	int64_t count, timed;           /* records; of these, such with a duration */
+	int64_t dur, dur_max, n_req, n_res;     /* sums; the longest, 0 without any */
+	int64_t idx_min, idx_max, ts_min, ts_max;
+};
+/* Outcomes as tool-health and stats tell them apart. */
+enum block_class { CLASS_OK = 1, CLASS_ERROR, CLASS_TIMEOUT, CLASS_REFUSED, CLASS_OTHER };
+/* How many calls of a tool (-1: none) that have ended took so long: steps as in stats. */
+struct block_hist { int64_t day, night, tool, class, step, count; };
+struct block_sums {
+	bool partial;                   /* nothing is said: the blocks have to be read */
+	struct block_sum *sum; size_t sums;
+	struct block_hist *hist; size_t hists;
+};
+
+struct block_summer;
+FOR_TESTS struct block_summer *block_summer_new(void);
+FOR_TESTS void block_summer_free(struct block_summer **s);
+/* All records of a block that is open, with all columns. */
+FOR_TESTS void block_summer_add(struct block_summer *s, const struct block_reader *r);
+/* What other sums came to, which are not partial; of records from `first` on. */
+FOR_TESTS void block_summer_add_sums(struct block_summer *s, int64_t first, const struct block_sums *sums);
+/* The bytes in place of what out has; begins anew. */
+FOR_TESTS void block_summer_end(struct block_summer *s, struct audit_bytes *out);
+/* Strict, of a chapter of cnt records from first on.  ERR_CORRUPT, ERR_LIMIT (no memory); block_sums_fini() in any
+ * case. */
+FOR_TESTS int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
+			      struct err *err) MUST_CHECK;
+FOR_TESTS void block_sums_fini(struct block_sums *sums);
+
+#endif

@@ -1,0 +1,163 @@
+/* The cursor of a list of records: what `next: --after` says, and what is given back with the same question.  It has no
+ * secret and opens nothing: a question is answered from the logs that it covers, whatever a cursor names.  Its digests
+ * find what was cut, changed by accident, or is of another question or store.
+ *
+ * base64url of: version; 8 bytes of the digest of question and store; since and until of the first page; for each log
+ * how far its number is above the one before, and the position below which its next row lies; 8 bytes of the digest of
+ * all that.  Numbers are LEB128. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#include "report_int.h"
+
+#define CURSOR_VERSION 1
+#define CURSOR_MARK 8                   /* bytes of a digest */
+#define CURSOR_MIN (1 + CURSOR_MARK + 2 + CURSOR_MARK)
+#define CURSOR_TEXT_MAX 65536           /* an argument may be as long */
+#define CURSOR_MAX (CURSOR_TEXT_MAX / 4 * 3)
+#define SYSTEM_LOG 1
+
+static void put_number(struct str *out, uint64_t n)
+{
+	for (; n >= 0x80; n >>= 7)
+		str_putc(out, (char)(n | 0x80));
+	str_putc(out, (char)n);
+}
+
+/* Numbers of a record are below 2^63, and in their shortest form. */
+static bool take_number(const uint8_t **at, const uint8_t *end, uint64_t *ret)
+{
+	uint64_t n = 0;
+
+	for (unsigned shift = 0; shift < 63 && *at < end; shift += 7) {
+		const uint8_t byte = *(*at)++;
+
+		n |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80) {
+			*ret = n;
+			return byte > 0 || shift == 0;
+		}
+	}
+	return false;
+}
+
+static void digest_of(const void *p, size_t len, uint8_t ret[CURSOR_MARK])
+{
+	static const char name[] = "toolcrib cursor";
+	const struct digest_part parts[] = { { name, sizeof(name) }, { p, len } };
+	uint8_t digest[DIGEST_SIZE];
+
+	digest_sha256_parts(parts, NELEMS(parts), digest);
+	memcpy(ret, digest, CURSOR_MARK);
+}
+
+/* Of what was asked, and of which store: its system log has a name that no other has. */
+static int question_of(struct db *db, const struct report_ask *ask, uint8_t ret[CURSOR_MARK], struct err *err)
+{
+	static const char name[] = "toolcrib question";
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
+	uint8_t digest[DIGEST_SIZE];
+	int rc;
+
+	db_bind_i64(st, 1, SYSTEM_LOG);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const char *origin = db_col_text(st, 0, NULL);
+		const struct digest_part parts[] = { { name, sizeof(name) }, { origin, strlen(origin) + 1 },
+			{ ask->question, sizeof(ask->question) } };
+
+		digest_sha256_parts(parts, NELEMS(parts), digest);
+		memcpy(ret, digest, CURSOR_MARK);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : rc == 1 ? 0 : err_set(err, ERR_CORRUPT, "", "the store has no log of the system");
+}
+
+int report_cursor_text(struct db *db, const struct report_ask *ask, const struct report_place *place, size_t n,
+		       char **ret, struct err *err)
+{
+	struct str out = STR_INIT;
+	uint8_t mark[CURSOR_MARK];
+	int64_t log = 0;
+	int rc = question_of(db, ask, mark, err);
+
+	if (rc < 0)
+		return rc;
+	str_putc(&out, CURSOR_VERSION);
+	str_put(&out, mark, sizeof(mark));
+	put_number(&out, ask->since_us);
+	put_number(&out, ask->until_us);
+	for (size_t i = 0; i < n; i++) {
+		put_number(&out, (uint64_t)(place[i].log - log));
+		put_number(&out, (uint64_t)place[i].below);
+		log = place[i].log;
+	}
+	digest_of(out.p, out.len, mark);
+	str_put(&out, mark, sizeof(mark));
+	*ret = NULL;
+	if (out.len <= CURSOR_MAX) {
+		*ret = mem_alloc(text_base64url_size(out.len));
+		text_base64url(out.p, out.len, *ret);
+	}
+	str_fini(&out);
+	return 0;
+}
+
+static int no_cursor(struct err *err)
+{
+	(void)err_set(err, ERR_INVALID, "after", "after: this is no cursor, or a part of one, or it was changed");
+	err_hint(err, "give what `next:` said, all of it; without --after the list begins anew");
+	return ERR_INVALID;
+}
+
+static bool take_places(const uint8_t *at, const uint8_t *end, struct report_cursor *ret)
+{
+	uint64_t step, below, log = 0;
+
+	ret->place = mem_calloc((size_t)(end - at) / 2 + 1, sizeof(*ret->place));
+	ret->n = 0;
+	while (at < end) {
+		if (!take_number(&at, end, &step) || !take_number(&at, end, &below) || step == 0 || step > INT64_MAX - log)
+			return false;
+		log += step;
+		ret->place[ret->n++] = (struct report_place){ (int64_t)log, (int64_t)below };
+	}
+	return ret->n > 0;
+}
+
+int report_cursor_read(struct db *db, struct report_ask *ask, struct report_cursor *ret, struct err *err)
+{
+	uint8_t *bytes = mem_alloc(CURSOR_MAX), mark[CURSOR_MARK];
+	const uint8_t *at = bytes + 1 + CURSOR_MARK, *end;
+	struct report_cursor cursor = { NULL, 0 };
+	uint64_t since_us = 0, until_us = 0;
+	size_t len = 0;
+	int rc = text_unbase64url(ask->after, strlen(ask->after), bytes, CURSOR_MAX, &len);
+
+	if (rc == 0 && len >= CURSOR_MIN)
+		digest_of(bytes, len - CURSOR_MARK, mark);
+	end = bytes + len - CURSOR_MARK;
+	if (rc < 0 || len < CURSOR_MIN || memcmp(mark, end, CURSOR_MARK) != 0 || *bytes != CURSOR_VERSION ||
+	    !take_number(&at, end, &since_us) || !take_number(&at, end, &until_us) || !take_places(at, end, &cursor))
+		rc = no_cursor(err);
+	if (rc == 0)
+		rc = question_of(db, ask, mark, err);
+	if (rc == 0 && memcmp(mark, bytes + 1, CURSOR_MARK) != 0) {
+		rc = err_set(err, ERR_INVALID, "after", "after: the cursor is of another question, or of another store");
+		err_hint(err, "ask as for its first page; only --limit may differ");
+	}
+	free(bytes);
+	if (rc < 0) {
+		free(cursor.place);
+		return rc;
+	}
+	ask->since_us = since_us;
+	ask->until_us = until_us;
+	*ret = cursor;
+	return 0;
+}

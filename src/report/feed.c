@@ -1,0 +1,279 @@
+/* audit tail, export and export-check: records in the order of their logs, as a stream.  A part is one read transaction
+ * (AUDIT A-623, A-1010).  Where each log stands is kept between parts. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/record.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "db/db.h"
+
+#include "report_int.h"
+
+#define PART_ROWS 500
+#define PART_BYTES (1u << 19)           /* a part ends behind the row that reaches this */
+#define LOGS_MAX 100000                 /* that one stream follows */
+
+/* Where the stream stands in a log: the next record to say, and where it ends unless it follows. */
+struct place { int64_t log, tenant_id, next, end; char *origin; };
+
+struct report_feed {
+	struct report_ask *ask;
+	bool bytes, begun;
+	struct place *at;
+	size_t n, now;                  /* logs, and which of them comes next */
+	int64_t last_log;               /* the newest that is known */
+};
+
+/* --- where it begins */
+
+static int64_t cursor_of(const struct report_feed *job, const char *origin)
+{
+	const json_t *next = json_object_get(job->ask->cursor, origin);
+
+	return json_is_integer(next) && json_integer_value(next) > 0 ? json_integer_value(next) : 0;
+}
+
+/* The first record at or behind since, the end when there is none. */
+static int find_since(struct db *db, const struct report_feed *job, struct place *p, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
+	int rc;
+
+	db_bind_i64(st, 1, p->log);
+	db_bind_i64(st, 2, (int64_t)job->ask->since_us);
+	db_bind_i64(st, 3, INT64_MAX);
+	rc = db_step(st, err);
+	if (rc == 1)
+		p->next = db_col_type(st, 0) == DB_NULL ? p->end : db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int add_place(struct report_feed *job, struct db *db, int64_t log, int64_t tenant_id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
+	struct place p = { .log = log, .tenant_id = tenant_id };
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		p.origin = mem_strdup(db_col_text(st, 0, NULL));
+		p.end = db_col_i64(st, 2);
+	}
+	db_stmt_put(&st);
+	if (rc != 1)
+		return rc;
+	rc = 0;
+	if (cursor_of(job, p.origin) > 0)
+		p.next = cursor_of(job, p.origin);
+	else if (job->ask->newest >= 0 && !job->begun)
+		p.next = p.end > job->ask->newest ? p.end - job->ask->newest : 0;
+	else if (job->ask->since_us > 0)
+		rc = find_since(db, job, &p, err);
+	job->at = mem_realloc(job->at, (job->n + 1) * sizeof(*job->at));
+	job->at[job->n++] = p;
+	job->last_log = log;
+	return rc;
+}
+
+/* Logs that have come since the last look. */
+static int find_logs(struct report_feed *job, struct db *db, struct err *err)
+{
+	int64_t log = job->last_log, tenant_id = 0;
+	int rc;
+
+	if (job->ask->log > 0)
+		return job->n > 0 ? 0 : add_place(job, db, job->ask->log, job->ask->tenant_id, err);
+	while ((rc = report_next_log(db, &log, &tenant_id, err)) == 0 && log > 0 && job->n < LOGS_MAX) {
+		rc = add_place(job, db, log, tenant_id, err);
+		if (rc < 0)
+			return rc;
+	}
+	return rc;
+}
+
+/* --- what it says */
+
+static int put_bytes(struct reply *o, struct audit_walk *walk, int64_t idx, struct err *err)
+{
+	struct audit_record rec = { .idx = -1 };
+	char *text;
+	int rc = 1;
+
+	while (rc == 1 && rec.idx < idx)
+		rc = audit_walk_next(walk, &rec, err);
+	if (rc < 0 || rec.idx != idx)
+		return rc < 0 ? rc : err_set(err, ERR_CORRUPT, "", "record %lld cannot be read twice", (long long)idx);
+	text = mem_alloc(text_base64_size(rec.len));
+	text_base64(rec.bytes, rec.len, text);
+	reply_int(o, "enc", rec.enc);
+	reply_hex(o, "leaf", rec.leaf, sizeof(rec.leaf));
+	reply_text(o, "bytes", text);
+	free(text);
+	return 0;
+}
+
+static struct db_stmt *next_rows(const struct report_feed *job, struct db *db, const struct place *p)
+{
+	struct db_stmt *st = db_stmt_get(db, job->bytes ? SQL_REPORT_EXPORT : SQL_REPORT_TAIL);
+
+	db_bind_i64(st, 1, p->log);
+	db_bind_i64(st, 2, p->next);
+	db_bind_i64(st, 3, job->ask->follow ? INT64_MAX : p->end);
+	db_bind_i64(st, 4, PART_ROWS);
+	db_bind_i64(st, 5, job->ask->until_us ? (int64_t)job->ask->until_us : INT64_MAX);
+	return st;
+}
+
+static int put_rows(struct report_feed *job, struct reply *o, struct db *db, struct place *p, size_t *ret_rows,
+		    struct err *err)
+{
+	struct audit_walk *walk = job->bytes ? audit_walk_new(db, p->log, p->origin, p->next, INT64_MAX) : NULL;
+	struct db_stmt *st = next_rows(job, db, p);
+	int rc = 0;
+
+	*ret_rows = 0;
+	while (rc == 0 && o->text.len < PART_BYTES && (rc = db_step(st, err)) == 1) {
+		int64_t idx = db_col_i64(st, 0);
+
+		reply_row_begin(o);
+		report_columns(o, job->ask, st);
+		rc = walk ? put_bytes(o, walk, idx, err) : 0;
+		reply_row_end(o);
+		p->next = idx + 1;
+		++*ret_rows;
+	}
+	db_stmt_put(&st);
+	audit_walk_free(&walk);
+	return rc;
+}
+
+/* One log with something to say in a part, in turn. */
+static int next_part(struct report_feed *job, struct reply *o, struct db *db, enum report_more *ret, struct err *err)
+{
+	for (size_t tried = 0; tried < job->n; tried++) {
+		size_t rows = 0;
+		int rc = put_rows(job, o, db, &job->at[job->now], &rows, err);
+
+		if (rc < 0)
+			return rc;
+		if (rows < PART_ROWS)
+			job->now = (job->now + 1) % job->n;
+		if (rows > 0) {
+			*ret = REPORT_MORE_NOW;
+			return 0;
+		}
+	}
+	*ret = job->ask->follow ? REPORT_MORE_LATER : REPORT_NO_MORE;
+	return 0;
+}
+
+static const char *const export_more[] = { "enc", "leaf", "bytes", NULL };
+
+int report_feed_part(struct report_feed *job, struct report_out *out, struct db *db, enum report_more *ret,
+		     struct err *err)
+{
+	struct db_stmt *st;
+	struct place none = { 0 };
+	int rc = job->begun ? 0 : report_ask_find(db, job->ask, err);
+
+	if (rc == 0 && !job->begun) {
+		st = next_rows(job, db, &none);
+		rc = report_head(out->reply, db, job->ask, st, job->bytes ? export_more : NULL, err);
+		db_stmt_put(&st);
+	}
+	if (rc == 0 && (!job->begun || job->ask->follow))
+		rc = find_logs(job, db, err);
+	job->begun = true;
+	return rc < 0 ? rc : next_part(job, out->reply, db, ret, err);
+}
+
+struct report_feed *report_feed_new(struct report_ask *ask)
+{
+	struct report_feed *job = mem_zalloc(sizeof(*job));
+
+	job->ask = ask;
+	job->bytes = strcmp(ask->report->verb, "export") == 0;
+	return job;
+}
+
+void report_feed_free(struct report_feed **jobp)
+{
+	struct report_feed *job = *jobp;
+
+	if (!job)
+		return;
+	*jobp = NULL;
+	for (size_t i = 0; i < job->n; i++)
+		free(job->at[i].origin);
+	free(job->at);
+	free(job);
+}
+
+/* --- what has not been exported yet */
+
+/* When the first record at or behind idx was written, -1 = there is none. */
+static int record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_RECORD_TIME);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, idx);
+	rc = db_step(st, err);
+	*ret_us = rc == 1 ? db_col_i64(st, 0) : -1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Of one log: a cursor behind its end, or records that wait for too long. */
+static int check_log(struct reply *o, struct db *db, const struct report_ask *ask, int64_t log, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_EXPORT_CHECK);
+	const json_t *at;
+	int64_t size, next, oldest;
+	const char *origin;
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc != 1) {
+		db_stmt_put(&st);
+		return rc;
+	}
+	origin = db_col_text(st, 0, NULL);
+	size = db_col_i64(st, 1);
+	at = json_object_get(ask->cursor, origin);
+	next = json_is_integer(at) ? json_integer_value(at) : 0;
+	rc = record_time(db, log, next, &oldest, err);
+	if (rc == 0 && (next > size || (next < size && oldest >= 0 && (uint64_t)oldest + ask->lag_us < clock_wall_us()))) {
+		reply_row_begin(o);
+		reply_text(o, "log", origin);
+		reply_text(o, "finding", next > size ? "exported more than there is: records are missing here" : "not exported");
+		reply_int(o, "next", next);
+		reply_int(o, "records", size);
+		reply_time(o, "since", next > size || oldest < 0 ? 0 : (uint64_t)oldest);
+		reply_row_end(o);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int report_export_check(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err)
+{
+	static const char *const columns[] = { "log", "finding", "next", "records", "since", NULL };
+	struct reply *o = out->reply;
+	int64_t log = 0;
+	int rc = report_head(o, db, ask, NULL, columns, err);
+
+	if (rc == 0 && ask->log > 0)
+		rc = check_log(o, db, ask, ask->log, err);
+	while (rc == 0 && ask->log == 0 && (rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0)
+		rc = check_log(o, db, ask, log, err);
+	return rc;
+}

@@ -1,0 +1,443 @@
+/* The header of a report: what was looked at, and what stands behind it (AUDIT A-1101); and the columns of a row. */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "audit/audit.h"
+#include "audit/record.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "json/json.h"
+#include "tlog/note.h"
+
+#include "report_int.h"
+
+/* --- the newest verification that a log has a record of, which has to be in the tree that the log key signed */
+
+/* us 0: there is none.  result: "INTACT", "INCOMPLETE", "DAMAGED", or why there is none. */
+struct verified { uint64_t us; const char *result; };
+
+#define NOT_AS_WRITTEN "unknown: its record was changed"
+
+static int see_result(void *arg, const struct audit_read *got)
+{
+	static const char *const known[] = { "INTACT", "INCOMPLETE", "DAMAGED" };
+	const struct audit_value *ext = &got->row.v[COL_EXT];
+	struct verified *v = arg;
+	size_t len = 0;
+	const uint8_t *p = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_RESULT, &len) : NULL;
+
+	if (got->row.v[COL_KIND].n != AUDIT_AUDIT_VERIFY)
+		return 0;
+	v->us = (uint64_t)got->row.v[COL_TS].n;
+	v->result = "with a result that was not recorded";     /* of an older release */
+	for (size_t i = 0; p && i < NELEMS(known); i++)
+		if (text_eq((const char *)p, len, known[i]))
+			v->result = known[i];
+	return 0;
+}
+
+/* The newest checkpoint of a log, if the key of the logs has signed it: 1, or 0. */
+static int signed_tree(struct db *db, const struct report_ask *ask, int64_t log, const char *origin,
+		       struct checkpoint *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_PROVE_GET_NOTE);
+	struct note_key key;
+	struct note note;
+	size_t len = 0;
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const void *text = db_col_blob(st, 0, &len);
+
+		rc = note_key_set(&key, origin, ask->log_key) == 0 && note_parse(text, len, &note) == 0 &&
+		     note_check(&note, &key) == 1 && checkpoint_parse(note.text, note.text_len, ret) == 0 &&
+		     strcmp(ret->origin, origin) == 0;
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int newest_record(struct db *db, int64_t log, uint64_t size, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_VERIFIED);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, (int64_t)size);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int origin_of(struct db *db, int64_t log, char ret[NOTE_NAME_MAX + 1], struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	(void)snprintf(ret, NOTE_NAME_MAX + 1, "%s", rc == 1 ? db_col_text(st, 0, NULL) : "");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int verify_newest(struct db *db, const struct report_ask *ask, int64_t log, struct verified *ret,
+			 struct err *err)
+{
+	char origin[NOTE_NAME_MAX + 1];
+	struct audit_place at = { .log = log, .origin = origin };
+	struct checkpoint cp;
+	int rc = ask->has_key ? origin_of(db, log, origin, err) : 0;
+
+	*ret = (struct verified){ .us = 0 };
+	if (rc < 0 || !ask->has_key)
+		return rc;
+	rc = newest_record(db, log, INT64_MAX, &at.idx, err);   /* most logs have none */
+	if (rc == 1)
+		rc = signed_tree(db, ask, log, origin, &cp, err);
+	if (rc == 1 && (uint64_t)at.idx >= cp.size)
+		rc = newest_record(db, log, cp.size, &at.idx, err);
+	if (rc != 1)
+		return rc;
+	at.size = cp.size;
+	at.root = cp.root;
+	rc = audit_included(db, &at, see_result, ret, err);
+	if (rc != ERR_CORRUPT && (rc < 0 || ret->result))
+		return rc < 0 ? rc : 0;
+	*ret = (struct verified){ 0, NOT_AS_WRITTEN };
+	return 0;
+}
+
+/* --- what was looked at */
+
+int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_NEXT_LOG);
+	int rc;
+
+	db_bind_i64(st, 1, *log);
+	rc = db_step(st, err);
+	*log = rc == 1 ? db_col_i64(st, 0) : 0;
+	if (ret_tenant)
+		*ret_tenant = rc == 1 ? db_col_i64(st, 1) : 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+#define SYSTEM_LOG 1
+
+/* What the header says of a log, or of all of them together. */
+struct coverage {
+	char origin[512], tenant[80];
+	int64_t size, pruned, erased;
+	int64_t from, to;               /* positions in the span that was asked for; to < from: none */
+	struct verified verified;
+};
+
+/* Time and size of the newest checkpoint of a log, or of the newest anchor; 0 and -1: there is none. */
+static int newest_of(struct db *db, enum sql_id id, int64_t log, uint64_t *ret_us, int64_t *ret_size, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, id);
+	int rc;
+
+	if (db_param_count(st) > 0)
+		db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	*ret_us = rc == 1 ? (uint64_t)db_col_i64(st, 0) : 0;
+	*ret_size = rc == 1 ? db_col_i64(st, 1) : -1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int count(struct db *db, int64_t log, int kind, int64_t *sum, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_COUNT);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, kind);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*sum += db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int read_size(struct db *db, int64_t log, struct coverage *cov, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		(void)snprintf(cov->origin, sizeof(cov->origin), "%s", db_col_text(st, 0, NULL));
+		(void)snprintf(cov->tenant, sizeof(cov->tenant), "%s", db_col_text(st, 1, NULL));
+		cov->size += db_col_i64(st, 2);
+		cov->pruned += db_col_i64(st, 3);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int read_span(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, (int64_t)ask->since_us);
+	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : INT64_MAX);
+	rc = db_step(st, err);
+	if (rc == 1 && db_col_type(st, 0) != DB_NULL) {
+		cov->from = db_col_i64(st, 0);
+		cov->to = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* The later one of two; that one was changed is said unless a later one is there. */
+static void take_verified(struct coverage *cov, const struct verified *v)
+{
+	if (v->us > cov->verified.us || (v->result && !cov->verified.result))
+		cov->verified = *v;
+}
+
+static int add_log(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+{
+	struct verified v = { 0, NULL };
+	int rc = read_size(db, log, cov, err);
+
+	if (rc == 0)
+		rc = read_span(db, ask, log, cov, err);
+	if (rc == 0)
+		rc = count(db, log, AUDIT_ERASE_DONE, &cov->erased, err);
+	if (rc == 0)
+		rc = verify_newest(db, ask, log, &v, err);
+	take_verified(cov, &v);
+	return rc;
+}
+
+static int read_coverage(struct db *db, const struct report_ask *ask, struct coverage *cov, struct err *err)
+{
+	struct verified v = { 0, NULL };
+	int64_t log = 0;
+	int rc;
+
+	*cov = (struct coverage){ .from = 0, .to = -1 };
+	if (ask->log > 0) {
+		rc = add_log(db, ask, ask->log, cov, err);
+		if (rc == 0)    /* the whole store was verified, and this log with it */
+			rc = verify_newest(db, ask, SYSTEM_LOG, &v, err);
+		take_verified(cov, &v);
+		return rc;
+	}
+	while ((rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0) {
+		rc = add_log(db, ask, log, cov, err);
+		if (rc < 0)
+			return rc;
+	}
+	(void)snprintf(cov->origin, sizeof(cov->origin), "all");
+	*cov->tenant = '\0';
+	return rc;
+}
+
+static void put_time_or(struct reply *o, const char *name, uint64_t us, const char *none)
+{
+	if (us)
+		reply_time(o, name, us);
+	else
+		reply_text(o, name, none);
+}
+
+static void put_age(struct reply *o, const char *name, uint64_t us)
+{
+	uint64_t now_us = clock_wall_us();
+	char age[32];
+
+	reply_text(o, name, us ? text_format_age(now_us > us ? now_us - us : 0, age, sizeof(age)) : NULL);
+}
+
+static void put_coverage(struct reply *o, const struct report_ask *ask, const struct coverage *cov)
+{
+	char title[80];
+
+	(void)snprintf(title, sizeof(title), "%s %s", ask->report->noun, ask->report->verb);
+	reply_text(o, "report", title);
+	reply_text(o, "asked", ask->line);
+	reply_time(o, "at", clock_wall_us());
+	reply_text(o, "log", cov->origin);
+	if (*cov->tenant)
+		reply_text(o, "tenant", cov->tenant);
+	put_time_or(o, "since", ask->since_us, "the beginning");
+	put_time_or(o, "until", ask->until_us, "now");
+	if (ask->log > 0 && cov->to >= cov->from) {
+		reply_int(o, "from", cov->from);
+		reply_int(o, "to", cov->to);
+	}
+	reply_int(o, "records", cov->size);
+	reply_int(o, "pruned", cov->pruned);
+	reply_int(o, "erasures", cov->erased);
+}
+
+/* How large the store is, and how long there is room for more of it. */
+static int put_room(struct reply *o, struct db *db, const struct report_ask *ask, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_ROOM);
+	struct statvfs fs;
+	int64_t bytes = 0, records = 0, in_week = 0, free_bytes = 0;
+	int rc;
+
+	db_bind_i64(st, 1, (int64_t)clock_wall_us());
+	rc = db_step(st, err);
+	if (rc == 1) {
+		bytes = db_col_i64(st, 0);
+		records = db_col_i64(st, 1);
+		in_week = db_col_i64(st, 2);
+	}
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	reply_int(o, "store_bytes", bytes);
+	reply_int(o, "bytes_per_record", records > 0 ? bytes / records : 0);
+	if (statvfs(ask->store, &fs) != 0)
+		return 0;
+	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
+	reply_int(o, "free_bytes", free_bytes);
+	if (in_week > 0 && records > 0)
+		reply_int(o, "full_in_days",
+			  (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
+	return 0;
+}
+
+static void put_column(struct reply *o, const char *name, bool *any)
+{
+	if (*any)
+		str_putc(&o->text, ',');
+	*any = true;
+	jx_write_stringz(&o->text, name);
+}
+
+bool report_is_asked(const struct report_ask *ask, const char *column)
+{
+	const char *name = strcmp(column, "claimed_client") == 0 ? "client"
+		: strcmp(column, "on_behalf_of") == 0 ? "obo" : column;
+	char word[72];
+
+	(void)snprintf(word, sizeof(word), " %s ", name);
+	if (*column == '_' || !ask->report->text_list || !ask->way->option || !strstr(ask->report->text_in, word))
+		return *column != '_';
+	(void)snprintf(word, sizeof(word), ",%s,", name);
+	return strstr(ask->text, word);
+}
+
+static void put_columns(struct reply *o, const struct report_ask *ask, struct db_stmt *st, const char *const *names)
+{
+	unsigned n = st ? db_col_count(st) : 0;
+	bool any = false;
+
+	str_puts(&o->text, "},\"columns\":[");
+	for (unsigned col = 0; col < n; col++)
+		if (report_is_asked(ask, db_col_name(st, col)))
+			put_column(o, db_col_name(st, col), &any);
+	for (; names && *names; names++)
+		put_column(o, *names, &any);
+	str_puts(&o->text, "]}\n");
+}
+
+int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
+		const char *const *names, struct err *err)
+{
+	struct coverage cov;
+	uint64_t checkpoint_us = 0, anchor_us = 0;
+	int64_t checked = -1, anchored = -1;
+	int rc = read_coverage(db, ask, &cov, err);
+
+	if (rc == 0)
+		rc = newest_of(db, SQL_REPORT_HEAD_SIGNED, ask->log > 0 ? ask->log : SYSTEM_LOG, &checkpoint_us, &checked,
+			       err);
+	if (rc == 0)
+		rc = newest_of(db, SQL_REPORT_HEAD_ANCHOR, 0, &anchor_us, &anchored, err);
+	if (rc < 0)
+		return rc;
+	str_puts(&o->text, "{\"header\":{");
+	o->any = false;
+	put_coverage(o, ask, &cov);
+	put_time_or(o, "checkpoint", checkpoint_us, "none");
+	if (ask->log > 0 && checked >= 0)
+		reply_int(o, "signed", checked);
+	put_time_or(o, "anchor", anchor_us, "none");
+	put_age(o, "anchor_age", anchor_us);
+	put_time_or(o, "verified", cov.verified.us, cov.verified.result ? NULL : "never");
+	reply_text(o, "verified_as", cov.verified.result);
+	if (ask->way->not_evidence)
+		reply_text(o, "not_evidence", ask->way->not_evidence);
+	reply_bool(o, "must_be_empty", ask->way->must_be_empty);
+	if (ask->report->room)
+		rc = put_room(o, db, ask, err);
+	put_columns(o, ask, columns, names);
+	return rc;
+}
+
+/* --- the columns of a row */
+
+/* Columns whose numbers mean yes and no. */
+static bool is_yes_or_no(const char *name)
+{
+	static const char *const names[] = { "undelivered", "not_executed", "broke_schema", "answered_by_caller" };
+
+	for (size_t i = 0; i < NELEMS(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static void put_value(struct reply *o, struct db_stmt *st, unsigned col)
+{
+	const char *name = db_col_name(st, col);
+	char number[32];
+	size_t len = 0;
+	const void *p;
+	int n;
+
+	switch (db_col_type(st, col)) {
+	case DB_NULL:
+		reply_text(o, name, NULL);
+		break;
+	case DB_INT:
+		if (is_yes_or_no(name))
+			reply_bool(o, name, db_col_i64(st, col) != 0);
+		else
+			reply_int(o, name, db_col_i64(st, col));
+		break;
+	case DB_FLOAT:
+		n = snprintf(number, sizeof(number), "%.15g", db_col_f64(st, col));
+		reply_raw(o, name, number, (size_t)n);
+		break;
+	case DB_TEXT:
+		reply_text(o, name, db_col_text(st, col, NULL));
+		break;
+	case DB_BLOB:
+		p = db_col_blob(st, col, &len);
+		reply_hex(o, name, p, len);
+		break;
+	}
+}
+
+void report_columns(struct reply *o, const struct report_ask *ask, struct db_stmt *st)
+{
+	unsigned count = db_col_count(st);
+
+	for (unsigned col = 0; col < count; col++)
+		if (report_is_asked(ask, db_col_name(st, col)))
+			put_value(o, st, col);
+}

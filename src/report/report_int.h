@@ -1,0 +1,34 @@
+#ifndef REPORT_INT_H
+#define REPORT_INT_H
+
+#include "report/report.h"
+
+/* cursor.c: where a list goes on (SC-003).  Of each log that has more the position below which that is, logs ascending.
+ * ERR_INVALID: ask->after is none, or one of another question; else ask's since and until become those of its first
+ * page, whatever they are relative to.  place: free() it. */
+struct report_place { int64_t log, below; };
+struct report_cursor { struct report_place *place; size_t n; };
+int report_cursor_read(struct db *db, struct report_ask *ask, struct report_cursor *ret, struct err *err) MUST_CHECK;
+/* free() *ret; NULL when there are too many logs. */
+int report_cursor_text(struct db *db, const struct report_ask *ask, const struct report_place *place, size_t n,
+		       char **ret, struct err *err) MUST_CHECK;
+
+/* head.c: the line {"header":{...},"columns":[...]}; the columns from a statement, without those that begin with _ or
+ * were not asked for, or by name. */
+int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
+		    const char *const *names, struct err *err) MUST_CHECK;
+/* Those that begin with _ are ours.  A statement that groups has all columns that one may group by: those that were not
+ * asked for are no part of the answer. */
+bool report_is_asked(const struct report_ask *ask, const char *column);
+/* Of the row that the statement stands at: the columns that report_head() named, as members. */
+void report_columns(struct reply *o, const struct report_ask *ask, struct db_stmt *st);
+/* The next log behind *log, 0 = there is none; *ret_tenant may be NULL. */
+int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
+
+/* Bodies of reports[]. */
+int report_tool_health(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err) MUST_CHECK;
+int report_stats(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err) MUST_CHECK;
+int report_export_check(struct report_out *out, struct db *db, const struct report_ask *ask,
+			struct err *err) MUST_CHECK;
+
+#endif

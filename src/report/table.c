@@ -1,0 +1,118 @@
+/* What a report is: a statement of sql/queries/report.sql and a row of reports[]; rows.c asks it, and names its columns
+ * as the statement does. */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit.h"
+
+#include "report_int.h"
+
+/* --- THE table of reports: which statement, on which logs, and whether its rows are findings */
+
+#define ONE(id) .way = { { .sql = id } }
+#define PAGED(id) .way = { { .sql = id, .paged = true } }
+#define WALKED .paged = true, .walked = true
+#define EMPTY(id) .way = { { .sql = id, .must_be_empty = true } }
+#define FINDINGS(id) .way = { { .sql = id, .paged = true, .must_be_empty = true } }
+
+/* ended by noun NULL */
+static const struct report reports[] = {
+	{ "audit", "calls", SCOPE_TENANTS,
+	  .way = { { .option = "group-by", .sql = SQL_REPORT_CALLS_GROUPED, .sums = true },
+		   { .sql = SQL_REPORT_CALLS, WALKED } },
+	  .text = "group-by", .text_list = true,
+	  .text_in = " client obo tool principal key outcome transport revision day tenant " },
+	{ "audit", "denied", SCOPE_TENANT,
+	  .way = { { .option = "by", .sql = SQL_REPORT_DENIED_BY },
+		   { .sql = SQL_REPORT_DENIED, WALKED, .kind = { AUDIT_CALL_DENIED, AUDIT_CALL_DENIED_SUMMARY } } },
+	  .text = "by", .text_in = " rule tool principal key outcome day " },
+	{ "audit", "auth-failures", SCOPE_ALL,
+	  .way = { { .option = "by", .sql = SQL_REPORT_AUTH_FAILURES_BY, .sums = true },
+		   { .sql = SQL_REPORT_AUTH_FAILURES, WALKED, .kind = { AUDIT_AUTH_FAIL, AUDIT_AUTH_FAIL_SUMMARY } } },
+	  .text = "by", .text_in = " source rule key transport hour " },
+	{ "audit", "admin", SCOPE_EITHER, PAGED(SQL_REPORT_ADMIN) },
+	{ "audit", "access", SCOPE_ALL, PAGED(SQL_REPORT_ACCESS) },
+	{ "audit", "credential", SCOPE_KEY,
+	  .way = { { .option = "timeline", .sql = SQL_REPORT_CREDENTIAL_TIMELINE, WALKED },
+		   { .sql = SQL_REPORT_CREDENTIAL } },
+	  .reads = " cred " },
+	{ "audit", "credentials", SCOPE_ALL, PAGED(SQL_REPORT_CREDENTIALS) },
+	{ "audit", "subject", SCOPE_TENANT,
+	  .way = { { .option = "export", .sql = SQL_REPORT_SUBJECT_EXPORT, WALKED },
+		   { .sql = SQL_REPORT_SUBJECT } } },
+	{ "audit", "coverage", SCOPE_EITHER, ONE(SQL_REPORT_COVERAGE) },
+	{ "audit", "sample", SCOPE_EITHER,
+	  .way = { { .option = "kind", .sql = SQL_REPORT_SAMPLE_KIND },
+		   { .sql = SQL_REPORT_SAMPLE } } },
+	{ "audit", "after-revocation", SCOPE_TENANTS, FINDINGS(SQL_REPORT_AFTER_REVOCATION) },
+	{ "audit", "continuity", SCOPE_SYSTEM,
+	  .way = { { .option = "executions", .sql = SQL_REPORT_CONTINUITY_EXECUTIONS, .paged = true, .must_be_empty = true,
+		     .scope = SCOPE_TENANTS },
+		   { .sql = SQL_REPORT_CONTINUITY } } },
+	{ "audit", "clock", SCOPE_SYSTEM, PAGED(SQL_REPORT_CLOCK) },
+	{ "audit", "erasures", SCOPE_ALL, PAGED(SQL_REPORT_ERASURES) },
+	{ "audit", "blast-radius", SCOPE_KEY,
+	  .way = { { .option = "tool-hash", .sql = SQL_REPORT_BLAST_TOOL, .scope = SCOPE_TENANTS, .sums = true },
+		   { .sql = SQL_REPORT_BLAST_KEY } },
+	  .text = "tool-hash", .reads = " cred tool_grant " },
+	{ "audit", "drift", SCOPE_TENANTS, .way = { { .sql = SQL_REPORT_DRIFT, WALKED, .must_be_empty = true } },
+	  .reads = " tool_version bad " },
+	{ "audit", "config", SCOPE_ALL, PAGED(SQL_REPORT_CONFIG) },
+	{ "audit", "isolation", SCOPE_TENANTS, EMPTY(SQL_REPORT_ISOLATION), .reads = " cred " },
+	{ "audit", "key-history", SCOPE_ALL, PAGED(SQL_REPORT_KEYS) },
+	{ "audit", "dual-control", SCOPE_ALL, FINDINGS(SQL_REPORT_DUAL_CONTROL) },
+	{ "audit", "reviews", SCOPE_ALL, PAGED(SQL_REPORT_REVIEWS) },
+	{ "audit", "anomalies", SCOPE_TENANT, ONE(SQL_REPORT_ANOMALIES) },
+	{ "audit", "sandbox", SCOPE_TENANTS, .way = { { .sql = SQL_REPORT_SANDBOX, .sums = true } } },
+	{ "audit", "oversight", SCOPE_TENANTS,
+	  .way = { { .sql = SQL_REPORT_OVERSIGHT, WALKED, .outcome = AUDIT_INPUT_REQUIRED } } },
+	{ "audit", "capacity", SCOPE_SYSTEM,
+	  .way = { { .option = "events", .sql = SQL_REPORT_CAPACITY_EVENTS, .paged = true },
+		   { .sql = SQL_REPORT_CAPACITY } },
+	  .room = true, .reads = " pragma pragma_page_count pragma_page_size sqlite_master " },
+	{ "audit", "anchors", SCOPE_SYSTEM, .way = { { .sql = SQL_REPORT_ANCHORS, .not_evidence = "time" } },
+	  .reads = " anchor " },
+	{ "audit", "tool-health", SCOPE_TENANT, ONE(SQL_REPORT_DURATIONS), .body = report_tool_health },
+	{ "audit", "stats", SCOPE_TENANTS, ONE(SQL_REPORT_DURATIONS), .body = report_stats },
+	{ "audit", "tail", SCOPE_ALL, ONE(SQL_REPORT_TAIL) },
+	{ "audit", "export", SCOPE_ALL, ONE(SQL_REPORT_EXPORT) },
+	{ "audit", "export-check", SCOPE_ALL, EMPTY(SQL_REPORT_EXPORT_CHECK), .body = report_export_check },
+	{ "key", "list", SCOPE_TENANTS,
+	  .way = { { .option = "unused-scopes", .sql = SQL_REPORT_KEY_UNUSED, .not_evidence = "label" },
+		   { .option = "stale", .sql = SQL_REPORT_KEY_STALE, .not_evidence = "last_used, label" },
+		   { .sql = SQL_REPORT_KEY_REVIEW, .not_evidence = "last_used, label" } },
+	  .reads = " cred tool_grant " },
+	{ "tool", "history", SCOPE_SYSTEM, PAGED(SQL_REPORT_DEFINITION_EVENTS) },
+	{ .noun = NULL },
+};
+
+const struct report *report_find(const char *noun, const char *verb)
+{
+	for (const struct report *r = reports; r->noun; r++)
+		if (strcmp(r->noun, noun) == 0 && strcmp(r->verb, verb) == 0)
+			return r;
+	return NULL;
+}
+
+static bool is_in(const char *list, const char *word)
+{
+	char item[72];
+
+	(void)snprintf(item, sizeof(item), " %s ", word);
+	return list && strlen(word) < sizeof(item) - 3 && strstr(list, item) != NULL;
+}
+
+bool report_may_read(const void *report, const char *table, const char *column)
+{
+	static const char all[] = " rec log tenant principal dict head cp tile limit_row ";
+	static const char of_cred[] = " id tenant_id principal_id accessor label created_us expires_us revoked_us rotated_us "
+		"suspended_us last_used_us scopes ROWID ";
+	const struct report *r = report;
+
+	if (strncmp(table, "v_", 2) != 0 && !is_in(all, table) && !is_in(r->reads, table))
+		return false;
+	/* What says whether a key is the right one is for who checks keys. */
+	return strcmp(table, "cred") != 0 || !*column || is_in(of_cred, column);
+}

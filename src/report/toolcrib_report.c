@@ -1,0 +1,510 @@
+/* toolcrib-report, a process of the server that answers one report (SCALE D4): it gets its question, confines itself
+ * around the store that it opens, answers, and ends.  What it has left when the first row is read: descriptors of the
+ * store for reading, its log's index, and a directory for files without a name.  No other file is opened, no socket, no
+ * program, no process, no signal (SCALE SC-502); it has no key (SC-503), and ends with the server.
+ *
+ * Rows leave when no statement is open: who reads slowly makes it wait, and holds no transaction (SC-505). */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/sanitized.h"
+#include "base/text.h"
+#include "db/owner.h"
+#include "json/json.h"
+#include "report/question.h"
+#include "sandbox/filter.h"
+#include "sandbox/level.h"
+
+#include "report_int.h"
+
+enum { EXIT_ENDED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_HAND = 126 };
+
+#define OUT STDIN_FILENO                /* the one socket, both ways */
+#define FILES_MAX 32
+#define FOLLOW_NS 250000000             /* until what follows looks again */
+#define SEEN_MAX 256                    /* logs between two frames; further ones are those of number 0 */
+#define IOPRIO_CLASS_SHIFT 13
+#define IOPRIO_WHO_PROCESS 1
+#define IOPRIO_CLASS_BE 2
+#define IOPRIO_CLASS_IDLE 3
+#define IOPRIO_LOWEST 7
+
+struct seen { int64_t tenant_id, from, to; uint64_t rows; };
+
+struct serve {
+	struct report_ask ask;
+	struct report_bounds bounds;
+	struct db *db;
+	struct reply reply;             /* since the last frame */
+	struct seen seen[SEEN_MAX];
+	size_t nseen;
+	int held;                       /* a file without a name: what was said while a statement was open; -1: none yet */
+	uint64_t held_bytes;
+};
+
+/* --- frames */
+
+static int gone(struct err *err)
+{
+	return err_set(err, ERR_CANCELLED, "", "nobody listens");
+}
+
+static int write_all(const void *p, size_t len, struct err *err)
+{
+	const char *at = p;
+
+	while (len > 0) {
+		ssize_t n = write(OUT, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return gone(err);
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int put_frame(enum report_frame what, const void *p, size_t len, struct err *err)
+{
+	const unsigned char head[REPORT_FRAME_HEAD] = { (unsigned char)(len >> 24), (unsigned char)(len >> 16),
+							(unsigned char)(len >> 8), (unsigned char)len, (unsigned char)what };
+	int rc = write_all(head, sizeof(head), err);
+
+	return rc < 0 ? rc : write_all(p, len, err);
+}
+
+/* Of whole lines, unless one is longer. */
+static size_t frame_of(const char *p, size_t len)
+{
+	const char *nl = len > REPORT_FRAME_MAX ? memrchr(p, '\n', REPORT_FRAME_MAX) : NULL;
+
+	return nl ? (size_t)(nl - p) + 1 : len < REPORT_FRAME_MAX ? len : REPORT_FRAME_MAX;
+}
+
+static int put_rows(const char *p, size_t len, struct err *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && len > 0) {
+		const size_t n = frame_of(p, len);
+
+		rc = put_frame(REPORT_SAYS_ROWS, p, n, err);
+		p += n;
+		len -= n;
+	}
+	return rc;
+}
+
+/* Before the rows that it speaks of: what has left is known to the server, however this process ends. */
+static int put_seen(struct serve *s, struct err *err)
+{
+	struct str out = STR_INIT;
+	int rc = 0;
+
+	for (size_t i = 0; i < s->nseen; i++)
+		str_printf(&out, "%s[%lld,%lld,%lld,%llu]", i ? "," : "[", (long long)s->seen[i].tenant_id,
+			   (long long)s->seen[i].from, (long long)s->seen[i].to, (unsigned long long)s->seen[i].rows);
+	str_putc(&out, ']');
+	if (s->nseen > 0)
+		rc = put_frame(REPORT_SAYS_SEEN, out.p, out.len, err);
+	s->nseen = 0;
+	str_fini(&out);
+	return rc;
+}
+
+static void see(void *arg, int64_t tenant_id, int64_t idx)
+{
+	struct serve *s = arg;
+	struct seen *at;
+	size_t i = s->nseen;
+
+	while (i > 0 && s->seen[i - 1].tenant_id != tenant_id)
+		i--;
+	if (i == 0 && s->nseen == SEEN_MAX) {   /* as command_seen(): the system's log speaks for the rest */
+		see(arg, 0, -1);
+		return;
+	}
+	if (i == 0) {
+		s->seen[s->nseen++] = (struct seen){ .tenant_id = tenant_id };
+		i = s->nseen;
+	}
+	at = &s->seen[i - 1];
+	if (idx < 0)
+		return;
+	if (at->rows++ == 0 || idx < at->from)
+		at->from = idx;
+	if (idx >= at->to)
+		at->to = idx + 1;
+}
+
+/* --- what is said while a statement is open */
+
+static int store(const struct serve *s, const char *p, size_t len, struct err *err)
+{
+	while (len > 0) {
+		ssize_t n = write(s->held, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return errno == EFBIG ? ERR_LIMIT : err_set(err, ERR_IO, "scratch", "%s", strerror(errno));
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* In words of the configuration, whichever limit it was. */
+static int too_much(const struct serve *s, const char *key, uint64_t bytes, struct err *err)
+{
+	(void)s;
+	(void)err_set(err, ERR_LIMIT, "", "the report needs more than %s (%llu MiB)", key, (unsigned long long)(bytes >> 20));
+	err_hint(err, "--since, --until and --tenant make it smaller");
+	return ERR_LIMIT;
+}
+
+#define TEMP "admin.report_temp"
+#define MEMORY "admin.report_memory"
+
+static int hold(void *arg, struct err *err)
+{
+	struct serve *s = arg;
+	int rc;
+
+	if (s->held < 0)
+		s->held = path_nameless(s->bounds.scratch);
+	if (s->held < 0)
+		return err_set(err, ERR_IO, "scratch", "%s: %s", s->bounds.scratch, strerror(errno));
+	rc = store(s, s->reply.text.p, s->reply.text.len, err);
+	if (rc == ERR_LIMIT)
+		return too_much(s, TEMP, s->bounds.temp, err);
+	s->held_bytes += s->reply.text.len;
+	str_reset(&s->reply.text);
+	return rc;
+}
+
+static int put_held(struct serve *s, struct err *err)
+{
+	char *buf = mem_alloc(REPORT_FRAME_MAX);
+	uint64_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && at < s->held_bytes) {
+		ssize_t n = pread(s->held, buf, REPORT_FRAME_MAX, (off_t)at);
+
+		if (n <= 0)
+			rc = err_set(err, ERR_IO, "scratch", "%s", n < 0 ? strerror(errno) : "it ends too early");
+		else
+			rc = put_rows(buf, (size_t)n, err);
+		at += n > 0 ? (uint64_t)n : 0;
+	}
+	free(buf);
+	s->held_bytes = 0;
+	if (rc == 0 && s->held >= 0 && (ftruncate(s->held, 0) || lseek(s->held, 0, SEEK_SET)))
+		rc = err_set(err, ERR_IO, "scratch", "%s", strerror(errno));
+	return rc;
+}
+
+/* All that was said so far leaves. */
+static int part(void *arg, struct err *err)
+{
+	struct serve *s = arg;
+	int rc = put_seen(s, err);
+
+	if (rc == 0 && s->held_bytes > 0)
+		rc = put_held(s, err);
+	if (rc == 0)
+		rc = put_rows(s->reply.text.p, s->reply.text.len, err);
+	str_reset(&s->reply.text);
+	return rc;
+}
+
+static int say_end(const struct serve *s, const char *how, bool findings, const struct err *failed)
+{
+	json_t *end = json_pack("{s:s, s:b}", "how", how, "findings", findings);
+	struct str out = STR_INIT;
+	struct err err;
+	int rc;
+
+	if (failed)
+		(void)json_object_update_new(end, json_pack("{s:s, s:s, s:s, s:s}", "code", err_name(failed->code), "where",
+							    failed->where, "message", failed->msg, "hint", failed->hint));
+	jx_write(end, &out);
+	json_decref(end);
+	rc = put_frame(REPORT_SAYS_END, out.p, out.len, &err);
+	str_fini(&out);
+	return rc;
+}
+
+/* --- the answer */
+
+static bool is_feed(const struct report_ask *ask)
+{
+	return strcmp(ask->report->verb, "tail") == 0 || strcmp(ask->report->verb, "export") == 0;
+}
+
+static int answer_feed(struct serve *s, struct report_out *out, struct err *err)
+{
+	struct report_feed *feed = report_feed_new(&s->ask);
+	enum report_more more = REPORT_MORE_NOW;
+	int rc = 0;
+
+	while (rc == 0 && more != REPORT_NO_MORE) {
+		rc = report_feed_part(feed, out, s->db, &more, err);
+		if (rc == 0)
+			rc = part(s, err);
+		if (rc == 0 && more == REPORT_MORE_LATER)
+			(void)nanosleep(&(struct timespec){ 0, FOLLOW_NS }, NULL);
+	}
+	report_feed_free(&feed);
+	return rc;
+}
+
+/* Behind the rows, when there are more: {"end":{"rows":100,"next":"..."}} (SCALE SC-003). */
+static void put_next(struct serve *s, const struct report_out *out)
+{
+	if (!out->more)
+		return;
+	str_printf(&s->reply.text, "{\"end\":{\"rows\":%zu,\"next\":", s->reply.rows);
+	if (out->next)
+		jx_write_stringz(&s->reply.text, out->next);
+	else
+		str_puts(&s->reply.text, "null");
+	str_puts(&s->reply.text, "}}\n");
+}
+
+static int answer(struct serve *s)
+{
+	struct report_out out = { .reply = &s->reply, .seen = see, .part = part, .hold = hold, .arg = s };
+	struct err err = { 0 };
+	int rc = is_feed(&s->ask) ? answer_feed(s, &out, &err) : report_answer(&out, s->db, &s->ask, &err);
+
+	if (rc == 0)
+		put_next(s, &out);
+	if (rc == 0)
+		rc = part(s, &err);
+	free(out.next);
+	if (rc == ERR_CANCELLED)
+		return EXIT_FAILED;
+	if (rc == ERR_LIMIT && strstr(err.msg, "too much memory"))
+		(void)too_much(s, MEMORY, s->bounds.memory, &err);
+	if (rc == ERR_AUDIT)            /* SQLite's file for sorting: nothing else is written here */
+		(void)too_much(s, TEMP, s->bounds.temp, &err);
+	return say_end(s, rc < 0 ? "failed" : out.more ? "limit" : "done", out.findings, rc < 0 ? &err : NULL) == 0
+		? EXIT_ENDED : EXIT_FAILED;
+}
+
+/* --- confinement */
+
+static bool bound(int what, uint64_t most)
+{
+	struct rlimit r;
+
+	if (getrlimit(what, &r) != 0)
+		return false;
+	r.rlim_cur = r.rlim_max = most < r.rlim_max ? most : r.rlim_max;
+	return setrlimit(what, &r) == 0;
+}
+
+/* What has no use for the disk or the processor is given way to; whoever is short of memory ends this first.  As far as
+ * the system lets it: a report that is served is worth more than one at the right priority. */
+static void step_back(enum report_class class)
+{
+	static const struct { int policy, io; } to[] = {
+		[REPORT_IDLE] = { SCHED_IDLE, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT },
+		[REPORT_BATCH] = { SCHED_BATCH, IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | IOPRIO_LOWEST },
+	};
+	const struct sched_param none = { 0 };
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		(void)!write(fd, "1000", 4);
+		close(fd);
+	}
+	if (class == REPORT_NORMAL)
+		return;
+	(void)sched_setscheduler(0, to[class].policy, &none);
+	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, to[class].io);
+}
+
+/* Before the question is read, which is nobody else's. */
+static int shut(void)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || null < 0 ||
+	    signal(SIGPIPE, SIG_IGN) == SIG_ERR || signal(SIGXFSZ, SIG_IGN) == SIG_ERR || dup2(null, STDOUT_FILENO) < 0)
+		return -1;
+	if (!SANITIZED && dup2(null, STDERR_FILENO) < 0)        /* the log is the server's */
+		return -1;
+	if (close_range(STDERR_FILENO + 1, ~0u, 0))
+		return -1;
+	(void)mallopt(M_ARENA_MAX, 1);
+	return bound(RLIMIT_CORE, 0) && bound(RLIMIT_NOFILE, FILES_MAX) ? 0 : -1;
+}
+
+/* Of system calls: what works on what is open, and files by name, which Landlock looks at.  Nothing new is executed. */
+static int filter(void)
+{
+	static const struct filter_row rows[] = {
+		{ SYS_mmap, FILTER_REFUSE, 0, { 2, FILTER_HAS, FILTER_ALL, PROT_EXEC }, { 0 } },
+		{ SYS_mprotect, FILTER_REFUSE, 0, { 2, FILTER_HAS, FILTER_ALL, PROT_EXEC }, { 0 } },
+	};
+	const struct filter list = { .groups = FILTER_CORE | FILTER_FILES, .rows = rows, .nrows = NELEMS(rows) };
+
+	return SANITIZED || !filter_available() ? 0 : filter_put_on(&list, NULL, NULL);
+}
+
+/* The store is opened by its name, so that SQLite has it as ever, while nothing else of its directory can be; then
+ * nothing can. */
+static int open_store(struct serve *s, struct err *err)
+{
+	char *file = path_join(s->ask.store, DB_FILE), *log = mem_printf("%s-wal", file), *index = mem_printf("%s-shm", file);
+	const struct confine_place places[] = {
+		{ file, PLACES_READ }, { log, PLACES_READ }, { index, PLACES_READ | PLACES_WRITE },
+		{ s->bounds.scratch, PLACES_READ | PLACES_WRITE },
+	};
+	const unsigned abi = SANITIZED || COVERAGE ? 0 : s->bounds.landlock;
+	int rc = places_only(places, NELEMS(places), abi, err);
+
+	if (rc == 0)
+		rc = db_open_reporter(file, s->bounds.scratch, report_may_read, s->ask.report, &s->db, err);
+	if (rc == 0)
+		rc = places_only(places + NELEMS(places) - 1, 1, abi, err);
+	free(file);
+	free(log);
+	free(index);
+	return rc;
+}
+
+static int confine(struct serve *s, struct err *err)
+{
+	int rc;
+
+	step_back(s->bounds.class);
+	if (!SANITIZED && prctl(PR_SET_DUMPABLE, 0))
+		return err_set(err, ERR_IO, "dumpable", "%s", strerror(errno));
+	if ((!SANITIZED && !bound(RLIMIT_AS, s->bounds.memory)) || !bound(RLIMIT_FSIZE, s->bounds.temp))
+		return err_set(err, ERR_IO, "limits", "%s", strerror(errno));
+	rc = open_store(s, err);
+	return rc == 0 && filter() < 0 ? err_set(err, ERR_IO, "filter", "the kernel does not take it") : rc;
+}
+
+/* --- the question */
+
+static bool read_all(void *p, size_t len)
+{
+	char *at = p;
+
+	while (len > 0) {
+		ssize_t n = read(OUT, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+static int read_question(struct serve *s, struct err *err)
+{
+	unsigned char head[4];
+	size_t len;
+	char *text;
+	int rc;
+
+	if (!read_all(head, sizeof(head)))
+		return gone(err);
+	len = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+	if (len > REPORT_QUESTION_MAX)
+		return err_set(err, ERR_LIMIT, "", "a question has at most %u bytes", REPORT_QUESTION_MAX);
+	text = mem_alloc(len);
+	rc = read_all(text, len) ? report_question_parse(text, len, &s->ask, &s->bounds, err) : gone(err);
+	free(text);
+	return rc;
+}
+
+static int serve(void)
+{
+	static struct serve s = { .held = -1 };
+	struct err err = { 0 };
+	int rc, status = EXIT_FAILED;
+
+	if (shut() != 0) {
+		fputs("toolcrib-report: it cannot be confined\n", stderr);
+		return EXIT_FAILED;
+	}
+	rc = read_question(&s, &err);
+	if (rc == 0)
+		rc = confine(&s, &err);
+	if (rc == 0)
+		status = answer(&s);
+	else if (rc != ERR_CANCELLED)
+		(void)say_end(&s, "failed", false, &err);
+	db_close(&s.db);
+	str_fini(&s.reply.text);
+	report_ask_fini(&s.ask);
+	free((char *)(uintptr_t)s.bounds.scratch);
+	return status;
+}
+
+/* --- by hand */
+
+static const char usage[] =
+	"usage: toolcrib-report\n"
+	"       toolcrib-report --version | --help\n";
+
+static const char help[] =
+	"\nAnswers a report of the audit for toolcribd or toolcrib, which start it and speak to it over descriptor 0.\n"
+	"Started by hand it does nothing.  See toolcribd(8), Reporters.\n";
+
+static int say(const char *word)
+{
+	if (strcmp(word, "--version") == 0)
+		puts("toolcrib-report " PACKAGE_VERSION);
+	else if (strcmp(word, "--help") == 0)
+		printf("%s%s", usage, help);
+	else
+		return -1;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct stat st;
+
+	if (argc == 2 && say(argv[1]) == 0)
+		return EXIT_ENDED;
+	if (argc > 1) {
+		fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	if (fstat(STDIN_FILENO, &st) != 0 || !S_ISSOCK(st.st_mode)) {
+		fputs("toolcrib-report is started by toolcribd, not by hand\n", stderr);
+		return EXIT_BY_HAND;
+	}
+	return serve();
+}

@@ -1,0 +1,54 @@
+"""Stores that tests/bench/b_fill makes are honest: both verifiers find them whole, and reports find what was planted (SC-901)."""
+import subprocess
+import sys
+
+import crib
+from questions import QUESTIONS, filled, title
+
+VERIFIERS = (crib.BUILD / "toolcrib-verify",), (sys.executable, crib.SOURCE / "contrib/verify/verify.py")
+
+
+class Filled(crib.Case):
+    def verify(self, of):
+        for program in VERIFIERS:
+            done = subprocess.run([*map(str, program), *crib.evidence(of.store), str(of.store)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"(?m)^INTACT \d+ records of \d+ logs: 0 bad, 0 gaps$")
+
+    def counts(self, of):
+        return of.rows("SELECT log, kind, outcome, count(*) FROM rec WHERE log > 1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3")
+
+    def find(self, of, planted, planted_for):
+        """The rows of each question for which something was planted are just that."""
+        asked = [question for question in QUESTIONS if len(question) > 4]
+        self.assertEqual({question[4] for question in asked}, planted_for)
+        for question in asked:
+            rows = of.ask(question[2], **filled(question[3], {**planted, "cursor": ""}))
+            calls = planted[question[4]]["calls"]
+            self.assertEqual(len(rows), len(calls), title(question))
+            self.assertLessEqual(set(calls), {value for row in rows for value in row.values()}, title(question))
+
+
+class Small(Filled):
+    def test_sc901_a_made_store_is_honest(self):
+        """SC-901: with values, without; what is there follows from the seed."""
+        self.crib.fill(600, "--tenants", 2, "--principals", 2, "--tools", 2, "--seed", 5, "--level", "request_response")
+        self.verify(self.crib)
+        other = crib.Crib()
+        self.addCleanup(other.close)
+        other.fill(600, "--tenants", 2, "--principals", 2, "--tools", 2, "--seed", 5, "--level", "none")
+        self.assertEqual(self.counts(self.crib), self.counts(other))
+
+    def test_sc901_what_is_wrong_is_refused(self):
+        """SC-901: before anything is made."""
+        for options in (["--records", 499], ["--records", "many"], ["--tenants", 10001], ["--tenants", 0], ["--zipf", -1],
+                        ["--failures", 1.5], ["--level", "all"], ["--nothing", 1], ["other"],
+                        ["--days", 1, "--records", 30000000000]):
+            done = subprocess.run([str(crib.BUILD / "tests/bench/b_fill"), str(self.crib.store), *map(str, options)],
+                                  capture_output=True, text=True)
+            self.assertEqual((done.returncode, self.crib.store.exists()), (2, False), options)
+            self.assertIn("usage: b_fill STORE", done.stderr)
+
+
+if __name__ == "__main__":
+    crib.main()

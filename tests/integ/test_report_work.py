@@ -1,0 +1,160 @@
+"""What reports cost, by counted work: the same questions of two stores with the same planted answers, one with ten times the
+records.  No statement may take more steps in the larger one (SC-903), whatever its plan says: those that still do stand in
+report_walks.txt, each with its reason, and leave it when they do not."""
+import collections
+import json
+import pathlib
+import re
+import shlex
+import socket
+
+import crib
+from questions import ALL, QUESTIONS, filled, title
+
+RECORDS, TIMES = 4000, 10
+MORE = 1.5              # times the work that ten times the records may take
+FEW = 2000              # steps that are nothing: a level more in a tree, a few more looks into an index
+FILL = ("--tenants", 2, "--zipf", 4, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 5)
+NOTARY = {"audit_list_leaves"}          # asks when it likes
+WALKS = pathlib.Path(__file__).parent / "report_walks.txt"
+
+
+def sources():
+    return "\n".join(path.read_text() for path in sorted((crib.SOURCE / "src").glob("*/*.c")))
+
+
+def ways():
+    """Every statement that the table of reports names, with the report's words."""
+    table = re.search(r"(?s)static const struct report reports\[\] = \{\n(.*?)\n\t\{ \.noun = NULL \}", sources())[1]
+    for row in re.split(r"(?m)^\t\{ (?=\")", table)[1:]:
+        words = " ".join(re.match(r'"(\w+)", "([\w-]+)"', row).groups())
+        for name in re.findall(r"\bSQL_(REPORT_\w+)", row):
+            yield name.lower(), words
+
+
+def statements():
+    """Texts as the engine has them -> names."""
+    for path in sorted((crib.SOURCE / "sql/queries").glob("*.sql")):
+        for name, sql in re.findall(r"(?ms)^-- name: (\w+)\n(.*?)(?=^-- name:|\Z)", path.read_text()):
+            lines = [line for line in sql.splitlines() if not line.lstrip().startswith("--")]
+            yield " ".join(" ".join(lines).split()).rstrip("; "), name
+
+
+def listed_walks():
+    """Lines of the list: what is asked, or * for all, and the statement -> reason."""
+    lines = [line.split("\t") for line in WALKS.read_text().splitlines() if line and not line.startswith("#")]
+    return {(question, statement): reason for question, statement, reason in lines}
+
+
+class Store:
+    """A store of b_fill with a server on it, whose work is counted."""
+
+    names = dict(statements())
+
+    def __init__(self, records):
+        self.crib = crib.Crib()
+        self.planted = {**self.crib.fill(records, *FILL), "cursor": str(self.crib.dir / "cursor")}
+        self.crib.cli("audit", "export", "--until", "2000-01-01", "--cursor", self.planted["cursor"])
+        self.log = self.crib.dir / "work"
+
+    def start(self, walk):
+        self.walk = walk
+        self.log.touch()
+        env = {"LD_PRELOAD": str(crib.BUILD / "tests/integ/work.so"), "ASAN_OPTIONS": "verify_asan_link_order=0",
+               "TOOLCRIB_TEST_WORK": str(self.log), "TOOLCRIB_TEST_WALK": walk}
+        report = self.crib.dir / "report"       # a reporter has no environment, and may open no file of ours
+        report.write_text("#!/bin/sh\n" + "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items()) +
+                          f"exec {crib.BUILD / 'toolcrib-report'}\n")
+        report.chmod(0o755)
+        self.crib.start("sandbox: {landlock: 0}\n", env={**env, "TOOLCRIB_REPORT": str(report)})
+
+    def ask(self, question):
+        """The rows, and the steps of each statement."""
+        before = self.log.stat().st_size
+        got = self.said(question[2], filled(question[3], self.planted))
+        steps = collections.Counter()
+        with open(self.log, "rb") as log:
+            log.seek(before)
+            for line in log:
+                did, text = line.decode().rstrip("\n").split("\t")
+                text = text.replace("+" + self.walk, self.walk) if self.walk else text
+                steps[self.names.get(" ".join(text.split()), "?")] += int(did)
+        return [json.loads(line)["row"] for line in got.splitlines() if line.startswith(b'{"row":')], steps
+
+    def said(self, command, args):
+        """What comes over the socket; of what needs a file, over the CLI."""
+        if command == "audit export-check":
+            self.crib.run(*command.split(), "--cursor", args["cursor"])
+            return b""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(crib.DEADLINE)
+            s.connect(str(self.crib.store / "admin.sock"))
+            s.sendall(json.dumps({"command": command, "args": args}).encode() + b"\n")
+            got = b""
+            while not got.endswith(b'{"done":true}\n'):
+                more = s.recv(1 << 20)
+                got += more
+                if not more or b'{"error":' in got[-4000:]:
+                    raise AssertionError(f"{command} {args}: {got[-1000:]}")
+        return got
+
+
+class Work(crib.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.stores = [Store(RECORDS), Store(RECORDS * TIMES)]
+        for store in cls.stores:
+            cls.addClassCleanup(store.crib.close)
+
+    def serve(self, walk=""):
+        for store in self.stores:
+            store.start(walk)
+            self.addCleanup(store.crib.stop)
+
+    def check_answer(self, store, question, rows):
+        """Exactly what was planted, where something was."""
+        if len(question) > 4:
+            said = {value for row in rows for value in row.values()}
+            calls = store.planted[question[4]]["calls"]
+            self.assertEqual((len(rows), [call for call in calls if call not in said]), (len(calls), []), title(question))
+
+    def walks(self, question):
+        """Statements that take more steps where there are more records: name -> steps here and there; and all names."""
+        asked = [store.ask(question) for store in self.stores]
+        for store, (rows, _) in zip(self.stores, asked):
+            self.check_answer(store, question, rows)
+        few, many = (steps for _, steps in asked)
+        names = few.keys() | many.keys()
+        return {name: (few[name], many[name]) for name in names - NOTARY if many[name] > MORE * few[name] + FEW}, names
+
+    def test_sc903_ten_times_the_records_are_no_more_work(self):
+        """SC-903, AUDIT A-634: counted steps; a report without a question fails, and so does a line that is not needed."""
+        listed, found, seen = listed_walks(), {}, set()
+        self.serve()
+        for question in QUESTIONS:
+            if question[1] == ALL:
+                seen.update(self.stores[0].ask(question)[1])
+                continue
+            walks, names = self.walks(question)
+            seen |= names
+            found.update({(title(question), name): steps for name, steps in walks.items()})
+        new = [(*at, *steps) for at, steps in found.items() if at not in listed and ("*", at[1]) not in listed]
+        stale = [at for at in listed if at not in found and not (at[0] == "*" and at[1] in {name for _, name in found})]
+        with self.subTest("walks that nobody has listed"):
+            self.assertEqual(new, [])
+        with self.subTest("lines of report_walks.txt that are not needed any more: take them out"):
+            self.assertEqual(stale, [])
+        self.assertGreater(len(list(ways())), 40)
+        with self.subTest("statements of the table of reports that no question asks"):
+            self.assertEqual([(name, words) for name, words in ways() if name not in seen], [])
+
+    def test_show12_a_planted_walk_is_found(self):
+        """Show 12: an index that does not serve any more is told by the question that it served."""
+        question = next(q for q in QUESTIONS if q[3].get("outcome") == "crashed" and "principal" not in q[3])
+        self.serve("outcome = ?6 AND outcome <> 0")
+        self.assertIn("report_probe_out", self.walks(question)[0])
+
+
+if __name__ == "__main__":
+    crib.main()
