@@ -103,7 +103,7 @@ HEADS_MAX = 1024                # logs in one logs.commit of form 2
 RUNNING_MAX = 1 << 20           # begins without an end, of one log
 TOMBS_MAX = 1000                # erasures of the same record or key, or of many records, of one log
 BAD_NOTES_MAX = 100             # of one log; checking a signature takes long
-RECEIPT_US = 60000000           # between a row of table anchor and its record
+RECEIPT_US = 60000000           # between a row of table anchor and a record that does not say its time
 POLICY, LEVEL, CLOCK_STEP, REQUEST, GRANT = 1401, 1404, 1605, 1910, 1911
 # Rows of the registry: number and name by which records call them, the columns that count.  The digest is over these in this
 # order; before them stand the log and index of the record that speaks of the row.
@@ -1376,8 +1376,9 @@ class Verifier(Findings):
         number, kind, size, data, receipt, ts = row
         try:
             found, note = fields(ext), Note(data.rstrip(b"\n") + b"\n")
+            same = found[0x110] == struct.pack(">q", ts) if 0x110 in found else abs(ts - time) <= RECEIPT_US
             return (found[0x111] == hashlib.sha256(data).digest() and found.get(0x112) == receipt and note.size == size and
-                    abs(ts - time) <= RECEIPT_US and kind == (1 if found[0x113] == b"file" else 2))
+                    same and kind == (1 if found[0x113] == b"file" else 2))
         except (KeyError, TypeError, ValueError, struct.error):
             return False
 

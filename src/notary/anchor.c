@@ -57,13 +57,15 @@ static int receipt_run(void *arg, struct db *db, struct audit_logs *logs, struct
 {
 	const struct receipt_job *job = arg;
 	struct db_stmt *st = db_stmt_get(db, SQL_ANCHOR_INSERT);
-	uint8_t hash[DIGEST_SIZE];
+	uint8_t hash[DIGEST_SIZE], time[8];
 	struct audit_field fields[] = {
-		{ AUDIT_TAG_NOTE, hash, sizeof(hash) }, { AUDIT_TAG_RECEIPT, job->receipt.p, job->receipt.len },
+		{ AUDIT_TAG_TIMES, time, sizeof(time) }, { AUDIT_TAG_NOTE, hash, sizeof(hash) },
+		{ AUDIT_TAG_RECEIPT, job->receipt.p, job->receipt.len },
 	};
 	struct audit_event ev;
 	int rc;
 
+	audit_event_init(&ev, AUDIT_ANCHOR_RECEIPT, 0);
 	db_bind_i64(st, 1, job->kind);
 	db_bind_i64(st, 2, (int64_t)job->size);
 	db_bind_blob(st, 3, job->note.p, job->note.len);
@@ -71,16 +73,16 @@ static int receipt_run(void *arg, struct db *db, struct audit_logs *logs, struct
 		db_bind_blob(st, 4, job->receipt.p, job->receipt.len);
 	else
 		db_bind_null(st, 4);
-	db_bind_i64(st, 5, (int64_t)clock_wall_us());
+	db_bind_i64(st, 5, (int64_t)ev.time_us);
 	rc = db_run(&st, err);
 	if (rc < 0)
 		return rc;
 	digest_sha256(job->note.p, job->note.len, hash);
-	audit_event_init(&ev, AUDIT_ANCHOR_RECEIPT, 0);
+	audit_put_be(time, ev.time_us, sizeof(time));
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.detail = job->kind == KIND_FILE ? "file" : "command";
 	ev.field = fields;
-	ev.nfield = job->receipt.len > 0 ? 2 : 1;
+	ev.nfield = job->receipt.len > 0 ? 3 : 2;
 	return audit_append(logs, db, &ev, NULL, err);
 }
 

@@ -72,7 +72,7 @@ static const struct report reports[] = {
 	  .way = { { .option = "events", .sql = SQL_REPORT_CAPACITY_EVENTS, .paged = true },
 		   { .sql = SQL_REPORT_CAPACITY } },
 	  .room = true, .reads = " pragma pragma_page_count pragma_page_size sqlite_master " },
-	{ "audit", "anchors", SCOPE_SYSTEM, .way = { { .sql = SQL_REPORT_ANCHORS, .not_evidence = "time" } },
+	{ "audit", "anchors", SCOPE_SYSTEM, .way = { { .sql = SQL_REPORT_ANCHORS } },
 	  .reads = " anchor " },
 	{ "audit", "tool-health", SCOPE_TENANT, ONE(SQL_REPORT_DURATIONS), .body = report_tool_health },
 	{ "audit", "stats", SCOPE_TENANTS, ONE(SQL_REPORT_DURATIONS), .body = report_stats },

@@ -22,7 +22,7 @@
 #include "verify_int.h"
 
 enum { ANCHOR_FILE = 1, ANCHOR_COMMAND };       /* kinds of rows of anchor */
-#define RECEIPT_US 60000000             /* so far apart a row of anchor and its record may be made */
+#define RECEIPT_US 60000000             /* between a row of anchor and a record that does not say its time */
 
 /* A logs.commit of form 2: leaves of its tree are made as the logs are read, which come in the order of its entries. */
 struct heads {
@@ -412,15 +412,23 @@ static void compare_marks(struct verify_log *c, uint64_t ts)
 
 /* --- when checkpoints were taken outside */
 
-static bool same_time(int64_t a, int64_t b)
+/* Records of before 0.2.0 do not say the row's time: theirs is near. */
+static bool same_time(int64_t row, const struct audit_row *record)
 {
-	return a >= 0 && b >= 0 && (a > b ? a - b : b - a) <= RECEIPT_US;
+	const struct audit_value *ts = &record->v[COL_TS];
+	size_t len;
+	const uint8_t *said = field(record, AUDIT_TAG_TIMES, &len);
+	uint8_t time[8];
+
+	audit_put_be(time, (uint64_t)row, sizeof(time));
+	if (said)
+		return len == sizeof(time) && memcmp(said, time, len) == 0;
+	return ts->present && row >= 0 && ts->n >= 0 && (row > ts->n ? row - ts->n : ts->n - row) <= RECEIPT_US;
 }
 
 /* A row of anchor is what this record says: kind, size, note, receipt, time. */
 static bool row_fits(struct db_stmt *st, const struct audit_row *row)
 {
-	const struct audit_value *ts = &row->v[COL_TS];
 	size_t note_len, hash_len, got_len, said_len, what_len;
 	const char *what = (const char *)field(row, AUDIT_TAG_REASON, &what_len);
 	const char *note = db_col_blob(st, 3, &note_len);
@@ -434,7 +442,7 @@ static bool row_fits(struct db_stmt *st, const struct audit_row *row)
 	return hash && hash_len == sizeof(digest) && memcmp(hash, digest, sizeof(digest)) == 0 &&
 	       read_anchor(&(struct audit_anchor){ note, note_len }, &n, &cp) && cp.size == (uint64_t)db_col_i64(st, 2) &&
 	       said_len == got_len && (got_len == 0 || memcmp(said, got, got_len) == 0) &&
-	       ts->present && same_time(db_col_i64(st, 5), ts->n) && what &&
+	       same_time(db_col_i64(st, 5), row) && what &&
 	       db_col_i64(st, 1) == (text_eq(what, what_len, "file") ? ANCHOR_FILE : ANCHOR_COMMAND);
 }
 

@@ -37,7 +37,8 @@ def fresh_anchor(s, rnd):
         s.run("INSERT INTO anchor(kind, size, note, receipt, ts) SELECT kind, size, note, receipt, ? FROM anchor LIMIT 1",
               newest + 10 ** 9)
     else:
-        s.run("UPDATE anchor SET ts = ts + ? WHERE id = (SELECT max(id) FROM anchor)", rnd.choice((1, -1)) * 10 ** 9)
+        s.run("UPDATE anchor SET ts = ts + ? WHERE id = (SELECT max(id) FROM anchor)",
+              rnd.choice((1, -1)) * 10 ** rnd.randrange(10))
 
 
 def below_the_first(s, rnd):

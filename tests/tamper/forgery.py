@@ -390,9 +390,11 @@ def statements():
 
 def not_evidence():
     """Statement -> columns of which the report itself says that nothing vouches for them."""
-    text = (crib.SOURCE / "src/review/report.c").read_text()
-    return {name.lower(): set(columns.replace(",", " ").split())
+    text = (crib.SOURCE / "src/report/table.c").read_text()
+    found = {name.lower(): set(columns.replace(",", " ").split())
             for name, columns in re.findall(r'SQL_(REPORT_\w+)[^}]*?\.not_evidence = "([^"]*)"', text)}
+    assert found, "src/report/table.c says nothing of what is no evidence"
+    return found
 
 
 class Reports:
