@@ -2,7 +2,8 @@
  *
  * Every answer is checked: status 200, the id of this very request, and a text that a right answer contains.
  * Prints one JSON line: requests/s, latency percentiles, CPU of the server per request and its memory.
- * Speaks 2026-07-28 over HTTP keep-alive or raw lines; answers with Content-Length only. */
+ * Speaks 2026-07-28 over HTTP keep-alive or raw lines; answers with Content-Length only.  With --tokens it speaks for
+ * many: over HTTP each request has the next key of the file, over lines each connection has one (SC-905). */
 #include "config.h"
 
 #include <arpa/inet.h>
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <netinet/tcp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +29,8 @@
 #define CONNS_MAX 4096
 #define SENT_RING (2u * DEPTH_MAX * CONNS_MAX)
 #define BUCKETS 4096                    /* log-linear histogram: 64 steps for each power of two */
+#define KEYS_MAX 10000                  /* of a file of them */
+#define KEY_MAX 4096                    /* bytes of one */
 
 struct conn {
 	int fd;
@@ -39,15 +43,19 @@ struct conn {
 };
 
 static struct {
-	const char *host, *key, *label, *method, *params, *expect;
+	const char *host, *key, *tokens, *label, *method, *params, *expect;
 	int port, conns, depth, pid;
+	uint64_t requests;              /* in all, without a warm-up; 0: as many as there is time for */
 	bool http, tls;
 	double secs, warm;
 } opt = { .host = "127.0.0.1", .label = "load", .method = "tools/call", .params = "{}", .conns = 64, .depth = 1,
 	  .http = true, .secs = 5, .warm = 1 };
 
-static char *request;                   /* one whole request, with an id to be stamped */
-static size_t request_len, id_at;
+/* One whole request: what is in front of the key, and what behind it, with an id to be stamped. */
+static char *before, *behind;
+static size_t before_len, behind_len, id_at;
+static struct key { char *text; size_t len; unsigned line; } keys[KEYS_MAX];
+static unsigned nkeys, next_key;        /* none: what is asked is no MCP server */
 static uint64_t next_id = ID_FIRST, answers, failures, histogram[BUCKETS];
 static uint64_t sent_ns[SENT_RING];     /* when a request was made, by id; more than can be under way */
 static bool counting;
@@ -96,6 +104,92 @@ static double percentile_us(double p)
 	return 0;
 }
 
+/* --- keys: one a line; empty lines and those that begin with # are none */
+
+__attribute__((format(printf, 2, 3), noreturn)) static void wrong_line(unsigned line, const char *why, ...)
+{
+	va_list args;
+	fprintf(stderr, "load: %s:%u: ", opt.tokens, line);
+	va_start(args, why);
+	vfprintf(stderr, why, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(2);
+}
+
+static void add_key(const char *text, size_t len, unsigned line)
+{
+	if (nkeys == KEYS_MAX)
+		wrong_line(line, "a file has at most %d keys", KEYS_MAX);
+	char *own = strndup(text, len);
+	if (!own)
+		die("memory");
+	keys[nkeys++] = (struct key){ own, len, line };
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct key *x = *(const struct key *const *)a, *y = *(const struct key *const *)b;
+	int rc = strcmp(x->text, y->text);
+	return rc ? rc : (x->line > y->line) - (x->line < y->line);
+}
+
+static void refuse_twins(void)
+{
+	static const struct key *sorted[KEYS_MAX];
+	const struct key *twin = NULL, *of = NULL;
+	for (unsigned i = 0; i < nkeys; i++)
+		sorted[i] = &keys[i];
+	qsort(sorted, nkeys, sizeof(sorted[0]), compare);
+	for (unsigned i = 1; i < nkeys; i++)
+		if (strcmp(sorted[i]->text, sorted[i - 1]->text) == 0 && (!twin || sorted[i]->line < twin->line)) {
+			twin = sorted[i];
+			of = sorted[i - 1];
+		}
+	if (twin)
+		wrong_line(twin->line, "this is the key of line %u again: it would get two shares", of->line);
+}
+
+static void read_key(const char *text, size_t len, unsigned line)
+{
+	if (len > KEY_MAX)
+		wrong_line(line, "a key has at most %d bytes", KEY_MAX);
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			wrong_line(line, "byte %zu is 0x%02x: a key is one word of printing ASCII, alone on its line", i + 1,
+				   (unsigned char)text[i]);
+	add_key(text, len, line);
+}
+
+static void read_keys(void)
+{
+	static char text[KEY_MAX + 2];
+	FILE *f = fopen(opt.tokens, "re");
+	if (!f)
+		die(opt.tokens);
+	unsigned line = 0;
+	for (int c = 0; c != EOF;) {
+		size_t len = 0;
+		while ((c = getc(f)) != EOF && c != '\n')
+			if (len < sizeof(text))
+				text[len++] = (char)c;
+		line++;
+		if (len > 0 && *text != '#')
+			read_key(text, len, line);
+	}
+	if (ferror(f))
+		die(opt.tokens);
+	fclose(f);
+	if (nkeys == 0)
+		wrong_line(line, "the file ends, and there was no key in it");
+	refuse_twins();
+	if (!opt.http && (unsigned)opt.conns < nkeys) {
+		fprintf(stderr, "load: %s: with --lines each connection has one key, and %d connections leave out some of %u\n",
+			opt.tokens, opt.conns, nkeys);
+		exit(2);
+	}
+}
+
 /* --- requests */
 
 static void build_request(void)
@@ -105,27 +199,31 @@ static void build_request(void)
 		     opt.params) < 0)
 		die("memory");
 	int n = 0;
+	before = strdup("");
 	if (!opt.http) {
 		n = asprintf(&text, "%s\n", body);
-	} else if (!opt.key) {
+	} else if (!nkeys) {
 		n = asprintf(&text, "GET / HTTP/1.1\r\nHost: %s:%d\r\nX-Id: %llu\r\n\r\n", opt.host, opt.port, ID_FIRST);
 	} else {
 		const char *name = strstr(opt.params, "\"name\":\"");
 		char mcp_name[128] = "";
 		if (name)
 			snprintf(mcp_name, sizeof(mcp_name), "Mcp-Name: %.*s\r\n", (int)strcspn(name + 8, "\""), name + 8);
-		n = asprintf(&text, "POST /mcp HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer %s\r\n"
-			     "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+		free(before);
+		if (asprintf(&before, "POST /mcp HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer ", opt.host, opt.port) < 0)
+			die("memory");
+		n = asprintf(&text, "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 			     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: %s\r\n%sContent-Length: %zu\r\n\r\n%s",
-			     opt.host, opt.port, opt.key, opt.method, mcp_name, strlen(body), body);
+			     opt.method, mcp_name, strlen(body), body);
 	}
-	if (n < 0)
+	if (n < 0 || !before)
 		die("memory");
 	free(body);
 	char id[ID_DIGITS + 1];
 	snprintf(id, sizeof(id), "%llu", ID_FIRST);
-	request = text;
-	request_len = (size_t)n;
+	before_len = strlen(before);
+	behind = text;
+	behind_len = (size_t)n;
 	id_at = (size_t)(strstr(text, id) - text);
 }
 
@@ -162,19 +260,33 @@ static void flush_out(struct conn *c)
 	c->out_off = c->out_len = 0;
 }
 
+static void append(struct conn *c, const char *p, size_t len)
+{
+	memcpy(c->out + c->out_len, p, len);
+	c->out_len += len;
+}
+
 static void put_request(struct conn *c, uint64_t now)
 {
-	if (c->out_len + request_len > c->out_size) {
-		c->out_size = (c->out_len + request_len) * 2;
+	const struct key *key = opt.http && nkeys ? &keys[next_key] : NULL;
+	const size_t len = before_len + (key ? key->len : 0) + behind_len;
+	if (opt.requests && next_id - ID_FIRST == opt.requests)
+		return;
+	if (c->out_len + len > c->out_size) {
+		c->out_size = (c->out_len + len) * 2;
 		c->out = realloc(c->out, c->out_size);
 		if (!c->out)
 			die("memory");
 	}
 	char id[ID_DIGITS + 1];
 	snprintf(id, sizeof(id), "%llu", (unsigned long long)next_id);
-	memcpy(c->out + c->out_len, request, request_len);
-	memcpy(c->out + c->out_len + id_at, id, ID_DIGITS);
-	c->out_len += request_len;
+	append(c, before, before_len);
+	if (key) {
+		append(c, key->text, key->len);
+		next_key = (next_key + 1) % nkeys;
+	}
+	append(c, behind, behind_len);
+	memcpy(c->out + c->out_len - behind_len + id_at, id, ID_DIGITS);
 	sent_ns[next_id % SENT_RING] = now;
 	c->last_id = next_id++;
 }
@@ -207,10 +319,11 @@ static void judge(const struct conn *c, const char *text, size_t len, uint64_t n
 {
 	static bool shown;
 	uint64_t id = c->last_id;
-	const char *at = opt.key ? memmem(text, len, "\"id\":", 5) : NULL;
+	const char *at = nkeys ? memmem(text, len, "\"id\":", 5) : NULL;
 	if (at)
 		id = strtoull(at + 5, NULL, 10);
-	bool good = (!opt.key || (at && id >= ID_FIRST && id < next_id)) && (!opt.expect || memmem(text, len, opt.expect, strlen(opt.expect)));
+	bool good = (!nkeys || (at && id >= ID_FIRST && id < next_id)) &&
+		    (!opt.expect || memmem(text, len, opt.expect, strlen(opt.expect)));
 	if (!good && !shown) {
 		fprintf(stderr, "load: wrong answer: %.*s\n", (int)(len < 400 ? len : 400), text);
 		shown = true;
@@ -323,10 +436,12 @@ static void open_conn(struct conn *c, int epoll)
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (opt.tls)
 		shake(c);
-	char line[256];
-	int n = snprintf(line, sizeof(line), "Authorization: Bearer %s\n", opt.key ? opt.key : "");
-	if (!opt.http && opt.key && put(c, line, (size_t)n) != n)
+	char line[KEY_MAX + 32];
+	int n = snprintf(line, sizeof(line), "Authorization: Bearer %s\n", nkeys ? keys[next_key].text : "");
+	if (!opt.http && nkeys && put(c, line, (size_t)n) != n)
 		die("credential line");
+	if (!opt.http && nkeys)
+		next_key = (next_key + 1) % nkeys;
 	fcntl(c->fd, F_SETFL, O_NONBLOCK);
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c };
 	if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &ev) < 0)
@@ -336,7 +451,7 @@ static void open_conn(struct conn *c, int epoll)
 static void run(int epoll, uint64_t until)
 {
 	struct epoll_event events[256];
-	while (now_ns() < until) {
+	while (now_ns() < until && !(opt.requests && answers == opt.requests)) {
 		int n = epoll_wait(epoll, events, 256, 100);
 		for (int i = 0; i < n; i++) {
 			struct conn *c = events[i].data.ptr;
@@ -354,7 +469,8 @@ static void parse(int argc, char **argv)
 		{ "host", 1, NULL, 'h' }, { "port", 1, NULL, 'p' }, { "key", 1, NULL, 'k' }, { "label", 1, NULL, 'l' },
 		{ "method", 1, NULL, 'm' }, { "params", 1, NULL, 'a' }, { "expect", 1, NULL, 'e' }, { "conns", 1, NULL, 'c' },
 		{ "depth", 1, NULL, 'd' }, { "pid", 1, NULL, 'i' }, { "secs", 1, NULL, 's' }, { "warm", 1, NULL, 'w' },
-		{ "lines", 0, NULL, 'L' }, { "tls", 0, NULL, 'T' }, { NULL, 0, NULL, 0 },
+		{ "lines", 0, NULL, 'L' }, { "tls", 0, NULL, 'T' }, { "tokens", 1, NULL, 'K' },
+		{ "requests", 1, NULL, 'n' }, { NULL, 0, NULL, 0 },
 	};
 	for (int k; (k = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (k) {
@@ -372,21 +488,26 @@ static void parse(int argc, char **argv)
 		case 'w': opt.warm = strtod(optarg, NULL); break;
 		case 'L': opt.http = false; break;
 		case 'T': opt.tls = true; break;
+		case 'K': opt.tokens = optarg; break;
+		case 'n': opt.requests = strtoull(optarg, NULL, 10); break;
 		default: exit(2);
 		}
 	}
-	if (opt.port <= 0 || opt.conns < 1 || opt.conns > CONNS_MAX || opt.depth < 1 || opt.depth > DEPTH_MAX) {
-		fprintf(stderr, "usage: load --port N [--key K] [--method M --params JSON --expect TEXT] [--conns N] "
-			"[--depth N] [--secs S] [--warm S] [--pid SERVER] [--lines] [--tls] [--label L]\n");
+	if (opt.port <= 0 || opt.conns < 1 || opt.conns > CONNS_MAX || opt.depth < 1 || opt.depth > DEPTH_MAX ||
+	    (opt.key && opt.tokens) || optind < argc) {
+		fprintf(stderr, "usage: load --port N [--key K | --tokens FILE] [--method M --params JSON --expect TEXT] "
+			"[--conns N] [--depth N]\n\t[--secs S] [--warm S] [--requests N] [--pid SERVER] [--lines] [--tls] "
+			"[--label L]\n");
 		exit(2);
 	}
+	if (opt.tokens)
+		read_keys();
+	else if (opt.key)
+		add_key(opt.key, strlen(opt.key), 0);
 }
 
-int main(int argc, char **argv)
+static void open_conns(int epoll)
 {
-	parse(argc, argv);
-	build_request();
-	int epoll = epoll_create1(EPOLL_CLOEXEC);
 	struct conn *conns = calloc((size_t)opt.conns, sizeof(*conns));
 	if (!conns)
 		die("memory");
@@ -396,17 +517,33 @@ int main(int argc, char **argv)
 			put_request(&conns[i], now_ns());
 		flush_out(&conns[i]);
 	}
-	run(epoll, now_ns() + (uint64_t)(opt.warm * 1e9));
-	counting = true;
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	build_request();
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	counting = opt.requests > 0;    /* all of them */
 	double cpu = server_cpu_s();
 	uint64_t begun = now_ns();
+	open_conns(epoll);
+	if (!opt.requests) {
+		run(epoll, now_ns() + (uint64_t)(opt.warm * 1e9));
+		counting = true;
+		cpu = server_cpu_s();
+		begun = now_ns();
+	}
 	run(epoll, begun + (uint64_t)(opt.secs * 1e9));
 	double secs = (double)(now_ns() - begun) / 1e9;
 	cpu = server_cpu_s() - cpu;
-	printf("{\"label\":\"%s\",\"conns\":%d,\"depth\":%d,\"answers\":%llu,\"failures\":%llu,\"per_s\":%.0f,\"p50_us\":%.0f,"
-	       "\"p99_us\":%.0f,\"server_cpu_us\":%.1f,\"server_rss_kib\":%ld}\n",
-	       opt.label, opt.conns, opt.depth, (unsigned long long)answers, (unsigned long long)failures,
+	printf("{\"label\":\"%s\",\"conns\":%d,\"depth\":%d,\"keys\":%u,\"answers\":%llu,\"failures\":%llu,\"per_s\":%.0f,"
+	       "\"p50_us\":%.0f,\"p99_us\":%.0f,\"server_cpu_us\":%.1f,\"server_rss_kib\":%ld}\n",
+	       opt.label, opt.conns, opt.depth, nkeys, (unsigned long long)answers, (unsigned long long)failures,
 	       (double)answers / secs, percentile_us(50), percentile_us(99), answers ? cpu * 1e6 / (double)answers : 0.0,
 	       server_rss_kib());
-	return failures ? 1 : 0;
+	if (answers < opt.requests)
+		fprintf(stderr, "load: %llu of %llu requests were answered within %g s\n", (unsigned long long)answers,
+			(unsigned long long)opt.requests, opt.secs);
+	return failures || answers < opt.requests ? 1 : 0;
 }

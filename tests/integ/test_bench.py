@@ -1,0 +1,97 @@
+"""What the benches say is what happened: a load of many tenants gives each its share, and a wrong file of keys is refused (SC-905)"""
+import json
+import subprocess
+
+import crib
+
+META = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
+CALL = ("--method", "tools/call", "--params", '{"name":"echo","arguments":{"text":"hello"},%s}' % META, "--expect", "hello")
+TENANTS = [f"tenant{i}" for i in range(7)]
+
+
+class Tokens(crib.Case):
+    def load(self, *options, port=1):
+        return subprocess.run([str(crib.BUILD / "tests/bench/load"), "--port", str(port), *map(str, options)], capture_output=True,
+                              text=True, timeout=crib.DEADLINE * 3)
+
+    def file(self, text):
+        path = self.crib.dir / "keys"
+        path.write_bytes(text)
+        return path
+
+    def refused(self, text, line, why, *options):
+        """With what is wrong, and where; nothing was asked."""
+        path = self.file(text)
+        done = self.load("--tokens", path, *options)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, f"load: {path}:{line}: {why}\n")
+
+    def run_load(self, requests, *options, port):
+        done = self.load(*CALL, "--requests", requests, "--secs", crib.DEADLINE, *options, port=port)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual((said["answers"], said["failures"], said["keys"]), (requests, 0, len(TENANTS)))
+
+    def test_sc905_each_tenant_gets_its_share(self):
+        """SC-905: by its records; over HTTP each request has the next key, over lines each connection has one."""
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        keys = [c.tenant(name, "echo") for name in TENANTS]
+        path = self.file("# one a line\n\n".encode() + "\n".join(keys).encode())
+        c.start()
+        calls = lambda: {name: len(c.json("audit", "calls", "--tenant", name, "--limit", "0")) for name in TENANTS}
+        self.run_load(5 * len(TENANTS), "--tokens", path, "--conns", 3, "--depth", 1, port=c.address("http")[1])
+        self.assertEqual(calls(), dict.fromkeys(TENANTS, 5))
+        self.run_load(2 * len(TENANTS), "--tokens", path, "--conns", 2 * len(TENANTS), "--lines", port=c.address("tcp")[1])
+        self.assertEqual(calls(), dict.fromkeys(TENANTS, 7))
+
+    def test_sc905_a_wrong_answer_is_none(self):
+        """A key that is not good fails the run, and says what came instead; so does what is not answered in time."""
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        key = c.tenant("acme", "echo")
+        c.start()
+        path = self.file(f"{key}\ntck_0000000000AA_nobody\n".encode())
+        done = self.load(*CALL, "--tokens", path, "--conns", 1, "--requests", 4, "--secs", crib.DEADLINE, port=c.address("http")[1])
+        self.assertEqual((done.returncode, json.loads(done.stdout)["answers"]), (1, 4))
+        self.assertIn("load: wrong answer: ", done.stderr)
+        done = self.load(*CALL, "--key", key, "--conns", 1, "--requests", 4, "--secs", 0, port=c.address("http")[1])
+        self.assertEqual((done.returncode, done.stderr), (1, "load: 0 of 4 requests were answered within 0 s\n"))
+
+    def test_sc905_a_wrong_file_is_refused_with_its_line(self):
+        word = "a key is one word of printing ASCII, alone on its line"
+        self.refused(b"tck_a\ntck_b tck_c\n", 2, f"byte 6 is 0x20: {word}")
+        self.refused(b"tck_a\r\n", 1, f"byte 6 is 0x0d: {word}")
+        self.refused(b"tck_a\n\0\n", 2, f"byte 1 is 0x00: {word}")
+        self.refused("tck_a\ntck_\u00e4\n".encode(), 2, f"byte 5 is 0xc3: {word}")
+        self.refused(b"", 1, "the file ends, and there was no key in it")
+        self.refused(b"# none\n\n", 3, "the file ends, and there was no key in it")
+        self.refused(b"b\na\n#\nb\na\n", 4, "this is the key of line 1 again: it would get two shares")
+        for name, why in ((self.crib.dir / "nothing", "No such file or directory"), (self.crib.dir, "Is a directory")):
+            done = self.load("--tokens", name)
+            self.assertEqual((done.returncode, done.stderr), (1, f"load: {name}: {why}\n"))
+
+    def test_sc905_at_the_bounds_of_a_file(self):
+        """4,096 bytes a key, 10,000 keys, a connection for each over lines; one more is refused."""
+        def taken(*options):
+            done = self.load("--tokens", self.crib.dir / "keys", "--host", "nowhere", *options)
+            self.assertEqual((done.returncode, done.stderr.startswith("load: nowhere: ")), (1, True), done.stderr)
+        for text in (b"k" * 4096, b"".join(b"key%d\n" % i for i in range(10000))):
+            self.file(text)
+            taken()
+        self.refused(b"x\n" + b"k" * 4097, 2, "a key has at most 4096 bytes")
+        self.refused(b"x\n" + b"k" * 1000000, 2, "a key has at most 4096 bytes")
+        self.refused(b"".join(b"key%d\n" % i for i in range(10001)), 10001, "a file has at most 10000 keys")
+        path = self.file(b"a\nb\n")
+        done = self.load("--tokens", path, "--lines", "--conns", 1)
+        self.assertEqual((done.returncode, done.stderr), (2, f"load: {path}: with --lines each connection has one key, and 1 "
+                                                          "connections leave out some of 2\n"))
+        taken("--lines", "--conns", 2)
+
+    def test_sc905_one_key_or_many(self):
+        done = self.load("--tokens", self.file(b"a\n"), "--key", "b")
+        self.assertEqual((done.returncode, done.stderr.split("\n")[0][:20]), (2, "usage: load --port N"))
+
+
+if __name__ == "__main__":
+    crib.main()
