@@ -34,9 +34,11 @@ Prints a line for each finding and one for the sum.  Exit status: 0 intact, 4 da
 import argparse
 import base64
 import bisect
+import collections
 import datetime
 import hashlib
 import hmac
+import itertools
 import json
 import os
 import re
@@ -46,6 +48,7 @@ import stat
 import struct
 import sys
 import urllib.parse
+import zlib
 
 ENCODING = 1
 # column: tag, form.  u integer, d dictionary id, o log id, b bytes (with their length where it is fixed)
@@ -1769,6 +1772,416 @@ def check_bundle(path, keys):
     print(f"bundle of {safe(bundle.origin)}, records {bundle.first}-{bundle.end - 1}")
     print(said)
     return status
+
+
+# --- records by columns: blocks, zones, sums and payloads of blocks (contrib/doc/block-format.md).  No store has them yet.
+
+BLOCK_FORMAT, BLOCK_RECORDS, CHAPTER_RECORDS, BLOCK_PAYLOADS = 1, 4096, 64 * 4096, 256
+STREAM_MAX, BODY_MAX, BLOB_MAX, DEFLATE_MIN = 4 << 20, 4 << 20, 65536, 64
+ZONE_IDS, SUMS_SHARE, HIST_STEPS = 1024, 8, 320
+BIG = (1 << 63) - 1
+COLUMN_NAMES = list(COLUMNS)[2:]                # log and idx stand beside the block
+DIFFERENCES, HASHED, MUST = ("ts", "mono"), ("call", "cm", "sh", "prev", "trace"), ("ts", "kind")
+ZONES = "kind", "outcome", "prn", "cred", "tool", "tdef", "obj", "key"
+SUM_KEYS = "cred", "prn", "authn", "obo", "peer", "client", "tport", "rev", "kind", "tool", "tdef", "rule", "outcome", "sbox"
+HOUR_US, DAY_US = 3600 * 10 ** 6, 86400 * 10 ** 6
+CLASSES = {0: 1, 7: 1, 1: 2, 5: 3, 2: 4, 3: 4, 4: 4, 10: 4}     # outcome: ok, error, timeout, refused; 5: what is none of these
+
+
+class Later(ValueError):
+    """A form, or a column, that only a later release knows."""
+
+
+def no_block(where, what):
+    return Wrong("PARSE", f"this is no block of format 1: {where}: {what}")
+
+
+def varint(data, at, where, most=BIG):
+    """A number and where it ends: seven bits in a byte, the lowest first, no longer than it need be."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+        if byte < 128:
+            if value > most or byte == 0 and shift > 7:
+                break
+            return value, at
+    raise no_block(where, "a number is cut off, longer than it need be, or out of range")
+
+
+def varints(data, at, count, where, most=BIG):
+    """So many, and where they end."""
+    some = data[at:at + count]
+    if len(some) == count and (count == 0 or max(some) < 128):
+        return list(some), at + count
+    values = [0] * count
+    for i in range(count):
+        values[i], at = varint(data, at, where, most)
+    return values, at
+
+
+def stream(data, at, head, most, where):
+    """The bytes of a stream, and where it ends: head is its length, with a bit for those that are raw."""
+    length, end = head >> 1, at + (head >> 1)
+    if end > len(data) or length > STREAM_MAX:
+        raise no_block(where, "a stream is longer than what is there")
+    if head & 1:
+        out = data[at:end]
+    else:
+        inflater = zlib.decompressobj()
+        try:
+            out = inflater.decompress(data[at:end], most + 1)
+        except zlib.error:
+            raise no_block(where, "a stream is damaged")
+        if len(out) <= most and (not inflater.eof or inflater.unused_data or len(out) < DEFLATE_MIN or len(out) <= length):
+            raise no_block(where, "a stream does not end where it should, or is deflated and no shorter so")
+    if len(out) > most:
+        raise no_block(where, "more comes out of a stream than it can have")
+    return out, end
+
+
+def unzigzag(value):
+    return value >> 1 ^ -(value & 1)
+
+
+class Block:
+    """Records of one log from `first` on, without a gap.  columns: name to a list of the records' values, None where it is NULL.
+    Wrong or Later: it is no block that this program reads."""
+
+    def __init__(self, first, cnt, fmt, cols, hashes):
+        if fmt != BLOCK_FORMAT:
+            raise Later("fmt")
+        if not 1 <= cnt <= BLOCK_RECORDS or not 0 <= first <= BIG - BLOCK_RECORDS or len(hashes) > STREAM_MAX:
+            raise no_block("block", "such a place, or so many records or hashes, no block has")
+        self.first, self.cnt, self.hashes, self.hash_at, self.columns = first, cnt, hashes, 0, {}
+        streams = self.streams(cols)
+        for name in MUST:
+            if name not in streams:
+                raise no_block(name, "no record has one")
+        for name in [name for name in streams if name not in HASHED] + [name for name in HASHED if name in streams]:
+            self.columns[name] = self.column(name, streams[name])
+        if self.hash_at != len(hashes):
+            raise no_block("hash", "something stands behind the last value")
+
+    def streams(self, cols):
+        """Name to bytes of the columns that some record has."""
+        count, at = varint(cols, 0, "cols", 2 * BIG + 1)
+        if count > len(COLUMN_NAMES):
+            raise Later("cols")
+        found, head = {}, 0
+        for name in COLUMN_NAMES[:count]:
+            head, at = varint(cols, at, name, 2 * BIG + 1)
+            if head:
+                found[name], at = stream(cols, at, head, self.most(name), name)
+        if at != len(cols) or head == 0:
+            raise no_block("cols", "columns are listed that are empty, or something stands behind the last one")
+        return found
+
+    def most(self, name):
+        """The most bytes that a column of so many records can have."""
+        head = 1 + (self.cnt + 7) // 8
+        if name in ("cm", "ext"):
+            return STREAM_MAX
+        return head + self.cnt * (7 if name == "call" else 0 if name in HASHED else 10)
+
+    def present(self, name, data):
+        """The places of the records that have a value, and where the values begin."""
+        if not data or data[0] > 1:
+            raise no_block(name, "a column does not begin with 0 or 1")
+        if data[0]:
+            return range(self.cnt), 1
+        end = 1 + (self.cnt + 7) // 8
+        bits = int.from_bytes(data[1:end], "little")
+        places = [i for i in range(self.cnt) if bits >> i & 1]
+        if len(data) < end or bits >> self.cnt or not 0 < len(places) < self.cnt or name in MUST:
+            raise no_block(name, "the list of those that have a value is none")
+        return places, end
+
+    def column(self, name, data):
+        places, at = self.present(name, data)
+        read = {"call": self.calls, "cm": self.commitments, "ext": self.blobs}.get(
+            name, self.ids if name in HASHED else self.numbers)
+        values, at = read(name, data, at, places)
+        if at != len(data):
+            raise no_block(name, "something stands behind the last value")
+        if len(places) == self.cnt:
+            return values
+        column = [None] * self.cnt
+        for i, value in zip(places, values):
+            column[i] = value
+        return column
+
+    def numbers(self, name, data, at, places):
+        signed = name in DIFFERENCES or name == "beg"
+        values, at = varints(data, at, len(places), name, 2 * BIG + 1 if signed else BIG)
+        if name in DIFFERENCES:
+            values = list(itertools.accumulate(map(unzigzag, values)))
+        elif name == "beg":
+            values = [self.first + i - unzigzag(value) for i, value in zip(places, values)]
+        if signed and not (0 <= min(values) and max(values) <= BIG):
+            raise no_block(name, "a number is out of range")
+        return values, at
+
+    def blobs(self, name, data, at, places):
+        values = []
+        for _ in places:
+            length, at = varint(data, at, name, BLOB_MAX)
+            if length > len(data) - at:
+                raise no_block(name, "bytes are cut off")
+            values.append(data[at:at + length])
+            at += length
+        return values, at
+
+    def take(self, count):
+        """So many bytes of hash."""
+        start, self.hash_at = self.hash_at, self.hash_at + count
+        if self.hash_at > len(self.hashes):
+            raise no_block("hash", "it is cut off")
+        return self.hashes[start:self.hash_at]
+
+    def ids(self, _, __, at, places):
+        return [self.take(16) for _ in places], at
+
+    def commitments(self, name, data, at, places):
+        values = []
+        for _ in places:
+            count, at = varint(data, at, name, BLOB_MAX // 34)
+            ctags, at = varints(data, at, count, name, 0xFFFF)
+            values.append(b"".join(struct.pack(">H", ctag) + self.take(32) for ctag in ctags))
+        return values, at
+
+    def calls(self, name, data, at, places):
+        begins, values = self.columns.get("beg"), [None] * self.cnt
+        for i in places:
+            begin = begins and begins[i]
+            begin = values[begin - self.first] if begin is not None and self.first <= begin < self.first + i else None
+            if at >= len(data) or data[at] > 1 or data[at] and begin is None or not data[at] and len(data) - at < 7:
+                raise no_block(name, "a call is cut off, or is said to be that of a begin that is not there")
+            if data[at]:
+                values[i], at = begin, at + 1
+                continue
+            values[i], at = data[at + 1:at + 7] + self.take(10), at + 7
+            if values[i] == begin:
+                raise no_block(name, "a call stands there twice")
+        return [values[i] for i in places], at
+
+    def records(self, origin, text):
+        """The bytes of each record, as a row's are.  text(kind, id): the bytes that an id stands for, or None."""
+        origin, pack = origin.encode(), struct.Struct(">HIQ").pack
+        parts = [itertools.repeat(b"TCAR" + bytes([ENCODING]) + struct.pack(">HI", COLUMNS["log"][0], len(origin)) + origin),
+                 [pack(COLUMNS["idx"][0], 8, self.first + i) for i in range(self.cnt)]]
+        for name in COLUMN_NAMES:
+            column, (tag, form, *_) = self.columns.get(name), COLUMNS[name]
+            if column is None:
+                continue
+            if form == "u":
+                part = [b"" if value is None else pack(tag, 8, value) for value in column]
+            elif form == "b":
+                part = [b"" if value is None else struct.pack(">HI", tag, len(value)) + value for value in column]
+            else:
+                part = list(map(self.texts(name, tag, text, set(column)).get, column))
+            parts.append(part)
+        return list(map(b"".join, zip(*parts)))
+
+    @staticmethod
+    def texts(name, tag, text, ids):
+        found = {None: b""}
+        for number in ids - {None}:
+            value = text(tag, number)
+            if value is None:
+                raise no_block(name, f"the dictionary has no id {number} of this kind")
+            found[number] = struct.pack(">HI", tag, len(value)) + value
+        return found
+
+    def leaves(self, origin, text):
+        return list(map(leaf_hash, self.records(origin, text)))
+
+    def zone(self):
+        """Of each column of zones: its ids, and how many records have each."""
+        return [collections.Counter(value for value in self.columns.get(name, ()) if value is not None) for name in ZONES]
+
+    def derived(self, ts_min, ts_max, zone):
+        """What stands beside the columns is what they come to, or queries would lie."""
+        if (min(self.columns["ts"]), max(self.columns["ts"])) != (ts_min, ts_max):
+            raise Wrong("INDEX", "the block says other times than its records have")
+        if zone_bytes(self.zone()) != zone:
+            raise Wrong("INDEX", "the block's zone does not list what its records have")
+
+
+def varint_bytes(value):
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def zone_bytes(counts):
+    """A zone has one form; that of a chapter is that of the sums of its blocks' counts."""
+    out = []
+    for ids in counts:
+        out.append(min(len(ids), ZONE_IDS + 1))
+        before = 0
+        for number in sorted(ids) if len(ids) <= ZONE_IDS else ():
+            out += [number - before, ids[number]]
+            before = number
+    return b"".join(map(varint_bytes, out))
+
+
+# --- sums of a chapter
+
+SUM_WORDS = ("day", "night", *SUM_KEYS, "count", "timed", "dur", "dur_max", "n_req", "n_res", "idx_min", "idx_max", "ts_min", "ts_max")
+SUM_KEY, HIST_KEY, HIST_GROUP = 2 + len(SUM_KEYS), 5, 4
+HIST_WORDS = "day", "night", "tool", "class", "step", "count"
+IDX_MIN, TS_MIN = SUM_WORDS.index("idx_min"), SUM_WORDS.index("ts_min")
+
+
+def is_night(ts):
+    return int(not 6 <= ts % DAY_US // HOUR_US < 22)
+
+
+def step_of(us):
+    """An eighth of its power of two."""
+    power = us.bit_length() - 1
+    return us if us < 16 else min((power - 3) * 8 + (us >> power - 3 & 7) + 8, HIST_STEPS - 1)
+
+
+def few(entries, records):
+    return entries * SUMS_SHARE <= records
+
+
+def groups(hist):
+    return len({entry[:HIST_GROUP] for entry in hist})
+
+
+def count_sums(blocks):
+    """Of the records of a chapter, (sums, histogram) as read_sums() has them, or None: they are partial."""
+    sums, hist, records = {}, collections.Counter(), 0
+    for block in blocks:
+        columns = {name: block.columns.get(name) or [None] * block.cnt for name in (*SUM_KEYS, "ts", "dur", "n_req", "n_res")}
+        for i in range(block.cnt):
+            *keys, ts, dur, n_req, n_res = (columns[name][i] for name in columns)
+            keys = [-1 if key is None else key for key in keys]
+            kind, tool, outcome = (keys[SUM_KEYS.index(name)] for name in ("kind", "tool", "outcome"))
+            if kind == BEGIN:
+                continue
+            records, idx = records + 1, block.first + i
+            old = sums.get((ts // DAY_US, is_night(ts), *keys), (0, 0, 0, 0, 0, 0, idx, idx, ts, ts))
+            sums[ts // DAY_US, is_night(ts), *keys] = (
+                old[0] + 1, old[1] + (dur is not None), old[2] + (dur or 0), max(old[3], dur or 0), old[4] + (n_req or 0),
+                old[5] + (n_res or 0), old[6], idx, min(old[8], ts), max(old[9], ts))
+            if kind == END:
+                hist[ts // DAY_US, is_night(ts), tool, CLASSES.get(outcome, 5), step_of(dur or 0)] += 1
+    listed = [key + value for key, value in sorted(sums.items())], [key + (n,) for key, n in sorted(hist.items())]
+    whole = few(len(sums), records) and few(groups(hist), records) and all(max(value[2], value[4], value[5]) <= BIG
+                                                                          for value in sums.values())
+    return listed if whole else None
+
+
+class SumsReader:
+    def __init__(self, data, first):
+        self.data, self.at, self.first = data, 0, first
+
+    def number(self, most=BIG):
+        value, self.at = varint(self.data, self.at, "sums", most)
+        return value
+
+    def entries(self, most, words, named):
+        """Entries of so many words; those of keys that are not named are -1 throughout."""
+        count = self.number(most)
+        columns = []
+        for word in words if count else ():
+            if word in SUM_KEYS and named is not None and word not in named:
+                columns.append([-1] * count)
+                continue
+            head = self.number(2 * BIG + 1)
+            if head == 0:
+                raise no_block("sums", "a stream is cut off")
+            data, self.at = stream(self.data, self.at, head, count * 10, "sums")
+            values, end = varints(data, 0, count, "sums")
+            if end != len(data):
+                raise no_block("sums", "something stands behind the last number")
+            if word == "day":
+                values = list(itertools.accumulate(values))
+            elif word in SUM_KEYS:
+                values = [value - 1 for value in values]
+            elif word in ("idx_max", "ts_max"):
+                values = [value + before for value, before in zip(values, columns[-1])]
+            elif word == "idx_min":
+                values = [value + self.first for value in values]
+            elif word == "ts_min":
+                values = [value + day * DAY_US for value, day in zip(values, columns[0])]
+            if max(values) > (BIG // DAY_US - 1 if word == "day" else BIG):
+                raise no_block("sums", "a number is out of range")
+            columns.append(values)
+        entries = list(zip(*columns))
+        key = SUM_KEY if named is not None else HIST_KEY
+        if any(one[:key] >= other[:key] for one, other in zip(entries, entries[1:])):
+            raise no_block("sums", "entries do not ascend")
+        return entries
+
+    def named(self):
+        tags, before, named = {COLUMNS[name][0]: name for name in SUM_KEYS}, 0, []
+        for _ in range(self.number(2 * BIG + 1)):
+            tag = self.number(2 * BIG + 1)
+            if tag <= before:
+                raise no_block("sums", "the tags of its columns do not ascend")
+            if tag not in tags:
+                raise Later("sums")
+            named.append(tags[tag])
+            before = tag
+        return named
+
+
+def sum_is_sound(entry, first, cnt):
+    value = dict(zip(SUM_WORDS, entry))
+    return 0 < value["count"] <= cnt and value["timed"] <= value["count"] and value["dur_max"] <= value["dur"] and \
+        (value["timed"] > 0 or value["dur"] == 0) and value["idx_max"] < first + cnt and \
+        value["idx_max"] - value["idx_min"] >= value["count"] - 1 and value["kind"] not in (BEGIN, -1) and \
+        value["ts_max"] // DAY_US == value["day"] and is_night(value["ts_min"]) == is_night(value["ts_max"]) == value["night"]
+
+
+def read_sums(data, first, cnt):
+    """Of a chapter of cnt records from first on: (sums, histogram), each a list of tuples in order, or None: they are partial."""
+    if not 1 <= cnt <= CHAPTER_RECORDS or not 0 <= first <= BIG - CHAPTER_RECORDS:
+        raise no_block("sums", "such a place, or so many records, no chapter has")
+    reader, listed = SumsReader(data, first), None
+    form = reader.number(2 * BIG + 1)
+    if form > 1:
+        raise Later("sums")
+    if form == 1:
+        named = reader.named()
+        sums = reader.entries(cnt // SUMS_SHARE, SUM_WORDS, named)
+        records = sum(entry[SUM_KEY] for entry in sums)
+        seen = [name for at, name in enumerate(SUM_KEYS, 2) if any(entry[at] >= 0 for entry in sums)]
+        if seen != named or records > cnt or not few(len(sums), records) or \
+                not all(sum_is_sound(entry, first, cnt) for entry in sums):
+            raise no_block("sums", "entries contradict themselves")
+        hist = reader.entries(records, HIST_WORDS, None)
+        if not few(groups(hist), records) or sum(entry[5] for entry in hist) > records or \
+                not all(entry[1] <= 1 and 1 <= entry[3] <= 5 and entry[4] < HIST_STEPS and entry[5] > 0 for entry in hist):
+            raise no_block("sums", "steps contradict themselves")
+        listed = sums, hist
+    if reader.at != len(data):
+        raise no_block("sums", "something stands behind it")
+    return listed
+
+
+def read_payloads(body):
+    """Salt, nonce and ciphertext of each record of a group, None where it has none."""
+    if len(body) > BODY_MAX:
+        raise no_block("blkpay", "it is longer than 4 MiB")
+    count, at = varint(body, 0, "blkpay", BLOCK_PAYLOADS)
+    lengths, at = varints(body, at, 3 * count, "blkpay", BODY_MAX)
+    pieces = []
+    for length in lengths:
+        pieces.append(body[at:at + length - 1] if length else None)
+        at += max(length - 1, 0)
+    payloads = list(zip(pieces[::3], pieces[1::3], pieces[2::3]))
+    if not payloads or at != len(body) or any(salt is None and (nonce is not None or text is not None)
+                                              for salt, nonce, text in payloads):
+        raise no_block("blkpay", "lengths do not make up the payloads that are there")
+    return payloads
 
 
 # --- a proof, and what its record commits to

@@ -14,7 +14,7 @@
 #include "block/block.h"
 
 enum { PART_COLUMNS = COL_COUNT - 2, PART_MAX = 5 << 20 };
-struct part { uint8_t *p; size_t len; bool here, deflate; };
+struct part { uint8_t *p; size_t len; bool here, deflate; unsigned behind; };     /* behind: zeros after a stream */
 struct parts {
 	struct part col[PART_COLUMNS], hash;
 	unsigned n;                     /* columns that are listed */
@@ -98,10 +98,12 @@ static inline const struct block *parts_join(struct parts *parts)
 
 		if (deflated)
 			(void)compress2(deflated, &len, c->p, c->len, 9);
-		at += part_number(parts->cols + at, c->here ? (uint64_t)len << 1 | !c->deflate : 0);
-		if (c->here)
+		at += part_number(parts->cols + at, c->here ? (uint64_t)(len + c->behind) << 1 | !c->deflate : 0);
+		if (c->here) {
 			memcpy(parts->cols + at, deflated ? deflated : c->p, len);
-		at += c->here ? len : 0;
+			memset(parts->cols + at + len, 0, c->behind);
+			at += len + c->behind;
+		}
 		free(deflated);
 	}
 	parts->b.cols.p = parts->cols;
