@@ -62,9 +62,16 @@ static int usage_check(struct entry *e, const struct limit_set *set, const struc
 		return 0;
 	metric_inc(METRIC_calls_over_quota);
 	(void)snprintf(where, sizeof(where), "%s/%s", who, calls ? "quota" : "storage"); /* two short words */
-	(void)err_set(err, ERR_RATE, where, "this %s has used its %llu %s of today; it has more from %s", who,
-		      (unsigned long long)(calls ? set->calls_day : set->bytes_day), calls ? "calls" : "bytes",
-		      day_ends(req->wall_us, day));
+	if (calls)
+		(void)err_set(err, ERR_RATE, where, "this %s has used its %llu calls of today; it has more from %s", who,
+			      (unsigned long long)set->calls_day, day_ends(req->wall_us, day));
+	else if (req->bytes > set->bytes_day)
+		(void)err_set(err, ERR_RATE, where, "the arguments are %zu bytes, more than the %llu that this %s has for a "
+			      "whole day", req->bytes, (unsigned long long)set->bytes_day, who);
+	else
+		(void)err_set(err, ERR_RATE, where, "this %s has used %llu of its %llu bytes of today, and the arguments are %zu "
+			      "more; it has more from %s", who, (unsigned long long)e->bytes,
+			      (unsigned long long)set->bytes_day, req->bytes, day_ends(req->wall_us, day));
 	if (err)
 		err->retry_ms = rest_of_day_ms(req->wall_us);
 	return ERR_RATE;

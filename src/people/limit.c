@@ -645,7 +645,7 @@ static const struct command_arg limit_set_args[] = {
 	OPT("queue", "N", ARG_UINT, COMPLETE_NONE, "Calls of the tenant that may wait for their turn; 0: as the server says."),
 	OPT("calls-per-day", "N", ARG_UINT, COMPLETE_NONE, "Calls of a day, which ends at midnight UTC; 0 removes the limit."),
 	OPT("bytes-per-day", "SIZE", ARG_TEXT, COMPLETE_NONE, "Bytes of arguments and results of a day: 100MiB; 0 removes "
-		"the limit."),
+		"the limit.  A call whose arguments alone are more never runs."),
 	ARG_END };
 static const struct command_arg limit_show_args[] = { LIMIT_WHO, ARG_END };
 static const struct command_column limit_show_cols[] = {

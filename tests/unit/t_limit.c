@@ -276,6 +276,8 @@ static void quota_of_calls_and_bytes_ends_with_the_day(void **state)
 	assert_int_equal(admit(l, &w, &err), 0);
 	assert_int_equal(admit(l, &w, &err), ERR_RATE);
 	assert_string_equal(err.where, "tenant/storage");
+	assert_string_equal(err.msg, "this tenant has used 300 of its 300 bytes of today, and the arguments are 100 more; "
+			    "it has more from 2024-10-05T00:00:00Z");
 	assert_int_equal(limit_usage_dirty(l, u, 4), 1);
 	assert_true(u[0].tenant_id == 1 && u[0].scope == LIMIT_TENANT && u[0].day == 20000 && u[0].calls == 3 && u[0].bytes == 300);
 	assert_int_equal(limit_usage_dirty(l, u, 4), 0);
@@ -288,6 +290,24 @@ static void quota_of_calls_and_bytes_ends_with_the_day(void **state)
 	w.req.wall_us -= LIMIT_DAY_US / 2;
 	assert_int_equal(admit(l, &w, &err), ERR_RATE);
 	assert_int_equal(limit_see(l, LIMIT_TENANT, 1, 0, w.req.wall_us).calls, 3);
+	limiter_free(&l);
+}
+
+/* As many bytes as a whole day has can be called with, one more never: that has nothing to do with what was used. */
+static void call_that_no_day_has_room_for_says_so(void **state)
+{
+	struct limiter *l = limiter_new(NULL);
+	struct want w = want_of(1, 10);
+	struct err err;
+
+	w.req.wall_us = 20000 * LIMIT_DAY_US;
+	w.tenant.bytes_day = 300;
+	w.req.bytes = 301;
+	assert_int_equal(admit(l, &w, &err), ERR_RATE);
+	assert_string_equal(err.where, "tenant/storage");
+	assert_string_equal(err.msg, "the arguments are 301 bytes, more than the 300 that this tenant has for a whole day");
+	w.req.bytes = 300;
+	assert_int_equal(admit(l, &w, &err), 0);
 	limiter_free(&l);
 }
 
@@ -705,6 +725,7 @@ SUITE(limit)
 		cmocka_unit_test(table_is_bounded_and_forgets_the_idle),
 		cmocka_unit_test(messages_are_charged_by_their_cost),
 		cmocka_unit_test(quota_of_calls_and_bytes_ends_with_the_day),
+		cmocka_unit_test(call_that_no_day_has_room_for_says_so),
 		cmocka_unit_test(greedy_tenant_leaves_the_shares_of_the_others),
 		cmocka_unit_test(bytes_and_streams_have_ceilings),
 		cmocka_unit_test(test_f10_what_was_recorded_of_a_tenant_is_bounded),
