@@ -69,6 +69,9 @@ struct sandbox_policy {
 /* May what it starts read this absolute path, by its lists and what every program reads?  *ret_hidden: no list can
  * allow it.  By name: links are not followed, and nothing is looked at. */
 bool sandbox_policy_reads(const struct sandbox_policy *p, const char *path, bool *ret_hidden);
+/* The same of changing it and, where it is a directory, of making files in it.  *ret_closed: no list can allow it,
+ * because what no tool may see lies in it, or it in that. */
+bool sandbox_policy_writes(const struct sandbox_policy *p, const char *path, bool *ret_closed);
 /* 64 digits, small letters. */
 bool sandbox_sha256_valid(const char *text);
 struct str;

@@ -69,11 +69,6 @@ struct child_msg {
 /* Negative ends the reading with this code. */
 typedef int child_msg_fn(void *arg, const struct child_msg *msg, struct err *err);
 
-struct sandbox;
-/* What of the end of stderr of a failed run looks like the sandbox, and which line of the definition would allow it: at
- * most BACKEND_HINT_MAX bytes, or none.  The kernel tells nobody what it has refused, so it is a guess, and says so. */
-void exec_explain(const struct exec_plan *plan, const struct sandbox *sandbox, const char *tail, struct str *out);
-
 struct child_reader {
 	struct str line;                /* a line that is not complete yet */
 	size_t lines;                   /* complete ones so far, for messages */
@@ -99,6 +94,13 @@ int exec_render_argv(const struct exec_plan *plan, const struct backend_req *req
 		     const char **argv, struct err *err) MUST_CHECK;
 int exec_render_env(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
 		    const char **env, struct err *err) MUST_CHECK;
+
+/* --- explain.c */
+
+struct sandbox_policy;
+/* What of the end of stderr of a failed run, or of its status (a signal is negative), looks like the sandbox, and which
+ * line of the definition would allow it: at most BACKEND_HINT_MAX bytes, or none.  The policy is that of the run. */
+void exec_explain(const struct sandbox_policy *p, const char *tail, int status, struct str *out);
 
 /* --- run.c */
 

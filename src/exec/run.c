@@ -692,12 +692,14 @@ static void give_result(struct exec_op *x, int status)
 	x->op.sink.result(x->op.arg, &res);
 }
 
-static void give_hint(const struct exec_op *x)
+static void give_hint(const struct exec_op *x, int status)
 {
+	struct sandbox_policy p = { .program = x->plan->program, .files = x->plan->files };
 	struct str text;
 
+	exec_sandbox_fill(&x->plan->sandbox, x->sandbox, &p);
 	str_init(&text, BACKEND_HINT_MAX);
-	exec_explain(x->plan, x->sandbox, str_text(&x->tail), &text);
+	exec_explain(&p, str_text(&x->tail), status, &text);
 	if (text.len > 0 && x->op.sink.hint)
 		x->op.sink.hint(x->op.arg, str_text(&text));
 	str_fini(&text);
@@ -786,8 +788,8 @@ static void on_ended(void *arg, int status, const char *refused)
 	}
 	if (!x->failed && x->plan->out != EXEC_STREAM && status == 0 && decode_output(x, &err) < 0)
 		exec_fail(x, &err);
-	if (status != 0 && !refused && !why && x->tail.len > 0)
-		give_hint(x);
+	if (status != 0 && !refused && !why && (x->tail.len > 0 || status == -SIGSYS))
+		give_hint(x, status);
 	if (x->failed)
 		give_error(x, &x->fail, 0, NULL);
 	else if (x->plan->out == EXEC_STREAM)

@@ -152,6 +152,14 @@ bool sandbox_policy_reads(const struct sandbox_policy *p, const char *path, bool
 	       is_below_any(path, p->files) || strcmp(path, p->program) == 0;
 }
 
+bool sandbox_policy_writes(const struct sandbox_policy *p, const char *path, bool *ret_closed)
+{
+	*ret_closed = is_below_any(path, p->hide);
+	for (const char *const *at = p->hide; at && *at; at++)
+		*ret_closed = *ret_closed || sandbox_is_below(*at, path);
+	return is_own(path) || (!*ret_closed && (!p->level.landlock || is_below_any(path, p->write)));
+}
+
 static int add_rule(const struct rules *r, const char *name, int fd, uint64_t access, struct err *err)
 {
 	struct stat st;

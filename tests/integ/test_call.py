@@ -198,6 +198,64 @@ class Call(crib.Case):
         self.assertNotIn("sandbox", got)
         self.assertIn(hint, c.cli("audit", "show", c.json("audit", "calls", "--tenant", "other")[0]["call"], "--tenant", "other"))
 
+    def hint_of(self, script, more=""):
+        """What `tool test` says the sandbox may have refused to this script, and what the tool itself said."""
+        path = self.crib.dir / "hinted.yaml"
+        (self.place / "hinted.sh").write_text(script)
+        path.write_text(crib.tool_yaml("hinted", f"{{type: exec, argv: [/bin/sh, {self.place}/hinted.sh], stdin: none, output: text{more}}}"))
+        done = self.crib.run("tool", "test", path)
+        self.assertEqual(done.returncode, 1, script)
+        return "".join(line for line in done.stderr.splitlines() if line.startswith("hint: ")), done.stdout
+
+    @unittest.skipUnless(crib.LANDLOCK > 0, "needs Landlock")
+    def test_a_file_that_may_not_be_made(self):
+        """The folder and the key that would allow it: `read`, with a file that is not there, would be refused itself."""
+        self.place = place = pathlib.Path(tempfile.mkdtemp(dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, place)
+        (place / "out").mkdir()
+        may = f"(sandbox: {{write: [{place}/out]}} would let it be made)"
+        self.assertEqual(self.hint_of(f"echo x >{place}/out/new")[0],
+                         f"hint: the sandbox may be why: it names {place}/out/new, which is not there {may}")
+        self.assertIn(f"{place}/out/a/b, which is not there {may}", self.hint_of(f"echo '{place}/out/a/b: Permission denied' >&2; exit 1")[0])
+        allowed = f", sandbox: {{write: [{place}/out]}}"
+        self.assertEqual(self.hint_of(f"echo x >{place}/out/new; exit 3", allowed)[0], "")
+        self.assertEqual((place / "out/new").read_text(), "x\n")
+        # what may only be read, and is not there for real, is not the sandbox's doing
+        self.assertEqual(self.hint_of(f"cat {place}/out/gone", f", sandbox: {{read: [{place}/out]}}")[0],
+                         f"hint: it names {place}/out/gone, which is not there")
+        self.assertEqual(self.hint_of(f"cat {place}/out/gone", allowed)[0], f"hint: it names {place}/out/gone, which is not there")
+        # no list may have the store in it: one directory beside it is no hint, and nothing is said of what lies in it
+        store = self.crib.path.resolve()
+        if store.is_relative_to("/dev"):        # of which nothing is said at all
+            return
+        self.assertIn(f"it names {store.parent}/new, which is not there, and no tool may make files in {store.parent}",
+                      self.hint_of(f"echo '{store.parent}/new: Permission denied' >&2; exit 1")[0])
+        for name in ("toolcrib.db", "none"):
+            self.assertIn(f"it names {store}/{name}, which no tool may read", self.hint_of(f"echo '{store}/{name}: Permission denied' >&2; exit 1")[0])
+
+    @unittest.skipUnless(crib.LANDLOCK > 0, "needs Landlock")
+    def test_a_system_call_that_no_tool_may_make(self):
+        """It is named where the tool names it; no network is not why, and no path either."""
+        self.place = place = pathlib.Path(tempfile.mkdtemp(dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, place)
+        for script, word, rule in (
+                ("kill -9 1", "kill", "a tool may signal what it has started, and nothing else"),
+                (f"chown 1 {place}/hinted.sh", "chown", "no tool may change owners of files"),
+                (f"chmod 600 {place}/hinted.sh 2>&1 | sed s/chmod:// >&2; exit 1", "changing permissions", "a tool changes modes and times only of its own files"),
+                ("unshare -n true", "unshare", "no tool may mount, change its root or make namespaces"),
+                ("echo \"mount: /mnt: permission denied.\" >&2; exit 32", "mount", "no tool may mount, change its root or make namespaces"),
+                ("echo 'strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted' >&2; exit 1", "ptrace", "no tool may look into other processes"),
+                ("echo 'Error: EPERM: operation not permitted, bpf' >&2; exit 1", "bpf", "no tool may make that call")):
+            hint, said = self.hint_of(script)
+            self.assertIn(f"hint: the sandbox may be why: it names {word}, and {rule}", hint, said)
+            self.assertNotIn("network", hint)
+            self.assertNotIn("read", hint)
+        plain = "hint: the sandbox may be why: system calls that no tool may make fail so, see toolcrib-run(8)"
+        unnamed = "echo '/usr/skill/mount-it: Operation not permitted' >&2; exit 1"
+        self.assertEqual(self.hint_of(unnamed)[0], plain + ", and as it has no network, so do sockets (sandbox: {network: true} would give it one)")
+        self.assertEqual(self.hint_of(unnamed, ", sandbox: {network: true}")[0], plain)
+        self.assertIn("another architecture's numbers", self.hint_of("kill -SYS $$")[0])
+
 
 if __name__ == "__main__":
     crib.main()
