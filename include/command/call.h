@@ -37,6 +37,8 @@ enum row_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
 const char *command_noun(const struct command_call *c);         /* of the command: "tool", "prompt", … */
 const char *command_verb(const struct command_call *c);
 const char *command_line(const struct command_call *c);         /* what its record says of it */
+/* In check(): it says a default as well, as the answer cannot be had again without it. */
+void command_line_default(struct command_call *c, const char *name, const char *value);
 
 /* --- arguments, after command_args_check(): on the thread that has them, see command_call */
 

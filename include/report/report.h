@@ -25,8 +25,11 @@ enum report_scope {
 	SCOPE_KEY,              /* the log of the tenant of the key that is named */
 };
 
+struct report_ask;
+struct report_out;
 struct report_way {
 	const char *option;             /* the flag or option that asks for this one; NULL: none needed */
+	const char *method;             /* what --method has to be for it; NULL: anything */
 	enum sql_id sql;
 	bool paged;                     /* gives _ts and _idx, and is asked again from there */
 	bool walked;                    /* takes a part of a log, from which position to which, and tests row by row */
@@ -35,21 +38,20 @@ struct report_way {
 	const char *not_evidence;       /* columns that nothing vouches for (contrib/doc/vouched.tsv); or NULL */
 	bool sums;                      /* rows are counts, and those of several logs are added up */
 	int kind[2], outcome;           /* walked: its rows have one of these kinds, this outcome; 0: any */
+	bool drawn;                     /* a sample: what limits its rows is how many were asked for */
+	/* What answers when it is more than the statement's rows; or NULL. */
+	int (*body)(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err);
 };
 #define REPORT_WAYS 4
-struct report_ask;
-struct report_out;
 struct report {
 	const char *noun, *verb;
 	enum report_scope scope;
-	struct report_way way[REPORT_WAYS];   /* the last one has no option */
+	struct report_way way[REPORT_WAYS];   /* the last one needs nothing */
 	const char *text;               /* the option or word whose text is parameter 11, or NULL */
 	const char *text_in;            /* what it may be: " rule tool "; NULL: anything */
 	bool text_list;                 /* several of them, with commas */
 	bool room;                      /* the header says how full the disk is */
 	const char *reads;              /* tables beside those that all reports read: " cred tool_grant "; or NULL */
-	/* What answers when it is more than the statement's rows; or NULL. */
-	int (*body)(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err);
 };
 /* As db_may_fn, of a struct report: may its statements read this (SCALE SC-504)? */
 bool report_may_read(const void *report, const char *table, const char *column);
@@ -66,7 +68,8 @@ struct report_ask {
 	char tenant[80], tool[80], principal[64], key[32], text[512];
 	uint64_t since_us, until_us;    /* from, before */
 	int outcome;
-	int64_t number, limit;          /* limit 0: all */
+	int64_t number, limit;          /* limit 0: all; of a sample: the seed, and how many */
+	int64_t to;                     /* a sample: the last position it is drawn from; -1: the newest */
 	bool as_text;                   /* parameter 11 is set */
 	uint64_t step_us;               /* stats: how much time a row stands for */
 	bool follow;                    /* tail, export: go on with what is written from now on */
@@ -78,7 +81,10 @@ struct report_ask {
 	/* found in the store */
 	int64_t log, tenant_id;         /* log 0: all of them; tenant_id 0: the system's */
 	char pseudonym[64];
+	int64_t population;             /* a sample by rank: how many records it was drawn from; -1: nobody counted */
 };
+#define REPORT_SAMPLE_MAX 100000    /* records of one by rank */
+#define REPORT_BY_RANK "rank"       /* the method of a way that names none */
 #define REPORT_PAGE 1000            /* rows of one */
 #define REPORT_SLOTS_MAX 1000       /* rows of stats */
 
@@ -87,6 +93,8 @@ struct report_out {
 	struct reply *reply;
 	/* Record idx of this tenant's log (0: the system's) is shown or counted; -1: the log is read. */
 	void (*seen)(void *arg, int64_t tenant_id, int64_t idx);
+	/* Records from <= idx < to are what rows were chosen from. */
+	void (*looked)(void *arg, int64_t tenant_id, int64_t from, int64_t to);
 	/* What was said so far may leave and be forgotten.  part: no statement is open, and whoever takes it may take his
 	 * time; hold: one is, and it has to be kept.  NULL: all stays. */
 	int (*part)(void *arg, struct err *err);

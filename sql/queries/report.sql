@@ -235,21 +235,48 @@ SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id 
   (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 2001 AND ts >= a AND ts < z) AS checkpoints
 FROM spans ORDER BY d DESC LIMIT ?8;
 
--- audit sample: the ?8 calls with the smallest hash of position and seed (?12); anybody can compute it again.  rec_ts.
+-- audit sample: the call at a position (?10), which has this rank (?12) of all that were counted.  rec_pos.
 -- name: report_sample
+SELECT ?12 AS rank, time, idx AS "index", tool, principal, outcome, call FROM v_records WHERE log_id = ?1 AND idx = ?10;
+
+-- audit sample --kind.  rec_pos.
+-- name: report_sample_kind
+SELECT ?12 AS rank, time, idx AS "index", kind, object, principal, detail FROM v_records WHERE log_id = ?1 AND idx = ?10;
+
+-- audit sample: how many calls a part of a log has; with ?12 records of this kind, one of those of a call.  rec_pos.
+-- name: report_sample_count
+SELECT count(*) FROM rec WHERE log = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
+  AND (+kind = ?12 OR (?12 IS NULL AND +kind IN (1002, 1003, 1004)));
+
+-- audit sample: where they stand.  rec_pos.
+-- name: report_sample_places
+SELECT idx FROM rec WHERE log = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
+  AND (+kind = ?12 OR (?12 IS NULL AND +kind IN (1002, 1003, 1004))) ORDER BY idx;
+
+-- The same two of any other kind, which are few beside the calls.  rec_kind.
+-- name: report_sample_kind_count
+SELECT count(*) FROM rec WHERE log = ?1 AND kind = ?12 AND kind <> 1001 AND kind <> 1002 AND ts >= ?2 AND ts < ?3
+  AND +idx < ?9 AND +idx >= ?10;
+
+-- name: report_sample_kind_places
+SELECT idx FROM rec WHERE log = ?1 AND kind = ?12 AND kind <> 1001 AND kind <> 1002 AND ts >= ?2 AND ts < ?3
+  AND +idx < ?9 AND +idx >= ?10 ORDER BY +idx;
+
+-- audit sample --method hash: the ?8 calls with the smallest hash of position and seed (?12), as before 0.2.0.  rec_ts.
+-- name: report_sample_hash
 WITH p(idx, x) AS (
     SELECT idx, (idx * 48271 + ?12 * 69621 + 1) % 2147483647 FROM rec
-    WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND ts >= ?2 AND ts < ?3),
+    WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND ts >= ?2 AND ts < ?3 AND +idx < ?9),
   q(idx, x, y) AS (SELECT idx, x, (x * x + ?12) % 2147483647 FROM p),
   s(idx, hash) AS (SELECT idx, (y * y + x) % 2147483647 FROM q ORDER BY 2, 1 LIMIT ?8)
 SELECT s.hash AS hash, v.time AS time, v.idx AS "index", v.tool AS tool, v.principal AS principal, v.outcome AS outcome, v.call AS call
 FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.idx;
 
--- audit sample --kind.  rec_kind.
--- name: report_sample_kind
+-- The same of a kind.  rec_kind.
+-- name: report_sample_kind_hash
 WITH p(idx, x) AS (
     SELECT idx, (idx * 48271 + ?12 * 69621 + 1) % 2147483647 FROM rec
-    WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?11 AND ts >= ?2 AND ts < ?3),
+    WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?11 AND ts >= ?2 AND ts < ?3 AND +idx < ?9),
   q(idx, x, y) AS (SELECT idx, x, (x * x + ?12) % 2147483647 FROM p),
   s(idx, hash) AS (SELECT idx, (y * y + x) % 2147483647 FROM q ORDER BY 2, 1 LIMIT ?8)
 SELECT s.hash AS hash, v.time AS time, v.idx AS "index", v.kind AS kind, v.object AS object, v.principal AS principal, v.detail AS detail

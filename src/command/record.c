@@ -90,6 +90,18 @@ void command_record_line(struct command_run *run)
 	}
 }
 
+void command_line_default(struct command_call *c, const char *name, const char *value)
+{
+	struct command_run *run = command_run_of(c);
+	char *line;
+
+	if (arg_given(c, name))
+		return;
+	line = mem_printf("%s %s=%s", run->line, name, value);
+	free(run->line);
+	run->line = line;
+}
+
 void command_record_event(const struct command_run *run, int kind, int64_t tenant_id, struct audit_event *ev)
 {
 	audit_event_init(ev, (enum audit_kind)kind, tenant_id);

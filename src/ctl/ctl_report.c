@@ -430,6 +430,8 @@ static const struct head_line {
 	{ "time", { { "from ", "since" }, { " to ", "until" } } },
 	{ "records", { { "", "from" }, { " to ", "to" }, { " of ", "records" }, { ", pruned ", "pruned" },
 		{ ", erasures ", "erasures" } } },
+	{ "sample", { { "by ", "method" }, { ", seed ", "seed" }, { ", of ", "population" },
+		{ ", up to record ", "drawn_to" } } },
 	{ "signed", { { "checkpoint ", "checkpoint" }, { " covers ", "signed" }, { ", anchor ", "anchor" },
 		{ ", age ", "anchor_age" } } },
 	{ "verified", { { "", "verified_as" }, { ", ", "verified" } } },

@@ -264,7 +264,7 @@ static int check_log(struct reply *o, struct db *db, const struct report_ask *as
 	return rc;
 }
 
-int report_export_check(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err)
+int report_export_check(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
 {
 	static const char *const columns[] = { "log", "finding", "next", "records", "since", NULL };
 	struct reply *o = out->reply;

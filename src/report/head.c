@@ -289,6 +289,17 @@ static void put_coverage(struct reply *o, const struct report_ask *ask, const st
 	reply_int(o, "erasures", cov->erased);
 }
 
+/* What draws the same sample again. */
+static void put_drawn(struct reply *o, const struct report_ask *ask)
+{
+	reply_text(o, "method", ask->way->method ? ask->way->method : REPORT_BY_RANK);
+	reply_int(o, "seed", ask->number);
+	if (ask->population >= 0)
+		reply_int(o, "population", ask->population);
+	if (ask->to >= 0)
+		reply_int(o, "drawn_to", ask->to);
+}
+
 /* How large the store is, and how long there is room for more of it. */
 static int put_room(struct reply *o, struct db *db, const struct report_ask *ask, struct err *err)
 {
@@ -372,6 +383,8 @@ int report_head(struct reply *o, struct db *db, const struct report_ask *ask, st
 	str_puts(&o->text, "{\"header\":{");
 	o->any = false;
 	put_coverage(o, ask, &cov);
+	if (ask->way->drawn)
+		put_drawn(o, ask);
 	put_time_or(o, "checkpoint", checkpoint_us, "none");
 	if (ask->log > 0 && checked >= 0)
 		reply_int(o, "signed", checked);

@@ -30,6 +30,7 @@ static const struct { const char *name; size_t at; } numbers[] = {
 	{ "step", offsetof(struct report_ask, step_us) },
 	{ "newest", offsetof(struct report_ask, newest) },
 	{ "lag", offsetof(struct report_ask, lag_us) },
+	{ "to", offsetof(struct report_ask, to) },
 };
 
 static char *text_at(const struct report_ask *ask, size_t i)
@@ -171,7 +172,7 @@ int report_question_parse(const char *p, size_t len, struct report_ask *ret, str
 	json_t *q = NULL;
 	int rc = jx_parse(p, len, &q, err);
 
-	*ret = (struct report_ask){ .outcome = -1 };
+	*ret = (struct report_ask){ .outcome = -1, .population = -1 };
 	ret_bounds->scratch = NULL;
 	if (rc == 0 && !json_is_object(q))
 		rc = err_set(err, ERR_INVALID, "", "a question is an object");

@@ -13,6 +13,11 @@ int report_cursor_read(struct db *db, struct report_ask *ask, struct report_curs
 int report_cursor_text(struct db *db, const struct report_ask *ask, const struct report_place *place, size_t n,
 		       char **ret, struct err *err) MUST_CHECK;
 
+/* rows.c: of the parameters that statements have (sql/queries/report.sql), those of this one: the question's, and which
+ * part of which log, from position low to below. */
+void report_bind(struct db_stmt *st, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
+		 int64_t rows);
+
 /* head.c: the line {"header":{...},"columns":[...]}; the columns from a statement, without those that begin with _ or
  * were not asked for, or by name. */
 int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
@@ -25,10 +30,10 @@ void report_columns(struct reply *o, const struct report_ask *ask, struct db_stm
 /* The next log behind *log, 0 = there is none; *ret_tenant may be NULL. */
 int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
 
-/* Bodies of reports[]. */
-int report_tool_health(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err) MUST_CHECK;
-int report_stats(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err) MUST_CHECK;
-int report_export_check(struct report_out *out, struct db *db, const struct report_ask *ask,
-			struct err *err) MUST_CHECK;
+/* Bodies of reports[]; that of samples is sample.c. */
+int report_tool_health(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
+int report_stats(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
+int report_export_check(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
+int report_sample(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 
 #endif

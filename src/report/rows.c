@@ -299,10 +299,9 @@ static int64_t since_of(const struct report_ask *ask)
 	return ask->since_us < INT64_MAX ? (int64_t)ask->since_us : INT64_MAX;
 }
 
-/* Of the parameters, those that the statement has. */
-static void bind(struct db_stmt *st, const struct rows *r, int64_t log, int64_t low, int64_t below, int64_t rows)
+void report_bind(struct db_stmt *st, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
+		 int64_t rows)
 {
-	const struct report_ask *ask = r->ask;
 	const int64_t number[PARAMS] = { log, since_of(ask), until_of(ask), 0, 0, 0, ask->outcome, rows, below, low, 0,
 		ask->number };
 	const char *const text[PARAMS] = { [3] = or_null(ask->tool), [4] = or_null(ask->pseudonym),
@@ -390,7 +389,7 @@ static int ask_page(struct rows *r, struct db *db, int64_t log, int64_t low, int
 	struct db_stmt *st = db_stmt_get(db, r->ask->way->sql);
 	int rc = 0;
 
-	bind(st, r, log, low, below, rows);
+	report_bind(st, r->ask, log, low, below, rows);
 	r->got = 0;
 	while (rc == 0 && !reply_full(r->out->reply) && (rc = db_step(st, err)) == 1)
 		rc = take_row(r, st, err);
@@ -639,7 +638,7 @@ static int ask_log(struct rows *r, struct db *db, int64_t log, struct err *err)
 	r->out->seen(r->out->arg, r->tenant_id, -1);
 	if (r->ask->way->paged)
 		return ask_paged(r, db, log, err);
-	rc = ask_page(r, db, log, 0, INT64_MAX, r->left, err);
+	rc = ask_page(r, db, log, 0, r->ask->to >= 0 ? r->ask->to + 1 : INT64_MAX, r->left, err);
 	rc = rc < 0 ? rc : pass_on(r, PASSED_BYTES, err);
 	return rc;
 }
@@ -859,8 +858,8 @@ int report_answer(struct report_out *out, struct db *db, struct report_ask *ask,
 	if (rc == 0 && ask->after)
 		rc = report_cursor_read(db, ask, &from, err);
 	if (rc == 0)
-		rc = ask->report->body ? ask->report->body(out, db, ask, err)
-				       : put_rows(out, db, ask, ask->after ? &from : NULL, err);
+		rc = ask->way->body ? ask->way->body(out, db, ask, err)
+				    : put_rows(out, db, ask, ask->after ? &from : NULL, err);
 	free(from.place);
 	out->findings = out->findings || (ask->way->must_be_empty && out->reply->rows > 0);
 	return rc;

@@ -211,7 +211,7 @@ static void put_tools(struct stats_job *job, struct reply *o)
 	free(names);
 }
 
-int report_tool_health(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err)
+int report_tool_health(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
 {
 	static const char *const columns[] = { "tool", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms",
 		"p95_ms",
@@ -243,7 +243,7 @@ static void take_by_time(struct stats_job *job, const struct ended *e)
 	count_call(job->slot[i], e);
 }
 
-int report_stats(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err)
+int report_stats(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
 {
 	static const char *const columns[] = { "time", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms",
 		"p95_ms",

@@ -12,6 +12,7 @@
 /* --- THE table of reports: which statement, on which logs, and whether its rows are findings */
 
 #define ONE(id) .way = { { .sql = id } }
+#define BODY(id, fn) .way = { { .sql = id, .body = fn } }
 #define PAGED(id) .way = { { .sql = id, .paged = true } }
 #define WALKED .paged = true, .walked = true
 #define EMPTY(id) .way = { { .sql = id, .must_be_empty = true } }
@@ -44,8 +45,10 @@ static const struct report reports[] = {
 		   { .sql = SQL_REPORT_SUBJECT } } },
 	{ "audit", "coverage", SCOPE_EITHER, ONE(SQL_REPORT_COVERAGE) },
 	{ "audit", "sample", SCOPE_EITHER,
-	  .way = { { .option = "kind", .sql = SQL_REPORT_SAMPLE_KIND },
-		   { .sql = SQL_REPORT_SAMPLE } } },
+	  .way = { { .option = "kind", .method = "hash", .sql = SQL_REPORT_SAMPLE_KIND_HASH, .drawn = true },
+		   { .method = "hash", .sql = SQL_REPORT_SAMPLE_HASH, .drawn = true },
+		   { .option = "kind", .sql = SQL_REPORT_SAMPLE_KIND, .drawn = true, .body = report_sample },
+		   { .sql = SQL_REPORT_SAMPLE, .drawn = true, .body = report_sample } } },
 	{ "audit", "after-revocation", SCOPE_TENANTS, FINDINGS(SQL_REPORT_AFTER_REVOCATION) },
 	{ "audit", "continuity", SCOPE_SYSTEM,
 	  .way = { { .option = "executions", .sql = SQL_REPORT_CONTINUITY_EXECUTIONS, .paged = true, .must_be_empty = true,
@@ -74,11 +77,12 @@ static const struct report reports[] = {
 	  .room = true, .reads = " pragma pragma_page_count pragma_page_size sqlite_master " },
 	{ "audit", "anchors", SCOPE_SYSTEM, .way = { { .sql = SQL_REPORT_ANCHORS } },
 	  .reads = " anchor " },
-	{ "audit", "tool-health", SCOPE_TENANT, ONE(SQL_REPORT_DURATIONS), .body = report_tool_health },
-	{ "audit", "stats", SCOPE_TENANTS, ONE(SQL_REPORT_DURATIONS), .body = report_stats },
+	{ "audit", "tool-health", SCOPE_TENANT, BODY(SQL_REPORT_DURATIONS, report_tool_health) },
+	{ "audit", "stats", SCOPE_TENANTS, BODY(SQL_REPORT_DURATIONS, report_stats) },
 	{ "audit", "tail", SCOPE_ALL, ONE(SQL_REPORT_TAIL) },
 	{ "audit", "export", SCOPE_ALL, ONE(SQL_REPORT_EXPORT) },
-	{ "audit", "export-check", SCOPE_ALL, EMPTY(SQL_REPORT_EXPORT_CHECK), .body = report_export_check },
+	{ "audit", "export-check", SCOPE_ALL,
+	  .way = { { .sql = SQL_REPORT_EXPORT_CHECK, .must_be_empty = true, .body = report_export_check } } },
 	{ "key", "list", SCOPE_TENANTS,
 	  .way = { { .option = "unused-scopes", .sql = SQL_REPORT_KEY_UNUSED, .not_evidence = "label" },
 		   { .option = "stale", .sql = SQL_REPORT_KEY_STALE, .not_evidence = "last_used, label" },

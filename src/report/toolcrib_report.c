@@ -151,10 +151,25 @@ static void see(void *arg, int64_t tenant_id, int64_t idx)
 	at = &s->seen[i - 1];
 	if (idx < 0)
 		return;
-	if (at->rows++ == 0 || idx < at->from)
-		at->from = idx;
+	at->rows++;
+	at->from = at->to == 0 || idx < at->from ? idx : at->from;
 	if (idx >= at->to)
 		at->to = idx + 1;
+}
+
+/* Of a log that see() knows. */
+static void look_over(void *arg, int64_t tenant_id, int64_t from, int64_t to)
+{
+	struct serve *s = arg;
+
+	for (size_t i = 0; from < to && i < s->nseen; i++) {
+		struct seen *at = &s->seen[i];
+
+		if (at->tenant_id != tenant_id)
+			continue;
+		at->from = at->to == 0 || from < at->from ? from : at->from;
+		at->to = to > at->to ? to : at->to;
+	}
 }
 
 /* --- what is said while a statement is open */
@@ -295,7 +310,7 @@ static void put_next(struct serve *s, const struct report_out *out)
 
 static int answer(struct serve *s)
 {
-	struct report_out out = { .reply = &s->reply, .seen = see, .part = part, .hold = hold, .arg = s };
+	struct report_out out = { .reply = &s->reply, .seen = see, .looked = look_over, .part = part, .hold = hold, .arg = s };
 	struct err err = { 0 };
 	int rc = is_feed(&s->ask) ? answer_feed(s, &out, &err) : report_answer(&out, s->db, &s->ask, &err);
 

@@ -19,8 +19,8 @@
 #include "review_int.h"
 
 #define ROWS_DEFAULT 100
-#define SAMPLE_DEFAULT 25
-#define SEED_DEFAULT 1
+#define SAMPLE_DEFAULT "25"
+#define SEED_DEFAULT "1"
 #define KINDS_MAX 3000                  /* codes of kinds are below */
 #define KEY_STALE_MS (90ull * 24 * 3600 * 1000)
 
@@ -39,6 +39,7 @@ struct report_ask *report_ask_new(struct command_call *c)
 	ask->report = report_find(command_noun(c), command_verb(c));
 	ask->way = ask->report->way;
 	ask->newest = -1;
+	ask->to = -1;
 	return ask;
 }
 
@@ -157,11 +158,18 @@ int report_ask_check(struct command_call *c, struct report_ask *ask, struct err 
 	return check_outcome(c, ask, err);
 }
 
+static bool is_method(const struct command_call *c, const char *method)
+{
+	const char *text = arg_text(c, "method");
+
+	return strcmp(text ? text : REPORT_BY_RANK, method) == 0;
+}
+
 static const struct report_way *way_of(const struct command_call *c, const struct report *r)
 {
 	const struct report_way *way = r->way;
 
-	while (way->option && !arg_given(c, way->option))
+	while ((way->option && !arg_given(c, way->option)) || (way->method && !is_method(c, way->method)))
 		way++;
 	return way;
 }
@@ -183,17 +191,42 @@ static void add_tenant(struct report_ask *ask)
 		(void)snprintf(ask->text + len, sizeof(ask->text) - len, "tenant,");
 }
 
+/* Which sample it is: all that its record says, so that it can be drawn again (SC-404). */
+static int check_sample(struct command_call *c, struct report_ask *ask, struct err *err)
+{
+	const char *method = arg_text(c, "method"), *seed = arg_text(c, "seed"), *number = arg_text(c, "number");
+	int64_t to = 0;
+	int rc = arg_index(c, "to", &to, err);
+
+	if (rc < 0)
+		return rc;
+	if (method && !is_method(c, REPORT_BY_RANK) && !is_method(c, "hash"))
+		return err_set(err, ERR_INVALID, "method", "method: \"%.40s\" is none: rank or hash", method);
+	ask->number = strtoll(seed ? seed : SEED_DEFAULT, NULL, 10);   /* they were checked */
+	ask->limit = strtoll(number ? number : SAMPLE_DEFAULT, NULL, 10);
+	if (!ask->way->method && (ask->limit < 1 || ask->limit > REPORT_SAMPLE_MAX))
+		return err_set(err, ERR_LIMIT, "number", "number: a sample has 1 to %d records", REPORT_SAMPLE_MAX);
+	ask->to = arg_given(c, "to") ? to : -1;
+	return 0;
+}
+
+static void name_sample(struct command_call *c)
+{
+	command_line_default(c, "number", SAMPLE_DEFAULT);
+	command_line_default(c, "seed", SEED_DEFAULT);
+	command_line_default(c, "method", REPORT_BY_RANK);
+}
+
 /* What some reports take in their own way. */
-static int check_specials(const struct command_call *c, struct report_ask *ask, struct err *err)
+static int check_specials(struct command_call *c, struct report_ask *ask, struct err *err)
 {
 	uint64_t now_us = clock_wall_us(), ms = arg_duration_ms(c, "stale", KEY_STALE_MS);
 	const char *kind = arg_text(c, "kind");
-	const bool sample = arg_is_known(c, "seed");
 	char name[REG_FULL_NAME_SIZE];
 
-	ask->number = sample ? (int64_t)arg_uint(c, "seed", SEED_DEFAULT) : (int64_t)now_us;
-	if (sample)
-		ask->limit = arg_uint(c, "number", SAMPLE_DEFAULT);
+	ask->number = (int64_t)now_us;
+	if (ask->way->drawn && check_sample(c, ask, err) < 0)
+		return err->code;
 	if (!*ask->tenant && ask->report->text_list)
 		add_tenant(ask);
 	if (arg_given(c, "commands"))
@@ -225,6 +258,8 @@ static int report_check(struct command_call *c, struct err *err)
 	int rc;
 
 	ask->way = way_of(c, ask->report);
+	if (ask->way->drawn)
+		name_sample(c);
 	rc = report_ask_check(c, ask, err);
 	if (rc == 0)
 		rc = check_after(c, ask, err);
@@ -376,8 +411,12 @@ static const struct command_arg audit_subject_args[] = {
 static const struct command_arg audit_sample_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: the system's log, with --kind."),
 	OPT("kind", "KIND", ARG_TEXT, COMPLETE_NONE, "Records of this kind, such as tool.change, instead of calls."),
-	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "How many; default 25."),
+	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "How many, at most 100000; default 25."),
 	OPT("seed", "N", ARG_UINT, COMPLETE_NONE, "The same seed takes the same records; default 1."),
+	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE,
+	    "The last record that may be drawn, to draw a sample again; default: the newest."),
+	OPT("method", "METHOD", ARG_TEXT, COMPLETE_NONE,
+	    "rank, the default; hash: the rule of 0.1, which reads every call."),
 	REPORT_SPAN, ARG_END };
 static const struct command_arg audit_continuity_args[] = {
 	FLAG("executions", "Calls that ran while the audit was failing: there must be none."),
@@ -430,8 +469,9 @@ const struct command report_commands[] = {
 	REPORT("coverage", "Count the records of each day, and starts and stops",
 	       "Positions of a log have no gaps: a day goes on where the day before it ended.", audit_either_args, NULL),
 	REPORT("sample", "Take records at random, the same ones for the same seed",
-	       "Those with the smallest hash are taken.  Of position i and seed s, modulo p = 2147483647: x = 48271 i + "
-	       "69621 s + 1, y = x x + s, hash = y y + x.", audit_sample_args, NULL),
+	       "Ranks are drawn, of calls in the order of the log: toolcrib-audit(7) has the rule in ten lines of Python.  "
+	       "With --method hash those with the smallest hash are taken.  Of position i and seed s, modulo p = 2147483647: "
+	       "x = 48271 i + 69621 s + 1, y = x x + s, hash = y y + x.", audit_sample_args, NULL),
 	REPORT("after-revocation", "List calls that began after their key had been revoked",
 	       "Must be empty: exit status 4 when it is not.", audit_all_args, NULL),
 	REPORT("continuity", "List the runs of the server, how each ended, and the time between",

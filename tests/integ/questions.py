@@ -33,6 +33,8 @@ QUESTIONS = [
     ("Q07", SUMS, "audit coverage", {**T, "limit": "10"}),
     ("Q08", RARE, "audit sample", {**T, "number": "5", "seed": "7"}),
     ("Q08", SMALL, "audit sample", {"kind": "tool.register", "number": "5"}),
+    ("Q08", RARE, "audit sample", {**T, "method": "hash", "number": "5"}),
+    ("Q08", SMALL, "audit sample", {"kind": "tool.register", "method": "hash"}),
     ("Q09", PAGED, "audit denied", {**T, "limit": "10"}),
     ("Q09", SUMS, "audit denied", {**T, "by": "rule"}),
     ("Q10", SMALL, "audit auth-failures", {}),

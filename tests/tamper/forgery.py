@@ -373,7 +373,7 @@ NOW = 1900000000000000
 WORDS = {"report_calls_grouped": [",client,obo,tool,principal,key,outcome,transport,revision,day,"],
          "report_denied_by": ["rule", "tool", "principal", "key", "outcome", "day"],
          "report_auth_failures_by": ["source", "rule", "key", "transport", "hour"],
-         "report_definition_events": [None, "tool/echo", "tool/edited"], "report_sample_kind": ["1501", "1301"]}
+         "report_definition_events": [None, "tool/echo", "tool/edited"], "report_sample_kind_hash": ["1501", "1301"]}
 KEYED = ("report_calls_cred", "report_credential", "report_credential_timeline", "report_blast_key")
 PEOPLE = ("report_calls_prn", "report_subject", "report_subject_export")
 WITHOUT = ("report_room", "report_record_time", "report_find_log", "report_find_key", "report_next_log")      # asked on the way, or bytes of the file

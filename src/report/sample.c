@@ -1,0 +1,243 @@
+/* audit sample: so many of the calls, or of the records of a kind, at random, the same ones for the same seed (SCALE
+ * SC-404).  SplitMix64 draws ranks, as Floyd does: as many numbers as records, all different.  Which position has a
+ * rank is found by counting in the order of the log.  toolcrib-audit(7) says it in ten lines of Python. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include "report_int.h"
+
+#define PIECE 256                       /* positions that are counted at once, and read for a rank among them */
+#define PASSED_BYTES 65536
+
+/* What a sample is drawn from. */
+struct population {
+	const struct report_ask *ask;
+	int64_t kind;                   /* 0: calls */
+	enum sql_id count, places;
+	int64_t from, below, width;     /* positions, and how many of them are a piece */
+	int64_t *piece, pieces, total;  /* how many records of it each piece has */
+};
+
+/* --- ranks */
+
+static uint64_t splitmix64(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static uint64_t one_below(uint64_t random, uint64_t n)
+{
+	return (uint64_t)((unsigned __int128)random * n >> 64);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* n <= total different ranks, ascending. */
+static void draw(uint64_t seed, uint64_t total, size_t n, int64_t *ret)
+{
+	struct map *drawn = map_new();
+	uint64_t last = total - n;
+
+	for (size_t i = 0; i < n; i++, last++) {
+		uint64_t rank = one_below(splitmix64(&seed), last + 1);
+
+		if (map_get_u64(drawn, rank))
+			rank = last;
+		(void)map_set_u64(drawn, rank, ret);
+		ret[i] = (int64_t)rank;
+	}
+	map_free(&drawn);
+	qsort(ret, n, sizeof(*ret), ascending);
+}
+
+/* --- positions */
+
+static struct db_stmt *ask_piece(const struct population *p, struct db *db, enum sql_id id, int64_t i)
+{
+	const int64_t from = p->from + i * p->width, below = p->below - from > p->width ? from + p->width : p->below;
+	struct db_stmt *st = db_stmt_get(db, id);
+
+	report_bind(st, p->ask, p->ask->log, from, below, 0);
+	if (p->kind)
+		db_bind_i64(st, 12, p->kind);
+	else
+		db_bind_null(st, 12);
+	return st;
+}
+
+static int end_of(struct db *db, enum sql_id id, int64_t log, int64_t idx, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, id);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, idx);
+	rc = db_step(st, err);
+	*ret = rc == 1 ? db_col_i64(st, 0) : -1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* From the first record that is there to the newest, or to where it is asked for. */
+static int open_population(struct population *p, struct db *db, struct report_ask *ask, struct err *err)
+{
+	int64_t last = -1;
+	bool few;
+	int rc = end_of(db, SQL_REPORT_PLACE_FROM, ask->log, 0, &p->from, err);
+
+	if (rc == 0)
+		rc = end_of(db, SQL_REPORT_PLACE_BELOW, ask->log, INT64_MAX, &last, err);
+	if (rc < 0)
+		return rc;
+	if (ask->to > last)
+		return err_set(err, ERR_INVALID, "to", "to: the log has no record %" PRId64 ", its newest is %" PRId64, ask->to,
+			       last);
+	ask->to = ask->to >= 0 ? ask->to : last;
+	p->ask = ask;
+	p->below = ask->to + 1;
+	p->kind = ask->as_text ? (int64_t)strtol(ask->text, NULL, 10) : 0;
+	few = p->kind && p->kind != AUDIT_CALL_BEGIN && p->kind != AUDIT_CALL_END;
+	p->count = few ? SQL_REPORT_SAMPLE_KIND_COUNT : SQL_REPORT_SAMPLE_COUNT;
+	p->places = few ? SQL_REPORT_SAMPLE_KIND_PLACES : SQL_REPORT_SAMPLE_PLACES;
+	p->width = few ? INT64_MAX / 2 : PIECE;
+	p->pieces = p->from >= 0 && p->from < p->below ? (p->below - p->from - 1) / p->width + 1 : 0;
+	p->piece = mem_calloc(p->pieces ? (size_t)p->pieces : 1, sizeof(*p->piece));
+	return 0;
+}
+
+/* Each piece is a transaction of its own: what is counted neither comes nor changes. */
+static int count(struct population *p, struct db *db, struct err *err)
+{
+	int rc = 0;
+
+	for (int64_t i = 0; rc >= 0 && i < p->pieces; i++) {
+		struct db_stmt *st = ask_piece(p, db, p->count, i);
+
+		rc = db_step(st, err);
+		if (rc == 1)
+			p->piece[i] = db_col_i64(st, 0);
+		p->total += p->piece[i];
+		db_stmt_put(&st);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* It can only have gone. */
+static int pruned(struct err *err)
+{
+	(void)err_set(err, ERR_CONFLICT, "", "records were pruned while the sample was drawn");
+	err_hint(err, "ask again");
+	return ERR_CONFLICT;
+}
+
+/* The positions of those ranks that lie in a piece, whose first one is rank first; *i goes on. */
+static int find_in(const struct population *p, struct db *db, int64_t piece, int64_t first, const int64_t *rank,
+		   size_t n, size_t *i, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = ask_piece(p, db, p->places, piece);
+	int64_t at = first;
+	int rc;
+
+	for (; (rc = db_step(st, err)) == 1; at++)
+		if (*i < n && rank[*i] == at)
+			ret[(*i)++] = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : at - first == p->piece[piece] ? 0 : pruned(err);
+}
+
+static int find(const struct population *p, struct db *db, const int64_t *rank, size_t n, int64_t *ret,
+		struct err *err)
+{
+	int64_t first = 0;
+	size_t found = 0;
+	int rc = 0;
+
+	for (int64_t i = 0; rc == 0 && found < n; first += p->piece[i++])
+		if (rank[found] < first + p->piece[i])
+			rc = find_in(p, db, i, first, rank, n, &found, ret, err);
+	return rc;
+}
+
+/* --- rows */
+
+static int put_row(struct report_out *out, struct db *db, const struct report_ask *ask, int64_t rank, int64_t idx,
+		   struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, ask->way->sql);
+	int rc;
+
+	report_bind(st, ask, ask->log, idx, 0, 0);
+	db_bind_i64(st, 12, rank);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		reply_row_begin(out->reply);
+		report_columns(out->reply, ask, st);
+		reply_row_end(out->reply);
+		out->seen(out->arg, ask->tenant_id, idx);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : rc == 1 ? 0 : pruned(err);
+}
+
+static int put_head(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, ask->way->sql);
+	int rc = report_head(out->reply, db, ask, st, NULL, err);
+
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int put_rows(struct report_out *out, struct db *db, const struct population *p, struct err *err)
+{
+	const struct report_ask *ask = p->ask;
+	const size_t n = ask->limit < p->total ? (size_t)ask->limit : (size_t)p->total;
+	int64_t *rank = mem_calloc(2 * n + 1, sizeof(*rank)), *idx = rank + n;
+	int rc;
+
+	draw((uint64_t)ask->number, (uint64_t)p->total, n, rank);
+	rc = find(p, db, rank, n, idx, err);
+	for (size_t i = 0; rc == 0 && i < n && !reply_full(out->reply); i++) {
+		rc = put_row(out, db, ask, rank[i], idx[i], err);
+		if (rc == 0 && out->part && out->reply->text.len >= PASSED_BYTES)
+			rc = out->part(out->arg, err);
+	}
+	free(rank);
+	return rc;
+}
+
+int report_sample(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
+{
+	struct population p = { 0 };
+	int rc;
+
+	out->seen(out->arg, ask->tenant_id, -1);
+	rc = open_population(&p, db, ask, err);
+	if (rc == 0)
+		rc = count(&p, db, err);
+	if (rc == 0) {
+		ask->population = p.total;
+		out->looked(out->arg, ask->tenant_id, p.from, p.below);
+		rc = put_head(out, db, ask, err);
+	}
+	if (rc == 0)
+		rc = put_rows(out, db, &p, err);
+	free(p.piece);
+	return rc;
+}
