@@ -1,12 +1,18 @@
-"""What the benches say is what happened: a load of many tenants gives each its share, and a wrong file of keys is refused (SC-905)"""
+"""What the benches say is what happened: a load of many tenants gives each its share, a wrong file of keys is refused (SC-905);
+the bench of questions has a line for each, with what was counted (SC-902)"""
 import json
+import os
+import re
 import subprocess
+import sys
 
 import crib
+from questions import QUESTIONS, title
 
 META = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
 CALL = ("--method", "tools/call", "--params", '{"name":"echo","arguments":{"text":"hello"},%s}' % META, "--expect", "hello")
 TENANTS = [f"tenant{i}" for i in range(7)]
+ASKED_OF_THE_SERVER = ("audit show", "retention show", "hold list")     # no reporter answers these
 
 
 class Tokens(crib.Case):
@@ -91,6 +97,41 @@ class Tokens(crib.Case):
     def test_sc905_one_key_or_many(self):
         done = self.load("--tokens", self.file(b"a\n"), "--key", "b")
         self.assertEqual((done.returncode, done.stderr.split("\n")[0][:20]), (2, "usage: load --port N"))
+
+
+class Scale(crib.Case):
+    PROGRAMS = ["Q05 audit proof", "Q06, Q41 toolcrib-verify", "Q40 verify.py", "Q42 audit drill"]
+
+    def scale(self, *words):
+        return subprocess.run([sys.executable, str(crib.SOURCE / "tests/bench/scale.py"), *words], capture_output=True, text=True,
+                              env={**os.environ, "BENCH_WARM": "1"}, timeout=crib.DEADLINE * 20)
+
+    def test_sc902_a_line_for_each_question(self):
+        """SC-902: no time is judged; what a reporter answered has steps, bytes that were read, and memory."""
+        done = self.scale("600", "--tenants", "2", "--principals", "2", "--tools", "2")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        first, *lines, last = done.stdout.splitlines()
+        self.assertRegex(first, r"^600 records, \d+ bytes each, made in \d+ s; \d+ cores, load [\d.]+, ")
+        self.assertRegex(last, r"^load at the end [\d.]+$")
+        cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| Q")]
+        self.assertEqual([row[0] for row in cells], [title(question) for question in QUESTIONS] + self.PROGRAMS)
+        for name, rows, cold, warm, steps, read, most in cells:
+            with self.subTest(name):
+                self.assertEqual([bool(re.fullmatch(r"[\d.]+(, [\d.]+)?|–", ms)) for ms in (cold, warm)], [True, True], (cold, warm))
+                if name in self.PROGRAMS:
+                    self.assertEqual((rows, warm, steps, read), ("–", "–", "–", "–"))
+                    self.assertGreater(float(most), 0)
+                    continue
+                self.assertGreater(int(steps.replace(",", "")), 0)
+                self.assertGreater(float(read), 0)
+                self.assertTrue(most == "–" if name[4:].startswith(ASKED_OF_THE_SERVER) else float(most) > 0, most)
+                self.assertEqual(", " in warm, rows != "0", (rows, warm))
+
+    def test_sc902_what_is_wrong_is_refused(self):
+        for words, why in ((["499"], "usage: scale.py RECORDS"), (["many"], "usage: scale.py RECORDS"), ([], "usage: scale.py RECORDS"),
+                           (["600", "--tenants", "0"], "b_fill: usage: b_fill STORE")):
+            done = self.scale(*words)
+            self.assertEqual((done.returncode, done.stdout, done.stderr[:len(why)]), (1, "", why))
 
 
 if __name__ == "__main__":

@@ -51,13 +51,13 @@ class Store:
 
     names = dict(statements())
 
-    def __init__(self, records):
+    def __init__(self, records, *fill):
         self.crib = crib.Crib()
-        self.planted = {**self.crib.fill(records, *FILL), "cursor": str(self.crib.dir / "cursor")}
+        self.planted = {**self.crib.fill(records, *fill), "cursor": str(self.crib.dir / "cursor")}
         self.crib.cli("audit", "export", "--until", "2000-01-01", "--cursor", self.planted["cursor"])
         self.log = self.crib.dir / "work"
 
-    def start(self, walk):
+    def start(self, walk=""):
         self.walk = walk
         self.log.touch()
         env = {"LD_PRELOAD": str(crib.BUILD / "tests/integ/work.so"), "ASAN_OPTIONS": "verify_asan_link_order=0",
@@ -68,17 +68,25 @@ class Store:
         report.chmod(0o755)
         self.crib.start("sandbox: {landlock: 0}\n", env={**env, "TOOLCRIB_REPORT": str(report)})
 
-    def ask(self, question):
-        """The rows, and the steps of each statement."""
+    def counted(self, question):
+        """What is said; and of each run of a statement its name, steps, pages that were read, process, KiB of that at most."""
         before = self.log.stat().st_size
         got = self.said(question[2], filled(question[3], self.planted))
-        steps = collections.Counter()
+        runs = []
         with open(self.log, "rb") as log:
             log.seek(before)
             for line in log:
-                did, text = line.decode().rstrip("\n").split("\t")
+                *counts, text = line.decode().rstrip("\n").split("\t")
                 text = text.replace("+" + self.walk, self.walk) if self.walk else text
-                steps[self.names.get(" ".join(text.split()), "?")] += int(did)
+                runs.append((self.names.get(" ".join(text.split()), "?"), *map(int, counts)))
+        return got, runs
+
+    def ask(self, question):
+        """The rows, and the steps of each statement."""
+        got, runs = self.counted(question)
+        steps = collections.Counter()
+        for name, did, *_ in runs:
+            steps[name] += did
         return [json.loads(line)["row"] for line in got.splitlines() if line.startswith(b'{"row":')], steps
 
     def said(self, command, args):
@@ -103,7 +111,7 @@ class Work(crib.Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.stores = [Store(RECORDS), Store(RECORDS * TIMES)]
+        cls.stores = [Store(RECORDS, *FILL), Store(RECORDS * TIMES, *FILL)]
         for store in cls.stores:
             cls.addClassCleanup(store.crib.close)
 

@@ -1,5 +1,6 @@
 /* What statements cost, preloaded into the programs: for each run of a statement on a connection that only reads, a line in the
- * file TOOLCRIB_TEST_WORK: steps of the virtual machine, which rows that are walked or sorted take as well, a tab, its text.
+ * file TOOLCRIB_TEST_WORK, with tabs between: steps of the virtual machine, which rows that are walked or sorted take as well;
+ * pages that were read, from wherever the system had them; the process, and KiB that it had at most; its text.
  *
  * A walk can be planted: TOOLCRIB_TEST_WALK is a text that statements have, and "+" comes in front of it where they are
  * compiled, so that no index serves for it. */
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -27,8 +29,13 @@ static void open_out(void)
 static int on_end(unsigned what, void *arg, void *stmt, void *ns)
 {
 	char *line = NULL;
-	int n = asprintf(&line, "%d\t%s\n", sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_VM_STEP, 1), sqlite3_sql(stmt));
+	struct rusage used = { 0 };
+	int n, pages = 0, most;
 
+	(void)sqlite3_db_status(sqlite3_db_handle(stmt), SQLITE_DBSTATUS_CACHE_MISS, &pages, &most, 1);
+	(void)getrusage(RUSAGE_SELF, &used);
+	n = asprintf(&line, "%d\t%d\t%d\t%ld\t%s\n", sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_VM_STEP, 1), pages, getpid(),
+		     used.ru_maxrss, sqlite3_sql(stmt));
 	if (n > 0)
 		(void)!write(out, line, (size_t)n);
 	free(line);
