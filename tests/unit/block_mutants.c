@@ -53,7 +53,7 @@ void mutant_bytes(struct rig *rig, struct part *part)
 		splice(part, at, left > 0, numbers[n].p, numbers[n].len);
 		break;
 	case 4:
-		splice(part, part->len, 0, "\0\1\200" + byte % 3, 1);
+		splice(part, part->len, 0, numbers[n].p, 1);
 		break;
 	case 5:
 		if (left > 1) {
