@@ -17,6 +17,13 @@ struct log_ctx {
 
 void log_open(int fd, enum log_format format, enum log_level level);   /* before any thread; fd borrowed */
 void log_set_level(enum log_level level);                              /* any time, any thread */
+/* For a program that says itself, on the same terminal, what went wrong.  From log_hold() on, a line with a reason
+ * (why=, reason=) waits; log_said() drops what waits and says the same, log_release() writes the rest.  At most
+ * LOG_HELD_MAX wait, then the oldest is written. */
+#define LOG_HELD_MAX 8
+void log_hold(void);                                                    /* behind log_open(), before any thread */
+void log_said(const char *text);
+void log_release(void);
 bool log_level_from_name(const char *name, enum log_level *ret);
 void log_event(enum log_level level, const struct log_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

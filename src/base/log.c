@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,8 +44,14 @@ struct line {
 	size_t len;
 };
 
+static struct line *held;               /* what waits; NULL = nothing is held */
+static size_t nheld;
+
 void log_open(int fd, enum log_format format, enum log_level level)
 {
+	free(held);
+	held = NULL;
+	nheld = 0;
 	out_fd = fd;
 	if (format == LOG_FORMAT_AUTO)
 		format = isatty(fd) ? LOG_FORMAT_TEXT : LOG_FORMAT_JSON;
@@ -72,10 +79,10 @@ bool log_enabled(enum log_level level)
 	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
-/* Two bytes stay free for the end of the line. */
+/* Three bytes stay free for the end of the line. */
 static void put(struct line *l, const char *text, size_t n)
 {
-	size_t room = sizeof(l->text) - 2 - l->len;
+	size_t room = sizeof(l->text) - 3 - l->len;
 
 	if (n > room)
 		n = room;
@@ -135,6 +142,83 @@ static void write_line(const struct line *l)
 	/* Nobody is left to tell when this fails. */
 }
 
+/* --- what waits */
+
+#define SAID_MIN 8                      /* bytes of a text that is looked for in reasons: fewer are in many */
+
+void log_hold(void)
+{
+	held = mem_calloc(LOG_HELD_MAX, sizeof(*held));
+}
+
+/* The reason that a line gives, and what comes behind it; NULL = it gives none. */
+static const char *reason_of(const char *line)
+{
+	static const char *const begins[] = { " why=\"", " reason=" };
+
+	for (size_t i = 0; i < NELEMS(begins); i++) {
+		const char *at = strstr(line, begins[i]);
+
+		if (at)
+			return at + strlen(begins[i]);
+	}
+	return NULL;
+}
+
+/* Does the text have the reason in it, or the reason, with where and what of it, the text? */
+static bool is_said(const char *line, const char *text)
+{
+	const char *reason = reason_of(line);
+	size_t n = reason ? strcspn(reason, "\"\n") : 0;
+
+	return n > 0 && (memmem(text, strlen(text), reason, n) ||
+			 (strlen(text) >= SAID_MIN && memmem(reason, n, text, strlen(text))));
+}
+
+static void drop_held(size_t i)
+{
+	nheld--;
+	memmove(held + i, held + i + 1, (nheld - i) * sizeof(*held));
+}
+
+void log_said(const char *text)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < nheld;) {
+		if (is_said(held[i].text, text))
+			drop_held(i);
+		else
+			i++;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void log_release(void)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < nheld; i++)
+		write_line(&held[i]);
+	nheld = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+/* With the lock. */
+static void write_or_hold(struct line *l)
+{
+	l->text[l->len] = '\0';
+	if (!held || !reason_of(l->text)) {
+		write_line(l);
+		return;
+	}
+	if (nheld == LOG_HELD_MAX) {
+		write_line(&held[0]);
+		drop_held(0);
+	}
+	held[nheld++] = *l;
+}
+
+/* --- events */
+
 void log_event(enum log_level level, const struct log_ctx *ctx, const char *fmt, ...)
 {
 	int saved_errno = errno;
@@ -173,7 +257,7 @@ void log_event(enum log_level level, const struct log_ctx *ctx, const char *fmt,
 		l.text[l.len++] = '}';
 	l.text[l.len++] = '\n';
 	pthread_mutex_lock(&lock);
-	write_line(&l);
+	write_or_hold(&l);
 	pthread_mutex_unlock(&lock);
 	errno = saved_errno;
 }

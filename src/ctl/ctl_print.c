@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/crypto.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -114,8 +115,11 @@ static void print_content(const struct ctl_print *p, const json_t *row)
 	struct str out = STR_INIT;
 	size_t i;
 
-	json_array_foreach(content, i, block)
+	json_array_foreach(content, i, block) {
+		if (json_is_true(json_object_get(row, "isError")) && json_is_string(json_object_get(block, "text")))
+			log_said(json_string_value(json_object_get(block, "text")));
 		print_block(p, block);
+	}
 	if (json_array_size(content) == 0 && structured) {
 		jx_write_pretty(structured, &out);
 		print_text(p, str_text(&out), out.len);

@@ -63,6 +63,8 @@ static bool is_utf8(void)
 
 static void complain_at(const char *place, const struct err *err)
 {
+	log_said(err->msg);     /* by a command without a server, in this process */
+	log_release();
 	ctl_print_error(stderr, wants_colour(STDERR_FILENO), place, err);
 }
 
@@ -526,6 +528,7 @@ static enum ctl_exit run_line(struct ctl_line *line)
 		return CTL_FAILED;
 	}
 	ctl_cursor_free(&cursor);
+	log_hold();     /* what goes wrong in this process is told by complain() */
 	return run_whole(line);
 }
 
@@ -551,6 +554,7 @@ static enum ctl_exit finish_output(enum ctl_exit status)
 {
 	struct err err;
 
+	log_release();
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	if (errno != EPIPE) {

@@ -6,6 +6,7 @@ import pathlib
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -197,6 +198,21 @@ class Call(crib.Case):
         self.assertIn("lib.sh", got)
         self.assertNotIn("sandbox", got)
         self.assertIn(hint, c.cli("audit", "show", c.json("audit", "calls", "--tenant", "other")[0]["call"], "--tenant", "other"))
+
+    def test_without_a_server_an_error_is_said_once(self):
+        """What is answered is not logged beside it; with a server it is, in the server's log."""
+        c = self.crib
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+            c.tool(crib.tool_yaml("gone", f"{{type: http, url: '{url}/x', allow: {{private: true}}}}"), "gone.yaml")
+            c.cli("grant", "add", "acme", "gone")
+            c.cli("upstream", "add", "far", "--url", url + "/mcp", "--allow-private", "yes")
+            for words in (("tool", "test", c.dir / "gone.yaml"), ("call", "acme", "gone"), ("upstream", "sync", "far")):
+                done = c.run(*words)
+                self.assertIn(done.returncode, (1, 3), words)
+                self.assertEqual((done.stdout + done.stderr).count("cannot be reached"), 1, done.stdout + done.stderr)
+                self.assertNotIn(" warn ", done.stderr)
 
     def hint_of(self, script, more=""):
         """What `tool test` says the sandbox may have refused to this script, and what the tool itself said."""

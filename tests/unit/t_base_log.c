@@ -131,6 +131,37 @@ static void storms_are_counted(void **state)
 	assert_string_equal(logged(), "");
 }
 
+static void what_is_said_anyway_is_not_logged_beside_it(void **state)
+{
+	const struct log_ctx ctx = { .tenant = "acme" };
+
+	log_open(fds[1], LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
+	log_hold();
+	log_warn(NULL, "it has none");
+	assert_non_null(strstr(logged(), "it has none"));
+	log_warn(&ctx, "request failed host=h why=\"it cannot be reached\"");
+	log_warn(NULL, "request failed why=\"it is late\"");
+	log_err(&ctx, "query failed reason=the query: no such column");
+	assert_string_equal(logged(), "");
+	log_said("GET h: it cannot be reached");
+	log_said("no such column");
+	log_said("");
+	log_said("late");
+	log_release();
+	assert_non_null(strstr(logged(), "it is late"));
+	assert_null(strstr(out, "reached"));
+	assert_null(strstr(out, "column"));
+	/* One more than can wait: none is lost, and they come in order. */
+	for (int i = 0; i <= LOG_HELD_MAX; i++)
+		log_warn(NULL, "n=%d why=\"w%d\"", i, i);
+	assert_non_null(strstr(logged(), "n=0 "));
+	assert_null(strstr(out, "n=1 "));
+	log_release();
+	assert_ptr_equal(strstr(logged(), " n=1 ") < strstr(out, " n=8 ") ? out : NULL, out);
+	log_release();
+	assert_string_equal(logged(), "");
+}
+
 enum { THREADS = 4, EVENTS = 50 };
 
 static void *write_events(void *arg)
@@ -167,6 +198,7 @@ SUITE(log)
 		cmocka_unit_test_setup_teardown(control_bytes_do_not_reach_the_terminal, open_pipe, close_pipe),
 		cmocka_unit_test_setup_teardown(levels_above_the_chosen_one_are_left_out, open_pipe, close_pipe),
 		cmocka_unit_test_setup_teardown(huge_events_are_cut_and_stay_json, open_pipe, close_pipe),
+		cmocka_unit_test_setup_teardown(what_is_said_anyway_is_not_logged_beside_it, open_pipe, close_pipe),
 		cmocka_unit_test_setup_teardown(storms_are_counted, open_pipe, close_pipe),
 		cmocka_unit_test_setup_teardown(lines_of_threads_stay_whole, open_pipe, close_pipe),
 	};
