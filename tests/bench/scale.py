@@ -108,7 +108,7 @@ def said(name, rows, cold, warm, counts):
 
 def counted(store, question):
     """Steps, MiB that SQLite read, MiB of the reporter at most; of what no reporter answers the last is not known."""
-    runs = [run for run in store.counted(question)[1] if run[0] not in NOTARY]
+    runs = [run for run in store.counted(lambda: timed(store, question))[1] if run[0] not in NOTARY]
     most = max([kib for *_, pid, kib in runs if pid != store.crib.daemon.pid], default=0)
     steps, pages = sum(run[1] for run in runs), sum(run[2] for run in runs)
     return f"{steps:,}", f"{pages * store.page / MIB:.2f}", f"{most / 1024:.1f}" if most else "–"

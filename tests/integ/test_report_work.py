@@ -68,11 +68,10 @@ class Store:
         report.chmod(0o755)
         self.crib.start("sandbox: {landlock: 0}\n", env={**env, "TOOLCRIB_REPORT": str(report)})
 
-    def counted(self, question):
-        """What is said; and of each run of a statement its name, steps, pages that were read, process, KiB of that at most."""
-        before = self.log.stat().st_size
-        got = self.said(question[2], filled(question[3], self.planted))
-        runs = []
+    def counted(self, ask):
+        """What it gives; and of each run of a statement its name, steps, pages that were read, process, KiB of that at most."""
+        before, runs = self.log.stat().st_size, []
+        got = ask()
         with open(self.log, "rb") as log:
             log.seek(before)
             for line in log:
@@ -83,7 +82,7 @@ class Store:
 
     def ask(self, question):
         """The rows, and the steps of each statement."""
-        got, runs = self.counted(question)
+        got, runs = self.counted(lambda: self.said(question[2], filled(question[3], self.planted)))
         steps = collections.Counter()
         for name, did, *_ in runs:
             steps[name] += did
