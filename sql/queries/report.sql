@@ -415,6 +415,14 @@ SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) A
   round(100.0 * h.size / (SELECT max(sum(size), 1) FROM head), 1) AS percent
 FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 
+-- audit capacity --tables: what each table and each index takes of the file, by looking at all its pages.  dbstat.
+-- name: report_capacity_tables
+SELECT coalesce(m.tbl_name, s.name) AS "table", CASE WHEN m.type = 'index' THEN s.name END AS "index", s.pgsize AS bytes,
+  s.unused AS unused_bytes,
+  round(1.0 * s.pgsize / (SELECT max(sum(h.size - l.min_idx), 1) FROM head h JOIN log l ON l.id = h.log), 1) AS bytes_per_record,
+  round(100.0 * s.pgsize / (SELECT page_count FROM pragma_page_count) / (SELECT page_size FROM pragma_page_size), 1) AS percent
+FROM dbstat s LEFT JOIN sqlite_master m ON m.name = s.name WHERE s.aggregate = TRUE ORDER BY bytes DESC, "table", "index" LIMIT ?8;
+
 -- audit capacity --events: when room was short.  rec_kind of the system log.
 -- name: report_capacity_events
 SELECT time, kind, detail, ts AS _ts, idx AS _idx FROM v_lifecycle
@@ -499,12 +507,15 @@ SELECT ts, idx FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind
 -- name: report_head_count
 SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?2;
 
--- The header of audit capacity: bytes of the file, records, records since a week.  rec_ts.
+-- The header of audit capacity: bytes of the file, those of them that no page uses, records that are there, records since ?1,
+-- the time of the first.  rec_ts, rec_pos.
 -- name: report_room
-SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size), 0),
-  coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1 - 604800000000
-    ORDER BY x.ts LIMIT 1)), 0)
-FROM head h;
+SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
+  (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size - l.min_idx), 0),
+  coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1
+    ORDER BY x.ts LIMIT 1)), 0),
+  (SELECT x.ts FROM rec x JOIN log s ON s.id = 1 WHERE x.log = 1 AND x.idx = s.min_idx)
+FROM head h JOIN log l ON l.id = h.log;
 
 -- audit tail.  rec_pos.
 -- name: report_tail

@@ -436,8 +436,10 @@ static const struct head_line {
 		{ ", age ", "anchor_age" } } },
 	{ "verified", { { "", "verified_as" }, { ", ", "verified" } } },
 	{ "columns", { { "not part of the evidence: ", "not_evidence" } } },
-	{ "store", { { "", "store_bytes" }, { " bytes, ", "bytes_per_record" }, { " a record; free ", "free_bytes" },
-		     { " bytes, full in days ", "full_in_days" } } },
+	{ "store", { { "", "store_bytes" }, { " bytes, unused of them ", "unused_bytes" },
+		{ "; a record takes ", "bytes_per_record" } } },
+	{ "room", { { "", "free_bytes" }, { " bytes; records a day ", "records_a_day" },
+		{ "; full in days ", "full_in_days" } } },
 };
 
 #define HEAD_INDENT 10

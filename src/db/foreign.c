@@ -105,7 +105,8 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 static void declare_table_functions(struct db *db)
 {
 	static const char *const uses[] = { "SELECT 1 FROM json_each('[]')", "SELECT 1 FROM json_tree('[]')",
-					    "SELECT 1 FROM pragma_page_count", "SELECT 1 FROM pragma_page_size" };
+					    "SELECT 1 FROM pragma_page_count", "SELECT 1 FROM pragma_page_size",
+					    "SELECT 1 FROM pragma_freelist_count", "SELECT 1 FROM dbstat" };
 
 	for (size_t i = 0; i < (db->mode == DB_REPORTER ? NELEMS(uses) : 2); i++) {
 		sqlite3_stmt *st = NULL;

@@ -300,33 +300,54 @@ static void put_drawn(struct reply *o, const struct report_ask *ask)
 		reply_int(o, "drawn_to", ask->to);
 }
 
-/* How large the store is, and how long there is room for more of it. */
-static int put_room(struct reply *o, struct db *db, const struct report_ask *ask, struct err *err)
+#define DAY_US INT64_C(86400000000)
+#define ROOM_DAYS 7                     /* that records are counted of, to say how many come a day */
+
+struct room {
+	int64_t bytes, unused, records, lately, first_us;
+};
+
+static int read_room(struct db *db, int64_t since_us, struct room *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_ROOM);
-	struct statvfs fs;
-	int64_t bytes = 0, records = 0, in_week = 0, free_bytes = 0;
 	int rc;
 
-	db_bind_i64(st, 1, (int64_t)clock_wall_us());
+	db_bind_i64(st, 1, since_us);
 	rc = db_step(st, err);
-	if (rc == 1) {
-		bytes = db_col_i64(st, 0);
-		records = db_col_i64(st, 1);
-		in_week = db_col_i64(st, 2);
-	}
+	if (rc == 1)
+		*ret = (struct room){ db_col_i64(st, 0), db_col_i64(st, 1), db_col_i64(st, 2), db_col_i64(st, 3),
+			db_col_i64(st, 4) };
 	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* How large the store is, and how long there is room for more of it: on the disk, and in pages of the file that are not
+ * used.  A store that is younger than a week is counted over its own days, at least one. */
+static int put_room(struct reply *o, struct db *db, const struct report_ask *ask, struct err *err)
+{
+	const int64_t now_us = (int64_t)clock_wall_us();
+	struct room room = { 0 };
+	struct statvfs fs;
+	double days, each, a_day;
+	int64_t free_bytes;
+	int rc = read_room(db, now_us - ROOM_DAYS * DAY_US, &room, err);
+
 	if (rc < 0)
 		return rc;
-	reply_int(o, "store_bytes", bytes);
-	reply_int(o, "bytes_per_record", records > 0 ? bytes / records : 0);
+	days = (double)(now_us - room.first_us) / (double)DAY_US;
+	days = days < 1 ? 1 : days > ROOM_DAYS ? ROOM_DAYS : days;
+	each = room.records > 0 ? (double)(room.bytes - room.unused) / (double)room.records : 0;
+	a_day = (double)room.lately / days;
+	reply_int(o, "store_bytes", room.bytes);
+	reply_int(o, "unused_bytes", room.unused);
+	reply_int(o, "bytes_per_record", (int64_t)each);
+	reply_int(o, "records_a_day", (int64_t)a_day);
 	if (statvfs(ask->store, &fs) != 0)
 		return 0;
 	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
 	reply_int(o, "free_bytes", free_bytes);
-	if (in_week > 0 && records > 0)
-		reply_int(o, "full_in_days",
-			  (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
+	if (a_day > 0 && each > 0)
+		reply_int(o, "full_in_days", (int64_t)((double)(free_bytes + room.unused) / (a_day * each)));
 	return 0;
 }
 

@@ -427,7 +427,8 @@ static const struct command_arg audit_blast_args[] = {
 static const struct command_arg audit_sandbox_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_END };
 static const struct command_arg audit_capacity_args[] = {
-	FLAG("events", "When room was short, or the audit failed."), REPORT_END };
+	FLAG("events", "When room was short, or the audit failed."),
+	FLAG("tables", "What each table and each index takes, by looking at every page of the file."), REPORT_END };
 
 const struct command key_list_commands[] = {
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
@@ -499,7 +500,10 @@ const struct command report_commands[] = {
 	       "before, at least 50; a few calls between 22 and 6 h UTC; 20 refusals in a day.", audit_tenant_args, NULL),
 	REPORT("sandbox", "Count calls by tool and how far its processes were confined", NULL, audit_sandbox_args, NULL),
 	REPORT("oversight", "List calls that asked a person, and what came of it", NULL, audit_all_args, NULL),
-	REPORT("capacity", "Show how large the logs are, and how long there is room", NULL, audit_capacity_args, NULL),
+	REPORT("capacity", "Show how large the logs are, and how long there is room",
+	       "The header says how many bytes the file has, how many of them wait for new records, how many a record takes, "
+	       "how many records came a day in the last week, or since the first of them, and in how many days the disk is "
+	       "full if that goes on.", audit_capacity_args, NULL),
 	REPORT("anchors", "List checkpoints left outside, and epochs of the signing key", NULL, audit_system_args, NULL),
 	{ .noun = NULL },
 };

@@ -73,6 +73,7 @@ QUESTIONS = [
     ("Q36", SUMS, "audit calls", {**T, "group-by": "tool,outcome,day", "limit": "10"}),
     ("Q37", SMALL, "audit capacity", {}),
     ("Q37", SMALL, "audit capacity", {"events": True}),
+    ("Q37", ALL, "audit capacity", {"tables": True}),
     ("Q38", PAGED, "audit tail", {**T, "number": "10"}),
     ("Q38", ALL, "audit export", {**T}),
     ("Q38", SMALL, "audit export-check", {"cursor": "{cursor}"}),

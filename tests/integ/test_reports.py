@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import struct
+import time
 
 import crib
 
@@ -85,7 +86,7 @@ class Reports(crib.Case):
            "sample --kind tool.register", "sample --kind tool.register --method hash", "after-revocation", "continuity",
            "continuity --executions", "clock", "erasures", "blast-radius --key {key}", "blast-radius --tool-hash 00", "drift", "config",
            "isolation", "key-history", "dual-control", "reviews", "anomalies --tenant acme", "sandbox", "oversight", "capacity",
-           "capacity --events", "anchors", "tool-health --tenant acme", "stats"]
+           "capacity --events", "capacity --tables", "anchors", "tool-health --tenant acme", "stats"]
 
     def use(self):
         peer = self.crib.http(self.key)
@@ -455,6 +456,64 @@ class Doctored(crib.Case):
         self.assertEqual(self.both("report_continuity_executions"), 0)
         self.db.execute(fail.format(100002, "max(ts) + 1, max(ts) - min(ts - dur) + 2"))
         self.assertEqual(self.both("report_continuity_executions"), 2)
+
+
+class Capacity(crib.Case):
+    """How large the store is, and how long there is room (SC-606)."""
+
+    PAGES = 300
+
+    def asked(self, *words):
+        """Header and rows, of a store that nobody serves."""
+        got = json.loads(self.crib.cli("audit", "capacity", *words, "--format", "json"))
+        return got["header"], got["rows"]
+
+    def pages(self, name):
+        return self.crib.rows(f"SELECT * FROM pragma_{name}")[0][0]
+
+    def count(self, days):
+        return self.crib.rows("SELECT count(*) FROM rec WHERE ts >= ?", (time.time() - 86400 * days) * 1e6)[0][0]
+
+    def check_room(self, head, records, a_day):
+        """The days follow from what the header says; its numbers are rounded down."""
+        each = (head["store_bytes"] - head["unused_bytes"]) / records
+        self.assertEqual(head["bytes_per_record"], int(each))
+        self.assertLessEqual(abs(head["records_a_day"] - a_day), 2)
+        self.assertAlmostEqual(head["full_in_days"] / ((head["free_bytes"] + head["unused_bytes"]) / (a_day * each)), 1, delta=0.05)
+
+    def test_sc606_a_week_of_an_older_store(self):
+        """Records of the last week, and pages that wait to be used; before, these counted as bytes of the records."""
+        self.crib.fill(2000, "--tenants", 2, "--days", 28)
+        with contextlib.closing(sqlite3.connect(self.crib.store / "toolcrib.db")) as db:
+            db.executescript("CREATE TABLE ballast(x);" + "INSERT INTO ballast VALUES(randomblob(4000));" * self.PAGES +
+                             "DROP TABLE ballast;")
+        head, rows = self.asked()
+        self.check_room(head, sum(row["records"] for row in rows), self.count(7) / 7)
+        self.assertGreater(self.count(28), 3 * self.count(7))
+        self.assertGreater(head["unused_bytes"], 4096 * self.PAGES // 2)
+
+    def test_sc606_a_store_of_today(self):
+        """All its records came within a day, not within a week: before, the disk lasted seven times as long."""
+        self.crib.init()
+        head, rows = self.asked()
+        records = sum(row["records"] for row in rows)
+        self.check_room(head, records, records)
+
+    def test_sc606_each_table_and_index(self):
+        """Sizes of the tail and its indexes, which come to those of the file."""
+        self.crib.fill(2000, "--tenants", 2, "--level", "request")
+        head, rows = self.asked("--tables", "--limit", "0")
+        self.assertEqual(sum(row["bytes"] for row in rows) + head["unused_bytes"], head["store_bytes"])
+        self.assertEqual(head["store_bytes"], self.pages("page_count") * self.pages("page_size"))
+        named = self.crib.rows("SELECT tbl_name, CASE type WHEN 'index' THEN name END FROM sqlite_master WHERE rootpage > 0")
+        self.assertEqual({(row["table"], row["index"]) for row in rows}, {*named, ("sqlite_schema", None)})
+        self.assertEqual([row["bytes"] for row in rows], sorted((row["bytes"] for row in rows), reverse=True))
+        by = {(row["table"], row["index"]): row for row in rows}
+        for of in (("rec", None), ("pay", None), ("rec", "rec_ts")):
+            self.assertAlmostEqual(by[of]["bytes_per_record"] / (by[of]["bytes"] / self.count(365)), 1, delta=0.01)
+            self.assertEqual(by[of]["percent"], round(100 * by[of]["bytes"] / head["store_bytes"], 1))
+        self.assertLess(by["rec", "rec_ts"]["bytes"], by["rec", None]["bytes"])
+        self.assertGreater(by["rec", None]["bytes"] - by["rec", None]["unused_bytes"], 100 * 2000)
 
 
 if __name__ == "__main__":

@@ -495,8 +495,8 @@ class Printed:
     ASIDE = {"label", "last_used", "generation", "budget_audit", "budgets", "now"}
     SECRETS_ASIDE = {"actor", "key"}
 
-    HEADER = ("at", "anchor_age", "anchor", "checkpoint", "signed", "verified", "records", "erasures", "store_bytes", "bytes_per_record",
-              "free_bytes", "full_in_days")
+    HEADER = ("at", "anchor_age", "anchor", "checkpoint", "signed", "verified", "records", "erasures", "store_bytes", "unused_bytes",
+              "bytes_per_record", "records_a_day", "free_bytes", "full_in_days")
 
     def __init__(self):
         with contextlib.closing(sqlite3.connect(f"file:{made.pristine}?mode=ro", uri=True)) as db:
@@ -504,7 +504,7 @@ class Printed:
         self.until = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(last // 1000000)) + f".{last % 1000000:06}Z"
         words = (report.format(key=reports.keys[0]) for report in dict.fromkeys(test_reports.Reports.ALL))
         self.asked = [["audit", *word.split(), "--until", self.until, "--format", "json"]
-                      for word in words if word not in ("capacity", "anchors")]     # which count what was written since
+                      for word in words if word not in ("capacity", "capacity --tables", "anchors")]     # which count what was written since
         self.asked += [["--json", *words.split()] for words in self.COMMANDS]
         path = pathlib.Path(tempfile.mkdtemp(dir=made.crib.dir)) / "toolcrib.db"
         shutil.copy(made.pristine, path)
