@@ -137,7 +137,7 @@ FROM v_retention d WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
       AND q.object = substr(d.approver, instr(d.approver, ' approval/') + 1) AND g.object = q.object AND g.ts <= d.ts
       AND g.approver || ' ' || g.object = d.approver
       AND substr(replace(q.detail, ' (cli):', ':'), 1, length(g.approver) + 1) <> g.approver || ':'))
-UNION ALL SELECT time, tenant, kind, object, approver, detail, ts, idx
+UNION ALL SELECT time, tenant, kind, object, approver, detail, ts, +idx
 FROM v_records WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code = 1540
   AND kind_code <> 1001 AND kind_code <> 1002
 ORDER BY _idx DESC LIMIT ?8;
@@ -491,7 +491,7 @@ SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts 
 
 -- The header: the newest record of a verification, of those that are signed.  rec_kind.
 -- name: report_head_verified
-SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = 1803 AND idx < ?2 ORDER BY ts DESC LIMIT 1;
+SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = 1803 AND +idx < ?2 ORDER BY ts DESC LIMIT 1;
 
 -- The header: how far a log is signed, and the time of the last record in it; that of the checkpoint's row is nobody's word.
 -- Primary keys, rec_pos.
