@@ -119,6 +119,18 @@ WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
   AND (?7 < 0 OR outcome = ?7) AND (?8 = 0 OR kind = ?8)
 ORDER BY ts DESC, id DESC LIMIT ?9;
 
+-- audit_query(): of one kind, newest first: neither begins nor ends of calls.  rec_kind.
+-- name: audit_list_kind
+SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
+  tool, tdef, rule, obj, sbox
+FROM rec_text
+WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?8 AND ts >= ?2 AND ts < ?3
+  AND (?4 IS NULL OR tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?5 IS NULL OR prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?7 < 0 OR outcome = ?7)
+ORDER BY ts DESC, id DESC LIMIT ?9;
+
 -- audit_query(): begins alone, newest first.  rec_pos.
 -- name: audit_list_begin
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,

@@ -136,7 +136,8 @@ int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, v
 
 	if (rc < 0)
 		return rc;
-	st = db_stmt_get(db, begins ? SQL_AUDIT_LIST_BEGIN : SQL_AUDIT_LIST_REC);
+	st = db_stmt_get(db, begins ? SQL_AUDIT_LIST_BEGIN :
+			 f->kind && f->kind != AUDIT_CALL_END ? SQL_AUDIT_LIST_KIND : SQL_AUDIT_LIST_REC);
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, (int64_t)since);
 	db_bind_i64(st, 3, (int64_t)until);
