@@ -83,6 +83,10 @@ SELECT CAST(coalesce(sum(max(h.size - l.min_idx, 0)), 0) AS INTEGER) FROM log l 
 -- name: verify_get_life
 SELECT kind, ts FROM rec WHERE log = 1 AND kind IN (1601, 1602, 1603) ORDER BY idx DESC LIMIT 1;
 
+-- read_steps(): when the clock was set.  rec_kind.
+-- name: verify_list_steps
+SELECT ts, ext FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 1605;
+
 -- audit_verify(): texts that the dictionary has twice; as bytes, so that no index is asked and a BLOB counts as well.
 -- name: verify_list_twins
 SELECT 'the text "' || CAST(text AS TEXT) || '" of kind ' || kind FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB)

@@ -4,18 +4,22 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "audit/second.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "db/db.h"
 
 #include "verify_int.h"
 
 /* Records of one log are made by several threads and queues; so far apart their times may stand. */
 #define SLACK_US 60000000
+#define SET_BACK_MAX_MS (INT64_C(1000) * 366 * 86400 * 1000)    /* a thousand years */
 
-/* What the system's log says, which is read first: when the clock was set, 0: it was not; and the last start, stop or
- * crash, 0: there is none. */
+/* What the system's log says, which is read first: between which times the clock was set, 0: it was not; and the last
+ * start, stop or crash, 0: there is none. */
 struct verify_clock { uint64_t set_from_us, set_to_us; int64_t life; uint64_t life_us; };
 
 struct verify_life {
@@ -137,14 +141,28 @@ static void check_life(struct verify_log *c, const struct audit_row *row, int64_
 
 /* --- times */
 
-static void note_step(struct verify_clock *k, uint64_t at_us)
+/* How far it was set back, by the record's own words: "-3600000 ms".  0: it was set on, or they do not say. */
+static uint64_t set_back_us(const struct audit_value *ext)
 {
-	const uint64_t around = 2 * SLACK_US;
+	char text[64];
+	int64_t ms = 0;
+
+	if (!ext->present || !audit_said_text(ext, AUDIT_TAG_REASON, text, sizeof(text)) || text[0] != '-' ||
+	    text_i64(text + 1, strspn(text + 1, "0123456789"), &ms) < 0 || ms > SET_BACK_MAX_MS)
+		return 0;
+	return (uint64_t)ms * 1000;
+}
+
+/* A log that nobody wrote to meanwhile has a record of the clock as it was before, and behind it, whenever that comes,
+ * one of the clock as it was set: all between the two times is a fall that the step explains. */
+static void note_step(struct verify_clock *k, uint64_t at_us, const struct audit_value *ext)
+{
+	const uint64_t around = 2 * SLACK_US, before_us = at_us + set_back_us(ext);
 
 	if (k->set_to_us == 0 || at_us < k->set_from_us + around)
 		k->set_from_us = at_us > around ? at_us - around : 0;
-	if (at_us + around > k->set_to_us)
-		k->set_to_us = at_us + around;
+	if (before_us + around > k->set_to_us)
+		k->set_to_us = before_us + around;
 }
 
 /* A clock that was set is noticed within a second: another record may come before the one that says so. */
@@ -162,7 +180,7 @@ static void check_time(struct verify_log *c, const struct audit_row *row, int64_
 	struct verify_life *l = c->life;
 
 	if (verify_is_system(c) && verify_kind(row) == AUDIT_CLOCK_STEP) {
-		note_step(c->v->clock, at_us);
+		note_step(c->v->clock, at_us, &row->v[COL_EXT]);
 		l->fell = l->fell && !clock_was_set(c->v->clock, l->fell_us);
 		l->latest_us = at_us;
 	}
@@ -179,7 +197,22 @@ static void check_time(struct verify_log *c, const struct audit_row *row, int64_
 
 /* --- the step */
 
-/* Whoever checks one tenant's log does not read the system's: its last word is taken as it stands. */
+static int read_steps(struct verify *v, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_STEPS);
+	struct audit_value ext = { .present = false };
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		ext.p = db_col_blob(st, 1, &ext.len);
+		ext.present = ext.p != NULL;
+		note_step(v->clock, (uint64_t)db_col_i64(st, 0), &ext);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* Whoever checks one tenant's log does not read the system's: its last word is taken as it stands, and its steps. */
 static int read_life(struct verify *v, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_GET_LIFE);
@@ -190,7 +223,7 @@ static int read_life(struct verify *v, struct err *err)
 		v->clock->life_us = (uint64_t)db_col_i64(st, 1);
 	}
 	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : read_steps(v, err);
 }
 
 static int lifecycle_open(struct verify *v, struct err *err)

@@ -377,6 +377,13 @@ static void a_begin_without_an_end_is_a_gap(void **state)
 	assert_int_equal(f->count[AUDIT_FINDING_PAIRING], 1);
 }
 
+static void append_in_txn(struct fix *f, enum audit_kind kind, int64_t tenant, uint8_t call)
+{
+	begin(f);
+	append(f, kind, tenant, call);
+	commit(f);
+}
+
 static void system_record(struct fix *f, enum audit_kind kind)
 {
 	struct audit_event ev;
@@ -474,6 +481,39 @@ static void times_fall_only_where_the_clock_was_set(void **state)
 	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
 }
 
+static void step_record(struct fix *f, const char *by)
+{
+	struct audit_event ev;
+
+	begin(f);
+	audit_event_init(&ev, AUDIT_CLOCK_STEP, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = by;
+	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+	commit(f);
+}
+
+/* An hour back, and a log that is written to when a part of that hour has gone by again. */
+static void a_log_that_rested_while_the_clock_was_set_back_is_no_finding(void **state)
+{
+	struct fix *f = *state;
+
+	clock_fake(UINT64_C(10000000000), 1000000000);
+	append_in_txn(f, AUDIT_LIST, ACME, 90);
+	clock_fake(UINT64_C(6400000000), 1000000001);
+	step_record(f, "-3600000 ms");
+	clock_fake(UINT64_C(7000000000), 1600000001);
+	append_in_txn(f, AUDIT_LIST, ACME, 91);
+	for (int64_t tenant = 0; tenant <= ACME; tenant += ACME) {
+		verify(f, tenant);
+		assert_int_equal(f->count[AUDIT_FINDING_TIME], 0);
+	}
+	clock_fake(UINT64_C(6000000000), 1600000002);   /* further than it was set */
+	append_in_txn(f, AUDIT_LIST, ACME, 92);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
+}
+
 /* What two administrators ask for: request 1, 2, …, versions of definitions, policies. */
 static void ask(struct fix *f, enum audit_kind kind, const char *obj, uint8_t n)
 {
@@ -562,6 +602,7 @@ SUITE(verify)
 		T(each_tampering_is_found), T(each_index_is_compared_with_the_table), T(findings_are_grouped_and_stay_in_their_log),
 		T(a_begin_without_an_end_is_a_gap),
 		T(test_f19_only_calls_from_before_the_last_start_are_gaps), T(starts_and_stops_alternate), T(times_fall_only_where_the_clock_was_set),
+		T(a_log_that_rested_while_the_clock_was_set_back_is_no_finding),
 		T(requests_beyond_a_bound_are_not_checked), T(versions_beyond_a_bound_are_not_checked),
 		T(policies_beyond_a_bound_are_not_checked), T(so_many_requests_wait_for_a_second_one),
 	};
