@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/varint.h"
 #include "block/block.h"
 
 /* Inside of src/block: numbers and streams as bytes. */
@@ -17,7 +18,6 @@ int block_stream_get(struct block_zlib **z, uint64_t n, const uint8_t **at, cons
 		     struct audit_bytes *into, struct block_bytes *ret, const char *where, struct err *err);
 int block_bad(struct err *err, const char *where, const char *what);   /* ERR_CORRUPT */
 
-enum { VARINT_MAX = 10 };
 enum {
 	BLOCK_FIRST_COLUMN = COL_CALL,  /* log and idx stand beside the block */
 	BLOCK_CALL_SIZE = 16, BLOCK_CALL_TIME = 6,      /* the first bytes of a UUIDv7 */
@@ -52,56 +52,16 @@ static inline bool block_must_have(enum audit_column col)
 /* Room for so many more bytes behind b->len. */
 uint8_t *block_room(struct audit_bytes *b, size_t more);
 
-static inline uint8_t *put_varint(uint8_t *p, uint64_t v)
-{
-	while (v >= 0x80) {
-		*p++ = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	*p++ = (uint8_t)v;
-	return p;
-}
-
 static inline void block_put(struct audit_bytes *b, uint64_t v)
 {
 	b->len = (size_t)(put_varint(block_room(b, VARINT_MAX), v) - b->p);
 }
 
-/* NULL: it is cut off, longer than it need be, or more than 64 bits. */
-static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, uint64_t *ret)
-{
-	uint64_t v = 0;
-
-	for (unsigned shift = 0; p < end && shift < 70; shift += 7) {
-		const uint8_t byte = *p++;
-
-		if ((shift == 63 && byte > 1) || (byte == 0 && shift > 0))
-			return NULL;
-		v |= (uint64_t)(byte & 0x7F) << shift;
-		if (byte < 0x80) {
-			*ret = v;
-			return p;
-		}
-	}
-	return NULL;
-}
-
-/* The same, for what is at most max. */
+/* A number that is at most max. */
 static inline const uint8_t *get_up_to(const uint8_t *p, const uint8_t *end, uint64_t max, uint64_t *ret)
 {
 	p = get_varint(p, end, ret);
 	return p && *ret <= max ? p : NULL;
-}
-
-/* Small numbers of either sign as small ones without. */
-static inline uint64_t zigzag(int64_t v)
-{
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
-}
-
-static inline int64_t unzigzag(uint64_t v)
-{
-	return (int64_t)(v >> 1 ^ -(v & 1));
 }
 
 static inline bool bit_at(const uint8_t *bits, size_t i)
