@@ -1851,7 +1851,7 @@ class Block:
     def __init__(self, first, cnt, fmt, cols, hashes):
         if fmt != BLOCK_FORMAT:
             raise Later("fmt")
-        if not 1 <= cnt <= BLOCK_RECORDS or not 0 <= first <= BIG - BLOCK_RECORDS or len(hashes) > STREAM_MAX:
+        if not 1 <= cnt <= BLOCK_RECORDS or not 0 <= first <= BIG - BLOCK_RECORDS - cnt + 1 or len(hashes) > STREAM_MAX:
             raise no_block("block", "such a place, or so many records or hashes, no block has")
         self.first, self.cnt, self.hashes, self.hash_at, self.columns = first, cnt, hashes, 0, {}
         streams = self.streams(cols)

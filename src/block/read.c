@@ -415,7 +415,7 @@ static int look(const struct block *b, struct err *err)
 		return err_set(err, ERR_INVALID, "fmt", "block format %" PRId64 " is of a later release", b->fmt);
 	if (b->cnt < 1 || b->cnt > BLOCK_RECORDS_MAX)
 		return block_bad(err, "cnt", "it has no records, or more than 4096");
-	if (b->first < 0 || b->first > BLOCK_IDX_MAX)
+	if (b->first < 0 || b->first > BLOCK_IDX_MAX - (b->cnt - 1))
 		return block_bad(err, "first", "no record has such an index");
 	return b->hash.len <= BLOCK_STREAM_MAX ? 0 : block_bad(err, "hash", "it is longer than 4 MiB");
 }

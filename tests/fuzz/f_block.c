@@ -1,6 +1,7 @@
 /* Fuzz target: blocks of records and what is derived from them (SC-908).  The first byte says what the rest is:
  *	b  a block: how many records and bytes of hash and of zone (two bytes each, low first), hash, zone, cols
  *	c  the same, but cols as it is inflated: of each column its length in two bytes, 0 for none, and the bytes
+ *	e  the same, where indexes end
  *	z  how many records (three bytes), a zone	s  the same with sums	p  a group of payloads
  *	g  a seed (four bytes): blocks that somebody was at, made here
  * What is taken is written again, and must be the same: nothing says in two ways what one record has.  And a block that
@@ -155,9 +156,9 @@ static void put_columns(struct input *in, struct parts *parts)
 	}
 }
 
-static void block_of(struct input *in, bool inflated)
+static void block_of(struct input *in, int64_t first, bool inflated)
 {
-	struct parts parts = { .b = { .first = FIRST, .fmt = BLOCK_FORMAT, .ts_min = 5, .ts_max = 5 } };
+	struct parts parts = { .b = { .first = first, .fmt = BLOCK_FORMAT, .ts_min = 5, .ts_max = 5 } };
 	const struct block *b = &parts.b;
 	size_t hash, zone;
 
@@ -307,10 +308,13 @@ FUZZ_TARGET(block)
 
 	switch (number(&in, 1)) {
 	case 'b':
-		block_of(&in, false);
+		block_of(&in, FIRST, false);
 		break;
 	case 'c':
-		block_of(&in, true);
+		block_of(&in, FIRST, true);
+		break;
+	case 'e':
+		block_of(&in, INT64_MAX - BLOCK_RECORDS_MAX - 1, true);
 		break;
 	case 'z':
 		zone_of(&in);

@@ -71,11 +71,14 @@ void mutant_bytes(struct rig *rig, struct part *part)
 
 /* --- blocks */
 
-static int64_t near_by(struct rig *rig, int64_t n)
+static int64_t near_by(struct rig *rig, int64_t n, int64_t cnt)
 {
 	static const int64_t edges[] = { 0, -1, 1, 4096, 4097, INT64_MAX, INT64_MAX - 4096, INT64_MAX - 4095, INT64_MIN };
+	const uint64_t which = rig_below(rig, 5);
 
-	if (rig_below(rig, 2) == 0)
+	if (which == 0)         /* the last places that a block can have */
+		return INT64_MAX - BLOCK_RECORDS_MAX - cnt + 1 + (int64_t)rig_below(rig, 2);
+	if (which < 3)
 		return edges[rig_below(rig, NELEMS(edges))];
 	return (int64_t)((uint64_t)n + rig_below(rig, 5) - 2);
 }
@@ -85,7 +88,7 @@ static void beside_the_columns(struct mutant *m, struct rig *rig)
 	int64_t *numbers_of[] = { &m->b.first, &m->b.cnt, &m->b.fmt, &m->b.ts_min, &m->b.ts_max };
 	int64_t *n = numbers_of[rig_below(rig, NELEMS(numbers_of))];
 
-	*n = near_by(rig, *n);
+	*n = near_by(rig, *n, m->parts.b.cnt);
 }
 
 static struct part *some_column(struct mutant *m, struct rig *rig)
