@@ -2143,7 +2143,7 @@ def sum_is_sound(entry, first, cnt):
 
 def read_sums(data, first, cnt):
     """Of a chapter of cnt records from first on: (sums, histogram), each a list of tuples in order, or None: they are partial."""
-    if not 1 <= cnt <= CHAPTER_RECORDS or not 0 <= first <= BIG - CHAPTER_RECORDS:
+    if not 1 <= cnt <= CHAPTER_RECORDS or not 0 <= first <= BIG - BLOCK_RECORDS - cnt + 1:
         raise no_block("sums", "such a place, or so many records, no chapter has")
     reader, listed = SumsReader(data, first), None
     form = reader.number(2 * BIG + 1)

@@ -550,8 +550,8 @@ int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struc
 
 	*ret = (struct block_sums){ .partial = true };
 	in.end = in.p + len;
-	if (cnt < 1 || cnt > BLOCK_CHAPTER_MAX || first < 0 || first > INT64_MAX - BLOCK_CHAPTER_MAX)
-		return bad(err, "it is one of no records, or of more than 262144");
+	if (cnt < 1 || cnt > BLOCK_CHAPTER_MAX || first < 0 || first > BLOCK_IDX_MAX - (cnt - 1))
+		return bad(err, "it is one of no records, of more than 262144, or of such as no block has");
 	in.p = len > 0 ? get_varint(in.p, in.end, &form) : NULL;
 	if (in.p && form > FULL)
 		return err_set(err, ERR_INVALID, "sums", "the sums are of a form that only a later release knows");

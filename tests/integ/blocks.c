@@ -321,6 +321,12 @@ static void by_hand(struct blocks *s)
 
 	for (size_t i = 0; i < NELEMS(sums); i++)
 		put_sums(s, 0, 8, sums[i].p, sums[i].len);
+	for (int64_t cnt = -1; cnt < 3; cnt++)          /* and where they may be */
+		for (int64_t more = -1; more < 3; more++) {
+			put_sums(s, more, cnt, "", 1);
+			put_sums(s, INT64_MAX - BLOCK_RECORDS_MAX - cnt + more, cnt, "", 1);
+			put_sums(s, 0, BLOCK_CHAPTER_MAX + more, "", 1);
+		}
 	for (size_t i = 0; i < NELEMS(bodies); i++)
 		put_body(s, bodies[i].p, bodies[i].len);
 }

@@ -451,6 +451,8 @@ static void sc201_sums_are_read_strictly(void **state)
 	}
 	assert_int_equal(block_sums_read("", 1, 0, BLOCK_CHAPTER_MAX + 1, &sums, &f->err), ERR_CORRUPT);
 	OK(block_sums_read("", 1, 0, BLOCK_CHAPTER_MAX, &sums, &f->err));
+	OK(block_sums_read("", 1, INT64_MAX - BLOCK_RECORDS_MAX - 4, 5, &sums, &f->err));
+	assert_int_equal(block_sums_read("", 1, INT64_MAX - BLOCK_RECORDS_MAX - 3, 5, &sums, &f->err), ERR_CORRUPT);
 }
 
 /* --- payloads */
