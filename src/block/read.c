@@ -37,6 +37,9 @@ struct block_reader {
 	uint8_t call[BLOCK_RECORDS_MAX][BLOCK_CALL_SIZE];
 	struct audit_bytes cm, bytes, zone;
 	size_t hash_at;                 /* what of hash has been given out */
+	enum audit_column given[COL_COUNT];     /* asked for, and some record has a value */
+	unsigned ngiven;
+	struct audit_row row;           /* for leaves; of what is not given nothing is there */
 	struct block_zlib *zlib;
 	struct block_zoner *zoner;
 	struct near near[NEAR_SIZE];    /* texts that were asked for last */
@@ -222,11 +225,26 @@ static inline bool number_of(enum block_form form, uint64_t v, int64_t idx, int6
 	return n >= 0;
 }
 
+/* Of all records a byte each, which most columns are.  false: one of them is no number. */
+static bool read_bytes(struct block_reader *r, struct column *c, struct present *h)
+{
+	uint8_t any = 0;
+
+	for (size_t i = 0; i < r->cnt; i++) {
+		any |= h->p[i];
+		c->n[i] = h->p[i];
+	}
+	h->p += r->cnt;
+	return any < 0x80;
+}
+
 static int read_numbers(struct block_reader *r, struct column *c, struct present *h, struct err *err)
 {
 	const enum block_form form = block_form((enum audit_column)(c - r->col));
 	int64_t last = 0;
 
+	if (form == BLOCK_NUMBER && h->all && (size_t)(h->end - h->p) == r->cnt)
+		return read_bytes(r, c, h) ? 0 : block_bad(err, name_of(c, r), "a number is cut off");
 	for (size_t i = 0; i < r->cnt; i++) {
 		uint64_t v = 0;
 
@@ -438,6 +456,17 @@ static int read_all(struct block_reader *r, struct err *err)
 	return rc;
 }
 
+/* What rows have. */
+static void give(struct block_reader *r)
+{
+	r->ngiven = 0;
+	for (unsigned col = BLOCK_FIRST_COLUMN; col < COL_COUNT; col++)
+		if (r->col[col].asked && r->col[col].here)
+			r->given[r->ngiven++] = (enum audit_column)col;
+	memset(&r->row, 0, sizeof(r->row));
+	audit_row_text(&r->row, COL_LOG, r->texts.log, r->texts.origin, r->origin_len);
+}
+
 int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err)
 {
 	int rc = look(b, err);
@@ -451,6 +480,8 @@ int block_open(struct block_reader *r, const struct block *b, uint64_t columns, 
 	want(r, columns);
 	rc = read_all(r, err);
 	r->open = rc == 0;
+	if (rc == 0)
+		give(r);
 	return rc;
 }
 
@@ -506,51 +537,63 @@ static int text_of(struct block_reader *r, enum audit_column col, int64_t id, co
 	return block_bad(err, where, "the dictionary has no such id of this kind");
 }
 
-static int put_column(struct block_reader *r, enum audit_column col, int64_t i, struct audit_row *row, struct err *err)
+/* A text that the row has still is not looked for again: most records have those of the one before. */
+static int put_column(struct block_reader *r, enum audit_column col, int64_t i, struct audit_value *v, struct err *err)
 {
 	const struct column *c = &r->col[col];
 	const struct near *near;
 	int rc;
 
-	if (audit_columns[col].form == FORM_INT)
-		audit_row_int(row, col, c->n[i]);
-	else if (audit_columns[col].form == FORM_BLOB)
-		audit_row_blob(row, col, c->base + c->n[i], c->len[i]);
-	else {
+	if (audit_columns[col].form == FORM_BLOB) {
+		v->p = c->base + c->n[i];
+		v->len = c->len[i];
+	} else if (audit_columns[col].form == FORM_INT) {
+		v->n = c->n[i];
+	} else if (!v->p || v->n != c->n[i]) {
+		v->p = NULL;
 		rc = text_of(r, col, c->n[i], &near, err);
 		if (rc < 0)
 			return rc;
-		audit_row_text(row, col, c->n[i], near->text, near->len);
+		*v = (struct audit_value){ .n = c->n[i], .p = near->text, .len = near->len };
+	}
+	v->present = true;
+	return 0;
+}
+
+/* The values of the i-th record into a row that has those of another one. */
+static int put_row(struct block_reader *r, int64_t i, struct audit_row *row, struct err *err)
+{
+	if (i < 0 || i >= block_count(r))
+		return err_set(err, ERR_INTERNAL, "block", "the block that is open has no such record");
+	audit_row_int(row, COL_IDX, r->b.first + i);
+	for (unsigned k = 0; k < r->ngiven; k++) {
+		const enum audit_column col = r->given[k];
+		int rc = 0;
+
+		row->v[col].present = false;
+		if (r->col[col].n[i] >= 0)
+			rc = put_column(r, col, i, &row->v[col], err);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
 
 int block_row(struct block_reader *r, int64_t i, struct audit_row *ret, struct err *err)
 {
-	if (i < 0 || i >= block_count(r))
-		return err_set(err, ERR_INTERNAL, "block", "the block that is open has no such record");
 	memset(ret, 0, sizeof(*ret));
 	audit_row_text(ret, COL_LOG, r->texts.log, r->texts.origin, r->origin_len);
-	audit_row_int(ret, COL_IDX, r->b.first + i);
-	for (unsigned col = BLOCK_FIRST_COLUMN; col < COL_COUNT; col++) {
-		const struct column *c = &r->col[col];
-		int rc = c->asked && c->here && c->n[i] >= 0 ? put_column(r, (enum audit_column)col, i, ret, err) : 0;
-
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
+	return put_row(r, i, ret, err);
 }
 
 int block_leaf(struct block_reader *r, int64_t i, uint8_t ret[TREE_HASH], struct err *err)
 {
-	struct audit_row row;
-	int rc = r->whole ? block_row(r, i, &row, err) :
+	int rc = r->whole ? put_row(r, i, &r->row, err) :
 		err_set(err, ERR_INTERNAL, "block", "a leaf is that of all columns");
 
 	if (rc < 0)
 		return rc;
-	audit_row_encode(&row, &r->bytes);
+	audit_row_encode(&r->row, &r->bytes);
 	tree_leaf(r->bytes.p, r->bytes.len, ret);
 	return 0;
 }
@@ -591,18 +634,24 @@ int block_derived(struct block_reader *r, struct err *err)
 	return 0;
 }
 
+static int differs(int64_t idx, struct err *err)
+{
+	char where[40];
+
+	(void)snprintf(where, sizeof(where), "idx/%" PRId64, idx);
+	return err_set(err, ERR_CORRUPT, where, "the block gives another leaf than the row has");
+}
+
 int block_check(struct block_reader *r, const struct block *b, const uint8_t (*leaf)[TREE_HASH], struct err *err)
 {
 	int rc = block_open(r, b, BLOCK_ALL_COLUMNS, err);
 
 	for (int64_t i = 0; i < block_count(r) && rc == 0; i++) {
 		uint8_t got[TREE_HASH];
-		char where[40];
 
 		rc = block_leaf(r, i, got, err);
-		(void)snprintf(where, sizeof(where), "idx/%" PRId64, r->b.first + i);
 		if (rc == 0 && memcmp(got, leaf[i], TREE_HASH) != 0)
-			return err_set(err, ERR_CORRUPT, where, "the block gives another leaf than the row has");
+			return differs(r->b.first + i, err);
 	}
 	return rc < 0 ? rc : block_derived(r, err);
 }

@@ -12,7 +12,7 @@
 
 #include "block_int.h"
 
-enum { LEVEL = 6, STEP = 16384 };
+enum { LEVEL = 6, STEP = 49152 };       /* STEP: more than a column of numbers can have */
 
 struct block_zlib {
 	z_stream in, out;
@@ -104,10 +104,12 @@ void block_stream_put(struct block_zlib **zp, const uint8_t *p, size_t len, stru
 /* As far as it goes, but not beyond max bytes and one. */
 static int inflate_all(z_stream *s, size_t max, struct audit_bytes *into, const char *where, struct err *err)
 {
-	int rc = Z_OK;
+	int rc = Z_BUF_ERROR;
 
 	into->len = 0;
-	while (rc == Z_OK && into->len <= max) {
+	s->avail_out = 0;
+	/* Z_FINISH: what came out is not kept as a window, as long as all of it finds room at once. */
+	while (rc == Z_BUF_ERROR && s->avail_out == 0 && into->len <= max) {
 		size_t room = max + 1 - into->len;
 
 		if (room > STEP)
@@ -123,7 +125,7 @@ static int inflate_all(z_stream *s, size_t max, struct audit_bytes *into, const 
 		}
 		s->next_out = into->p + into->len;
 		s->avail_out = (unsigned)room;
-		rc = inflate(s, Z_NO_FLUSH);
+		rc = inflate(s, Z_FINISH);
 		into->len += room - s->avail_out;
 	}
 	if (into->len > max)
