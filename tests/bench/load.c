@@ -508,7 +508,8 @@ static void parse(int argc, char **argv)
 
 static void open_conns(int epoll)
 {
-	struct conn *conns = calloc((size_t)opt.conns, sizeof(*conns));
+	static struct conn *conns;      /* to the end */
+	conns = calloc((size_t)opt.conns, sizeof(*conns));
 	if (!conns)
 		die("memory");
 	for (int i = 0; i < opt.conns; i++) {

@@ -59,7 +59,7 @@ class Tokens(crib.Case):
         c.start()
         path = self.file(f"{key}\ntck_0000000000AA_nobody\n".encode())
         done = self.load(*CALL, "--tokens", path, "--conns", 1, "--requests", 4, "--secs", crib.DEADLINE, port=c.address("http")[1])
-        self.assertEqual((done.returncode, json.loads(done.stdout)["answers"]), (1, 4))
+        self.assertEqual((done.returncode, done.stdout.count('"answers":4')), (1, 1), done.stdout + done.stderr)
         self.assertIn("load: wrong answer: ", done.stderr)
         done = self.load(*CALL, "--key", key, "--conns", 1, "--requests", 4, "--secs", 0, port=c.address("http")[1])
         self.assertEqual((done.returncode, done.stderr), (1, "load: 0 of 4 requests were answered within 0 s\n"))
