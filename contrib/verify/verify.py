@@ -141,7 +141,7 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS = 0x54435242, 0x54434B59
 SCHEMAS = {
     STORE: {
-        23: "a01a99d20c59a9519dd0c31793118f75e50c06284288e5239bea0ac16175120e",
+        24: "4e77e330d5fac63c6f022166d5dc4f8e77bea49210657887c11b5557a6c4e384",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
