@@ -20,6 +20,7 @@
 	X(PARSE, true, "a field, a note or a bundle is malformed") \
 	X(GAP, true, "an index is missing") \
 	X(LEAF, true, "the columns do not give the stored leaf") \
+	X(FORM, true, "a row that a block has replaced says something else") \
 	X(ROOT, true, "the records do not give the log's root") \
 	X(TILE, true, "the hashes kept of whole tiles do not fit") \
 	X(TRUNCATED, true, "fewer records than the log's head says") \

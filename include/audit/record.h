@@ -24,6 +24,7 @@ struct db;
 struct audit_page {
 	int64_t log, from, to;          /* indexes from <= idx < to; from moves on */
 	const char *origin;
+	bool leftovers;                 /* rows alone, also those whose block counts */
 	int64_t rows;                   /* the reader's own: of this page */
 	bool begun;
 };

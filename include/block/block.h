@@ -61,14 +61,14 @@ struct block_texts { int64_t log; const char *origin; block_text_fn *fn; void *a
 
 struct block_reader;
 /* texts (borrowed) may be NULL for who asks for no rows. */
-FOR_TESTS struct block_reader *block_reader_new(const struct block_texts *texts);
-FOR_TESTS void block_reader_free(struct block_reader **r);
+struct block_reader *block_reader_new(const struct block_texts *texts);
+void block_reader_free(struct block_reader **r);
 /* Inflates and decodes these columns of a block (BLOCK_COLUMN(COL_TS) | …) and no others, but those without which
  * one of them cannot be told (SC-206), and looks at nothing else: what is said of the rest of the block is said by
  * a reading of all.  b and its bytes are borrowed until the next one.  ERR_CORRUPT: PARSE, the block is not what an
  * encoder writes; where names the column.  ERR_INVALID: the format, or a column, is of a later release.  ERR_LIMIT:
  * there is no memory.  After an error no block is open. */
-FOR_TESTS int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err) MUST_CHECK;
+int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err) MUST_CHECK;
 int64_t block_first(const struct block_reader *r);
 int64_t block_count(const struct block_reader *r);
 /* The columns that some record has a value of, of those that were asked for. */
@@ -77,13 +77,13 @@ FOR_TESTS uint64_t block_columns(const struct block_reader *r);
 bool block_number(const struct block_reader *r, enum audit_column col, int64_t i, int64_t *ret);
 /* The i-th record with what was asked for, log and idx; it borrows from the reader until the next
  * block_open().  ERR_CORRUPT: an id has no text. */
-FOR_TESTS int block_row(struct block_reader *r, int64_t i, struct audit_row *ret, struct err *err) MUST_CHECK;
+int block_row(struct block_reader *r, int64_t i, struct audit_row *ret, struct err *err) MUST_CHECK;
 /* The leaf of the i-th record; all columns were asked for.  Errors of block_row(). */
-FOR_TESTS int block_leaf(struct block_reader *r, int64_t i, uint8_t ret[TREE_HASH], struct err *err) MUST_CHECK;
+int block_leaf(struct block_reader *r, int64_t i, uint8_t ret[TREE_HASH], struct err *err) MUST_CHECK;
 
 /* What is beside the columns and derived from them, of a block that is open with all columns: its times and its
  * zone are what a count of the records gives.  ERR_CORRUPT: INDEX, queries would lie (SC-207). */
-FOR_TESTS int block_derived(struct block_reader *r, struct err *err) MUST_CHECK;
+int block_derived(struct block_reader *r, struct err *err) MUST_CHECK;
 /* SC-203: decodes the block whole, and each record has the leaf that it had as a row.  ERR_CORRUPT, "idx/42", when
  * it has not, and errors of block_open() and block_derived(). */
 FOR_TESTS int block_check(struct block_reader *r, const struct block *b, const uint8_t (*leaf)[TREE_HASH],
@@ -99,7 +99,7 @@ struct block_payload { struct block_bytes salt, nonce, ct; };
 FOR_TESTS int block_payloads_write(const struct block_payload *v, size_t n, struct audit_bytes *out, size_t *ret_n,
 			 struct err *err) MUST_CHECK;
 /* Into v, which borrows from the body.  ERR_CORRUPT as above. */
-FOR_TESTS int block_payloads_read(const void *body, size_t len, struct block_payload v[BLOCK_PAYLOADS_MAX],
-				  size_t *ret_n, struct err *err) MUST_CHECK;
+int block_payloads_read(const void *body, size_t len, struct block_payload v[BLOCK_PAYLOADS_MAX],
+			size_t *ret_n, struct err *err) MUST_CHECK;
 
 #endif

@@ -35,10 +35,10 @@ struct block_zone { bool many; unsigned n; struct { int64_t id, count; } v[BLOCK
 struct block_zones { struct block_zone of[ZONE_COUNT]; };
 
 /* Strict, of cnt records, at most BLOCK_CHAPTER_MAX.  ERR_CORRUPT; *ret is whatever was read. */
-FOR_TESTS int block_zones_read(const void *p, size_t len, int64_t cnt, struct block_zones *ret,
+int block_zones_read(const void *p, size_t len, int64_t cnt, struct block_zones *ret,
 			       struct err *err) MUST_CHECK;
 /* Whether a record may have that id there: false is certain. */
-FOR_TESTS bool block_zone_may_have(const struct block_zones *zones, enum block_zone_column col, int64_t id);
+bool block_zone_may_have(const struct block_zones *zones, enum block_zone_column col, int64_t id);
 
 /* Counts what zones are made of. */
 struct block_zoner;

@@ -4,7 +4,7 @@
 -- audit_logs_open(): all logs with what head and the records themselves say of their size, and the newest note.
 -- rec_pos, primary key of cp.
 -- name: audit_list_logs
-SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT max(idx) + 1 FROM rec WHERE log = l.id), c.size, c.epoch, c.ts,
+SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), c.size, c.epoch, c.ts,
   l.min_idx
 FROM log l JOIN head h ON h.log = l.id
 LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log = l.id);
@@ -65,13 +65,27 @@ SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, ac
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
+-- The same of a store with blocks, whose records have no other leaf than the one that is computed.
+-- name: audit_list_forms
+SELECT row_out(?5, enc, CASE WHEN id >= 0 THEN leaf END, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
+  kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
+FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
+
+-- The same of rows that blocks have replaced.  rec_pos.
+-- name: audit_list_leftovers
+SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
+  kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
+FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
+
 -- audit_reader_next().  Primary key.
 -- name: audit_get_entry
 SELECT kind, text FROM dict WHERE id = ?1;
 
 -- audit_verify(): the next log, of one tenant or of all, with what its head and its records say.  Primary key, rec_pos.
 -- name: audit_next_head
-SELECT l.id, l.origin, h.size, (SELECT coalesce(max(idx) + 1, 0) FROM rec WHERE log = l.id), h.root, l.min_idx, l.pruned_by,
+SELECT l.id, l.origin, h.size, coalesce((SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0), h.root, l.min_idx, l.pruned_by,
   (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0)
 FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
 
@@ -98,7 +112,8 @@ HAVING count(*) > 1;
 SELECT 'tenant/' || name FROM tenant WHERE id NOT IN (SELECT tenant_id FROM log WHERE tenant_id IS NOT NULL)
 UNION ALL SELECT origin FROM log WHERE id NOT IN (SELECT log FROM head)
 UNION ALL SELECT 'records of log ' || x || ', which is not there' FROM (
-  WITH RECURSIVE l(x) AS (SELECT min(log) FROM rec UNION ALL SELECT (SELECT min(log) FROM rec WHERE log > x) FROM l WHERE x IS NOT NULL)
+  WITH RECURSIVE l(x) AS (SELECT * FROM (SELECT log FROM rec WHERE log >= -9223372036854775807 - 1 ORDER BY log LIMIT 1)
+    UNION ALL SELECT (SELECT log FROM rec WHERE log > x ORDER BY log LIMIT 1) FROM l WHERE x IS NOT NULL)
   SELECT x FROM l WHERE x IS NOT NULL AND x NOT IN (SELECT id FROM log))
 UNION ALL SELECT 'rows of ' || n || ' of log ' || x || ', which is not there' FROM (
   SELECT 'cp' n, log x FROM (SELECT DISTINCT log FROM cp)
@@ -156,6 +171,28 @@ WHERE log = ?1 AND idx IN (
   SELECT idx FROM rec WHERE call = ?2 AND kind <> 1001 AND +log = ?1
   UNION SELECT beg FROM rec WHERE call = ?2 AND kind <> 1001 AND +log = ?1)
 ORDER BY idx;
+
+-- audit_query_call(): a call that has ended of a store with blocks, at times from ?3 to before ?4.  Times of blocks, primary key.
+-- name: audit_list_call_forms
+WITH e(idx, beg) AS MATERIALIZED (
+  SELECT idx, beg FROM rec WHERE log = ?1 AND call = ?2 AND kind <> 1001 AND ts >= ?3 AND ts < ?4)
+SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
+  tool, tdef, rule, obj, sbox
+FROM rec_text
+WHERE log = ?1 AND idx IN (SELECT idx FROM e UNION SELECT beg FROM e)
+ORDER BY idx;
+
+-- audit_query_call(): of the same times: 1, an end; 0, a begin alone; or NULL.
+-- name: audit_find_call_forms
+SELECT max(kind <> 1001) FROM rec WHERE log = ?1 AND call = ?2 AND ts >= ?3 AND ts < ?4;
+
+-- audit_query_call(): whether a clock was ever set.  Zones of the system's log.
+-- name: audit_was_clock_set
+SELECT 1 FROM rec WHERE log = 1 AND kind = 1605 LIMIT 1;
+
+-- audit_query_call(): a call that runs, whose begin is in a block.  Primary key; there are as many as calls that run.
+-- name: audit_get_open_call
+SELECT idx FROM open_call WHERE log = ?1 AND call = ?2 ORDER BY idx LIMIT 1;
 
 -- audit_query_call(): a call that runs, not before meta.open_from.  Primary key.
 -- name: audit_list_running

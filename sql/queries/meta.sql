@@ -13,6 +13,10 @@ WHERE (type, name, tbl_name, sql) IS NOT ('table', 'sqlite_stat1', 'sqlite_stat1
     ('table', 'sqlite_stat4', 'sqlite_stat4', 'CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)')
 ORDER BY type, name, tbl_name, sql;
 
+-- db_vtab_views(): views with the release's text.  A walk of a small table.
+-- name: meta_list_views
+SELECT sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid;
+
 -- db_check_structure(): tables with an index, or that are one; but ?1.
 -- name: meta_list_indexed
 SELECT name FROM sqlite_schema t WHERE type = 'table' AND name <> ?1 AND (sql LIKE '%WITHOUT ROWID%'

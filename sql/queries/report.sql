@@ -489,6 +489,15 @@ FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
 SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts, idx LIMIT 1),
   (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts DESC, idx DESC LIMIT 1);
 
+-- The same of a store with blocks: what comes first by position says before which time the first one is, so that blocks of
+-- other times are left out.  Times of blocks.
+-- name: report_head_span_forms
+SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
+    AND ts <= (SELECT ts FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY idx LIMIT 1) ORDER BY ts, idx LIMIT 1),
+  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
+    AND ts >= (SELECT ts FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT 1)
+    ORDER BY ts DESC, idx DESC LIMIT 1);
+
 -- The header: the newest record of a verification, of those that are signed.  rec_kind.
 -- name: report_head_verified
 SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = 1803 AND +idx < ?2 ORDER BY ts DESC LIMIT 1;
@@ -576,6 +585,25 @@ SELECT 1 FROM rec WHERE log = ?1 AND outcome = ?6 AND outcome <> 0
 -- name: report_probe_kind
 SELECT 1 FROM rec WHERE log = ?1 AND kind = ?6 AND kind <> 1001 AND kind <> 1002
   AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
+
+-- The same five of a store with blocks: between two positions (?4 and ?5).  Zones of blocks.
+-- name: report_forms_prn
+SELECT 1 FROM rec WHERE log = ?1 AND prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?6) AND kind <> 1001
+  AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
+
+-- name: report_forms_cred
+SELECT 1 FROM rec WHERE log = ?1 AND cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND kind <> 1001
+  AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
+
+-- name: report_forms_tool
+SELECT 1 FROM rec WHERE log = ?1 AND tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?6) AND kind <> 1001
+  AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
+
+-- name: report_forms_out
+SELECT 1 FROM rec WHERE log = ?1 AND outcome = ?6 AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
+
+-- name: report_forms_kind
+SELECT 1 FROM rec WHERE log = ?1 AND kind = ?6 AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
 
 -- The record at a position of a log or the next one behind it, and the last one below.  rec_pos.
 -- name: report_place_from

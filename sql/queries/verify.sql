@@ -2,32 +2,32 @@
 
 -- verify_index(): what the indexes are made of, from the table itself.  A walk by primary key.
 -- name: verify_scan_rec
-SELECT row_out(?1, id, log, idx, ts, kind, cred, prn, tool, outcome, call) FROM rec NOT INDEXED ORDER BY id;
+SELECT row_out(?1, id, log, idx, ts, kind, cred, prn, tool, outcome, call) FROM main.rec NOT INDEXED ORDER BY id;
 
 -- verify_index(): the entries of each index, in its order; the terms are the index's own.
 -- name: verify_scan_pos
-SELECT row_out(?1, log, idx, id) FROM rec INDEXED BY rec_pos ORDER BY log, idx;
+SELECT row_out(?1, log, idx, id) FROM main.rec INDEXED BY rec_pos ORDER BY log, idx;
 
 -- name: verify_scan_call
-SELECT row_out(?1, call, id) FROM rec INDEXED BY rec_call WHERE kind <> 1001 AND call IS NOT NULL ORDER BY call;
+SELECT row_out(?1, call, id) FROM main.rec INDEXED BY rec_call WHERE kind <> 1001 AND call IS NOT NULL ORDER BY call;
 
 -- name: verify_scan_ts
-SELECT row_out(?1, log, ts, id) FROM rec INDEXED BY rec_ts WHERE kind <> 1001 ORDER BY log, ts;
+SELECT row_out(?1, log, ts, id) FROM main.rec INDEXED BY rec_ts WHERE kind <> 1001 ORDER BY log, ts;
 
 -- name: verify_scan_prn
-SELECT row_out(?1, log, prn, ts, id) FROM rec INDEXED BY rec_prn WHERE kind <> 1001 ORDER BY log, prn, ts;
+SELECT row_out(?1, log, prn, ts, id) FROM main.rec INDEXED BY rec_prn WHERE kind <> 1001 ORDER BY log, prn, ts;
 
 -- name: verify_scan_cred
-SELECT row_out(?1, log, cred, ts, id) FROM rec INDEXED BY rec_cred WHERE kind <> 1001 ORDER BY log, cred, ts;
+SELECT row_out(?1, log, cred, ts, id) FROM main.rec INDEXED BY rec_cred WHERE kind <> 1001 ORDER BY log, cred, ts;
 
 -- name: verify_scan_tool
-SELECT row_out(?1, log, tool, ts, id) FROM rec INDEXED BY rec_tool WHERE kind <> 1001 ORDER BY log, tool, ts;
+SELECT row_out(?1, log, tool, ts, id) FROM main.rec INDEXED BY rec_tool WHERE kind <> 1001 ORDER BY log, tool, ts;
 
 -- name: verify_scan_out
-SELECT row_out(?1, log, outcome, ts, id) FROM rec INDEXED BY rec_out WHERE outcome <> 0 ORDER BY log, outcome, ts;
+SELECT row_out(?1, log, outcome, ts, id) FROM main.rec INDEXED BY rec_out WHERE outcome <> 0 ORDER BY log, outcome, ts;
 
 -- name: verify_scan_kind
-SELECT row_out(?1, log, kind, ts, id) FROM rec INDEXED BY rec_kind WHERE kind <> 1001 AND kind <> 1002 ORDER BY log, kind, ts;
+SELECT row_out(?1, log, kind, ts, id) FROM main.rec INDEXED BY rec_kind WHERE kind <> 1001 AND kind <> 1002 ORDER BY log, kind, ts;
 
 -- verify_index(): the indexes that there are.
 -- name: verify_list_indexes
@@ -44,3 +44,20 @@ SELECT digest, definition FROM tool_version WHERE id = ?1;
 -- name: verify_instance
 -- verify_registry: a store whose meta has another name than its system log.  Primary keys.
 SELECT 1 WHERE (SELECT origin FROM log WHERE id = 1) IS NOT (SELECT value FROM meta WHERE key = 'instance');
+
+-- verify_forms: blocks of a log, in order.  Primary key.
+-- name: verify_list_blocks
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk WHERE log = ?1 ORDER BY first;
+
+-- verify_forms: what is kept beside rows that blocks have replaced (before ?2) and is not what is kept beside the blocks:
+-- whether something else is, which gives an id of forms_id().  rec_pos, primary keys.
+-- name: verify_list_kept_twice
+SELECT m.idx, p.rec IS NOT NULL FROM main.rec m JOIN main.pay k ON k.rec = m.id
+LEFT JOIN pay p ON p.rec = (m.log << 40 | m.idx) - 9223372036854775807 - 1
+WHERE m.log = ?1 AND m.idx < ?2 AND (p.rec IS NULL OR p.salt IS NOT k.salt OR p.nonce IS NOT k.nonce OR p.ct IS NOT k.ct)
+ORDER BY m.idx;
+
+-- verify_forms: logs with blocks, of one tenant and the system's or of all.  Primary keys.
+-- name: verify_list_folded
+SELECT l.id, l.origin, l.min_idx FROM log l WHERE (?1 = 0 OR l.id = 1 OR l.tenant_id = ?1)
+  AND EXISTS (SELECT 1 FROM main.blk b WHERE b.log = l.id) ORDER BY l.id;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 /* --- the reader */
 
@@ -204,7 +205,8 @@ static bool next_page(struct audit_reader *r, struct audit_page *page)
 		return false;
 	page->begun = true;
 	page->rows = 0;
-	r->st = db_stmt_get(r->db, SQL_AUDIT_LIST_ROWS);
+	r->st = db_stmt_get(r->db, page->leftovers ? SQL_AUDIT_LIST_LEFTOVERS : forms_seen(r->db) ? SQL_AUDIT_LIST_FORMS
+			    : SQL_AUDIT_LIST_ROWS);
 	db_bind_i64(r->st, 1, page->log);
 	db_bind_i64(r->st, 2, page->from);
 	db_bind_i64(r->st, 3, page->to);

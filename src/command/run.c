@@ -22,6 +22,7 @@
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "forms/forms.h"
 #include "json/json.h"
 #include "mcp/mcp.h"
 #include "registry/registry.h"
@@ -346,6 +347,8 @@ static void pool_body(void *arg)
 		run->rc = db_open_store(file, &run->db, &run->err);
 		free(file);
 	}
+	if (run->rc == 0)
+		run->rc = forms_see(run->db, &run->err);
 	if (run->rc == 0)
 		run->rc = body_of(run, run->db, NULL, &run->err);
 }

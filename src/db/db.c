@@ -544,9 +544,12 @@ static int code_of(struct db *db, int rc)
 int db_fail(struct db *db, int rc, const char *where, struct err *err)
 {
 	char said[sizeof(err->msg)];
-	int code = code_of(db, rc);
-	int sys = (rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN ? sqlite3_system_errno(db->native) : 0;
+	int code, sys;
 
+	if (db->computed.code)
+		return db_fail_computed(db, err);
+	code = code_of(db, rc);
+	sys = (rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN ? sqlite3_system_errno(db->native) : 0;
 	if (code == ERR_IO && db->mode == DB_WRITER)
 		db->dead = true;
 	if (code == ERR_IO || code == ERR_AUDIT || code == ERR_CORRUPT)
@@ -892,6 +895,7 @@ void db_close(struct db **dbp)
 		sqlite3_db_config(db->native, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_close(db->native);
 	arena_free(&db->tables_mem);
+	free(db->computed_names);
 	free(db->wal);
 	free(db->path);
 	free(db);

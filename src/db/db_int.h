@@ -27,6 +27,8 @@ struct db {
 	int txn_rc;                             /* what made the engine give the transaction up, or 0 */
 	bool dead;                              /* a flush failed: never used again (AUDIT A-216) */
 	int64_t data_version;                   /* 0 = not yet known */
+	struct err computed;                    /* what a function of a computed table failed with; code 0: none (vtab.c) */
+	char *computed_names;
 	char *wal;                              /* DB_WRITER: path of the log */
 	struct db_place at, wal_at;             /* DB_WRITER */
 	uint64_t deadline_us;                   /* 0 = none */
@@ -57,6 +59,17 @@ struct db_stmt {
 /* Turn a result of SQLite into an error code, fill *err and remember what ended the transaction.
  * where: a path or a statement's name. */
 int db_fail(struct db *db, int rc, const char *where, struct err *err);
+/* The same of what a function of a computed table failed with: it is what its statement says. */
+static inline int db_fail_computed(struct db *db, struct err *err)
+{
+	const int code = db->computed.code;
+
+	if (err)
+		*err = db->computed;
+	db->computed.code = 0;
+	return code;
+}
+
 int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;
 /* First column of the first row of a PRAGMA as text; ret has size bytes. */
 int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
@@ -82,6 +95,9 @@ void db_set_calls(void);
 /* The authorizers of DB_FOREIGN and DB_REPORTER. */
 void db_reporter_guard(struct db *db);
 void db_foreign_guard(struct db *db);
+/* While it is off the connection may make temporary objects (vtab.c). */
+void db_guard(struct db *db, bool on);
+enum { DB_VIEWS_MAX = 64 };             /* that db_vtab_views() copies */
 
 /* "TCRB": tells a toolcrib store from any other SQLite file; user_version is the schema. */
 #define DB_APPLICATION_ID 0x54435242

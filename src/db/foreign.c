@@ -176,6 +176,12 @@ void db_reporter_guard(struct db *db)
 	sqlite3_set_authorizer(db->native, authorize_report, db);
 }
 
+void db_guard(struct db *db, bool on)
+{
+	on = on && db->mode == DB_REPORTER && db->may;
+	sqlite3_set_authorizer(db->native, on ? authorize_report : NULL, db);
+}
+
 void db_foreign_tables(struct db *db, const char *const *tables, size_t n)
 {
 	assert(db->mode == DB_FOREIGN && !db->tables && !db->lent);

@@ -18,6 +18,7 @@
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "forms/forms.h"
 #include "review/review.h"
 #include "toolset/toolset.h"
 
@@ -141,7 +142,7 @@ static void look_body(void *arg)
 	char *file = path_join(job->store, DB_FILE);
 	struct db *db = NULL;
 
-	job->rc = db_open_store(file, &db, &job->err);
+	job->rc = forms_open_store(file, &db, &job->err);
 	if (job->rc == 0)
 		job->rc = find_target(job, db, &job->err);
 	if (job->rc == 0)

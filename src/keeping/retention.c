@@ -22,6 +22,7 @@
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "forms/forms.h"
 #include "review/review.h"
 #include "toolset/toolset.h"
 
@@ -548,7 +549,7 @@ static void plan_body(void *arg)
 	struct db *db = NULL;
 
 	command_lend(arg);
-	job->rc = db_open_store(file, &db, &job->err);
+	job->rc = forms_open_store(file, &db, &job->err);
 	if (job->rc == 0)
 		job->rc = make_plan(job, db, &job->err);
 	if (job->rc == 0 && !job->dry_run)

@@ -21,6 +21,7 @@
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "forms/forms.h"
 #include "notary/notary.h"
 #include "writer/writer.h"
 
@@ -406,6 +407,8 @@ static void sign_body(void *arg)
 	struct notary *n = arg;
 
 	n->rc = open_reader(n, &n->err);
+	if (n->rc == 0)
+		n->rc = forms_see(n->reader, &n->err);
 	if (n->rc == 0)
 		n->rc = notary_sign(n, n->reader, &n->round, &n->err);
 }

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 #include "report_int.h"
 
@@ -180,8 +181,10 @@ int report_feed_part(struct report_feed *job, struct report_out *out, struct db 
 {
 	struct db_stmt *st;
 	struct place none = { 0 };
-	int rc = job->begun ? 0 : report_ask_find(db, job->ask, err);
+	int rc = forms_see(db, err);      /* a log may be followed for days */
 
+	if (rc == 0 && !job->begun)
+		rc = report_ask_find(db, job->ask, err);
 	if (rc == 0 && !job->begun) {
 		st = next_rows(job, db, &none);
 		rc = report_head(out->reply, db, job->ask, st, job->bytes ? export_more : NULL, err);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "forms/forms.h"
 #include "json/json.h"
 #include "tlog/note.h"
 
@@ -190,7 +191,8 @@ static int read_size(struct db *db, int64_t log, struct coverage *cov, struct er
 
 static int read_span(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
+	struct db_stmt *st = db_stmt_get(db, forms_seen(db) ? SQL_REPORT_HEAD_SPAN_FORMS
+					: SQL_REPORT_HEAD_SPAN);
 	int rc;
 
 	db_bind_i64(st, 1, log);

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "forms/forms.h"
 
 #include "report_int.h"
 
@@ -462,12 +463,22 @@ static bool was_set(const struct steps *s, const struct place *first, const stru
 		(next && next->ts < last->ts + 2 * SLACK_US && next->ts > last->ts - 2 * SLACK_US);
 }
 
+/* Of a store with blocks positions say it: blocks know them, their times, and what ids they have. */
+static int bound_in_forms(struct rows *r, struct stretch *p)
+{
+	*p = (struct stretch){ p->low, p->below, p->low, p->below - 1, since_of(r->ask), until_of(r->ask) };
+	return p->from_us < p->before_us;
+}
+
 /* 0: the part has no record that the span of time can have. */
 static int bound_part(struct rows *r, struct db *db, int64_t log, struct stretch *p, struct err *err)
 {
 	struct place first, last;
-	int rc = r->steps ? 0 : read_steps(r, db, err);
+	int rc;
 
+	if (forms_seen(db))
+		return bound_in_forms(r, p);
+	rc = r->steps ? 0 : read_steps(r, db, err);
 	if (rc == 0)
 		rc = read_place(db, SQL_REPORT_PLACE_FROM, log, p->low, &first, err);
 	if (rc == 1)
@@ -483,10 +494,19 @@ static int bound_part(struct rows *r, struct db *db, int64_t log, struct stretch
 	return p->from_us < p->before_us;
 }
 
-static int probe(struct db *db, enum sql_id id, int64_t log, const struct stretch *p, const char *text, int64_t number,
-		 struct err *err)
+enum probe { PROBE_OUT, PROBE_KIND, PROBE_TOOL, PROBE_CRED, PROBE_PRN };
+static const enum sql_id probes[][2] = {        /* of rows, of blocks */
+	[PROBE_OUT] = { SQL_REPORT_PROBE_OUT, SQL_REPORT_FORMS_OUT },
+	[PROBE_KIND] = { SQL_REPORT_PROBE_KIND, SQL_REPORT_FORMS_KIND },
+	[PROBE_TOOL] = { SQL_REPORT_PROBE_TOOL, SQL_REPORT_FORMS_TOOL },
+	[PROBE_CRED] = { SQL_REPORT_PROBE_CRED, SQL_REPORT_FORMS_CRED },
+	[PROBE_PRN] = { SQL_REPORT_PROBE_PRN, SQL_REPORT_FORMS_PRN },
+};
+
+static int probe(struct db *db, enum probe which, int64_t log, const struct stretch *p, const char *text,
+		 int64_t number, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, id);
+	struct db_stmt *st = db_stmt_get(db, probes[which][forms_seen(db)]);
 	int rc;
 
 	db_bind_i64(st, 1, log);
@@ -524,18 +544,18 @@ static int may_have(struct rows *r, struct db *db, int64_t log, struct stretch *
 		return 1;
 	rc = bound_part(r, db, log, p, err);
 	if (rc == 1 && outcome_of(ask) > 0)
-		rc = probe(db, SQL_REPORT_PROBE_OUT, log, p, NULL, outcome_of(ask), err);
+		rc = probe(db, PROBE_OUT, log, p, NULL, outcome_of(ask), err);
 	if (rc == 1 && ask->way->kind[0]) {
-		rc = probe(db, SQL_REPORT_PROBE_KIND, log, p, NULL, ask->way->kind[0], err);
+		rc = probe(db, PROBE_KIND, log, p, NULL, ask->way->kind[0], err);
 		if (rc == 0 && ask->way->kind[1])
-			rc = probe(db, SQL_REPORT_PROBE_KIND, log, p, NULL, ask->way->kind[1], err);
+			rc = probe(db, PROBE_KIND, log, p, NULL, ask->way->kind[1], err);
 	}
 	if (rc == 1 && *ask->tool)
-		rc = probe(db, SQL_REPORT_PROBE_TOOL, log, p, ask->tool, 0, err);
+		rc = probe(db, PROBE_TOOL, log, p, ask->tool, 0, err);
 	if (rc == 1 && *ask->key)
-		rc = probe(db, SQL_REPORT_PROBE_CRED, log, p, ask->key, 0, err);
+		rc = probe(db, PROBE_CRED, log, p, ask->key, 0, err);
 	if (rc == 1 && *ask->pseudonym)
-		rc = probe(db, SQL_REPORT_PROBE_PRN, log, p, ask->pseudonym, 0, err);
+		rc = probe(db, PROBE_PRN, log, p, ask->pseudonym, 0, err);
 	return rc;
 }
 

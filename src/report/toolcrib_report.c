@@ -28,6 +28,7 @@
 #include "base/sanitized.h"
 #include "base/text.h"
 #include "db/owner.h"
+#include "forms/forms.h"
 #include "json/json.h"
 #include "report/question.h"
 #include "sandbox/filter.h"
@@ -404,6 +405,8 @@ static int open_store(struct serve *s, struct err *err)
 
 	if (rc == 0)
 		rc = db_open_reporter(file, s->bounds.scratch, report_may_read, s->ask.report, &s->db, err);
+	if (rc == 0)
+		rc = forms_see(s->db, err);
 	if (rc == 0)
 		rc = places_only(places + NELEMS(places) - 1, 1, abi, err);
 	free(file);

@@ -14,6 +14,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 #include "verify_int.h"
 
@@ -337,11 +338,13 @@ static int integrity_open(struct verify *v, struct err *err)
 {
 	int rc = check_schema(v, err);
 
+	if (rc == 0 && !v->sum->foreign)
+		rc = forms_see(v->db, err);
 	if (rc < 0 || v->sum->foreign || v->tenant_id)
 		return rc;
 	v->file = start_file_check(v);
 	rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
-	if (rc == 0)
+	if (rc == 0 && !forms_seen(v->db))
 		rc = check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err);
 	return rc;
 }
@@ -358,7 +361,10 @@ static int integrity_finish(struct verify *v, struct err *err)
 		verify_tell_store(v, AUDIT_FINDING_INDEX, NULL, a->err.msg);
 	else if (a->rc < 0)
 		*err = a->err;
-	return a->rc == ERR_CORRUPT ? 0 : a->rc;
+	if (a->rc < 0 && a->rc != ERR_CORRUPT)
+		return a->rc;
+	/* Blocks have been looked at by now. */
+	return forms_seen(v->db) ? check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err) : 0;
 }
 
 static void integrity_free(struct verify *v)

@@ -17,8 +17,8 @@
 /* Retention comes before those that need the tree at the cut, anchors before checkpoints, which settle what those
  * owe. */
 static const struct verify_step *const steps[] = {
-	&verify_integrity, &verify_lifecycle, &verify_retention, &verify_payload, &verify_anchors, &verify_checkpoints,
-	&verify_registry, &verify_approvals,
+	&verify_integrity, &verify_forms, &verify_lifecycle, &verify_retention, &verify_payload, &verify_anchors,
+	&verify_checkpoints, &verify_registry, &verify_approvals,
 };
 
 /* --- one log */
@@ -113,6 +113,15 @@ static void tell_progress(const struct verify *v)
 		v->with->progress(v->arg, v->sum->records, v->total);
 }
 
+/* What needs a block that cannot be read, which was told. */
+static int left_out(struct verify *v, const char *origin, int rc, const struct err *err)
+{
+	if (rc != ERR_CORRUPT || !v->unreadable)
+		return rc;
+	verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, origin, err->msg);
+	return 0;
+}
+
 static int check_log(struct verify *v, const struct verify_head *h, struct err *err)
 {
 	struct audit_reader *reader = audit_reader_new(v->db);
@@ -135,6 +144,7 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 		check_head(&c);
 		rc = end_steps(&c, err);
 	}
+	rc = left_out(v, h->origin, rc, err);
 	close_steps(&c);
 	v->sum->logs++;
 	return rc;
@@ -198,18 +208,18 @@ static int check_store(struct verify *v, struct err *err)
 
 	for (size_t i = 0; i < NELEMS(steps) && rc == 0 && !v->sum->foreign; i++)
 		if (steps[i]->open)
-			rc = steps[i]->open(v, err);
+			rc = left_out(v, NULL, steps[i]->open(v, err), err);
 	if (v->sum->foreign)
 		return rc;
 	if (rc == 0 && v->with->progress)
 		rc = count_records(v, err);
 	for (int more = 1; rc == 0 && more == 1;) {
-		more = check_next_log(v, &after, err);
+		more = left_out(v, NULL, check_next_log(v, &after, err), err);
 		rc = more < 0 ? more : 0;
 	}
 	for (size_t i = NELEMS(steps); i > 0 && rc == 0; i--)
 		if (steps[i - 1]->finish)
-			rc = steps[i - 1]->finish(v, err);
+			rc = left_out(v, NULL, steps[i - 1]->finish(v, err), err);
 	return rc;
 }
 

@@ -19,6 +19,7 @@ struct verify {
 	struct audit_coverage *sum;
 	const struct audit_evidence *with;
 	uint64_t total;                 /* records to be read, as the heads say; for who wants to know how far it is */
+	bool unreadable;                /* a block is missing or cannot be read, which was told; forms.c */
 	bool stopped;                   /* the system log ends with server.stop; checkpoints.c */
 	/* What a step keeps from one log to the next; NULL: it has no such thing, or the store as a whole is not looked at. */
 	struct verify_file *file;       /* integrity.c */
@@ -58,6 +59,7 @@ struct verify_log {
 	struct verify_cover cover;
 	struct verify_runs *runs;       /* tell.c */
 	/* What a step keeps of this log, from its begin to its close. */
+	struct verify_forms *forms;
 	struct verify_life *life;
 	struct verify_retention *retention;
 	struct verify_payload *payload;
@@ -77,8 +79,8 @@ struct verify_step {
 	int (*finish)(struct verify *v, struct err *err);               /* all logs have been read */
 	void (*free)(struct verify *v);                                 /* may come without open */
 };
-extern const struct verify_step verify_integrity, verify_lifecycle, verify_retention, verify_payload, verify_anchors,
-	verify_checkpoints, verify_registry, verify_approvals;
+extern const struct verify_step verify_integrity, verify_forms, verify_lifecycle, verify_retention, verify_payload,
+	verify_anchors, verify_checkpoints, verify_registry, verify_approvals;
 
 /* --- tell.c: what was found */
 

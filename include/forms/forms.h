@@ -1,0 +1,30 @@
+#ifndef FORMS_FORMS_H
+#define FORMS_FORMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct db;
+
+/* Records in all their forms as one table (SCALE SC-101, SC-102).  A record counts in a block when it is below the end
+ * of its log's newest block, else as a row; what is below that line beside the blocks is a leftover, and is not there.
+ *
+ * A connection that reads sees tables "rec" and "pay" with the columns that the file's tables have, and views over
+ * them: statements are what they were.  Of a record in a block, id is a number below 0 that says its place, ascending
+ * with it, and leaf is computed, when somebody asks.  A block that cannot be read, that meets another one or leaves a
+ * gap behind it ends a statement with ERR_CORRUPT, which names log and block: never with fewer rows.  What stands
+ * beside the columns of a block (times, zone) is believed: the verifier counts it anew. */
+
+/* Makes db, which reads, see them, unless the store has no block: then nothing changes, neither plans nor cost.  Cheap
+ * when it is done already, or there is none, so that who keeps a connection asks before each use.  Outside of
+ * statements. */
+int forms_see(struct db *db, struct err *err) MUST_CHECK;
+bool forms_seen(const struct db *db);
+/* Where blocks of a log end and its rows begin; INT64_MIN: it has no block.  ERR_CORRUPT. */
+int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err) MUST_CHECK;
+/* db_open_store(), and that. */
+int forms_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,63 @@
+-- Statements on records in all their forms: blocks, and rows behind the newest block of a log (forms/forms.h).  They name
+-- the tables of the file, since "rec" and "pay" are, to whoever sees forms, what these statements make.
+
+-- forms_see(): is any record in a block?
+-- name: forms_any
+SELECT EXISTS(SELECT 1 FROM main.blk);
+
+-- The newest block of a log.  Primary key.
+-- name: forms_newest
+SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1;
+
+-- The next log that has records, also one that is not in table log.  rec_pos, primary key.
+-- name: forms_next_log
+SELECT min(x) FROM (SELECT min(log) AS x FROM main.rec WHERE log > ?1 UNION ALL SELECT min(log) FROM main.blk WHERE log > ?1);
+
+-- Blocks from the one that has ?2, or the next, to the one that has ?3.  Primary key.
+-- name: forms_blocks_up
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
+WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3
+ORDER BY first;
+
+-- name: forms_blocks_down
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
+WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3
+ORDER BY first DESC;
+
+-- Rows of a log.  rec_pos.
+-- name: forms_rows_up
+SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
+  kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx;
+
+-- name: forms_rows_down
+SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
+  kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx DESC;
+
+-- One row.  Primary key.
+-- name: forms_row
+SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
+  kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+FROM main.rec WHERE id = ?1;
+
+-- The origin of a log.  Primary key.
+-- name: forms_origin
+SELECT origin FROM main.log WHERE id = ?1;
+
+-- What is kept beside rows, with the place of the record: of one row, of all.  Primary keys.
+-- name: forms_kept
+SELECT p.rec, p.salt, p.nonce, p.ct, r.log, r.idx FROM main.pay p LEFT JOIN main.rec r ON r.id = p.rec WHERE p.rec = ?1;
+
+-- name: forms_all_kept
+SELECT p.rec, p.salt, p.nonce, p.ct, r.log, r.idx FROM main.pay p LEFT JOIN main.rec r ON r.id = p.rec ORDER BY p.rec;
+
+-- What is kept beside blocks: the group that may have the record at ?2, the next group.  Primary key.
+-- name: forms_group
+SELECT log, first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
+
+-- name: forms_all_groups
+SELECT log, first, body FROM main.blkpay ORDER BY log, first;

@@ -1,0 +1,431 @@
+/* Virtual tables of SQLite as a struct of functions, for rooms above that do not know SQLite.  A table is made for one
+ * connection, as a temporary one, and serves that connection's thread.  What a function fails with is kept beside the
+ * connection until the statement that asked fails (db_fail()). */
+#include "config.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "db/vtab.h"
+
+#include "db_int.h"
+
+struct module { struct db *db; const struct db_vtab *table; void *arg; };
+struct vtab { sqlite3_vtab base; const struct module *m; };
+struct cursor {
+	sqlite3_vtab_cursor base;
+	const struct module *m;
+	void *at;
+	bool end;
+};
+
+static int fail(const struct module *m, const struct err *err)
+{
+	m->db->computed = *err;
+	return SQLITE_ERROR;
+}
+
+/* --- plans, which come back to filter() as text: the order, the columns, three letters for each term */
+
+enum { PLAN_HEAD = 17, PLAN_TERM = 4 };
+static const char op_letter[] = { '=', '!', '<', '[', '>', ']' };
+
+static int op_of(unsigned char native)
+{
+	switch (native) {
+	case SQLITE_INDEX_CONSTRAINT_EQ:
+		return DB_VTAB_EQ;
+	case SQLITE_INDEX_CONSTRAINT_NE:
+		return DB_VTAB_NE;
+	case SQLITE_INDEX_CONSTRAINT_LT:
+		return DB_VTAB_LT;
+	case SQLITE_INDEX_CONSTRAINT_LE:
+		return DB_VTAB_LE;
+	case SQLITE_INDEX_CONSTRAINT_GT:
+		return DB_VTAB_GT;
+	case SQLITE_INDEX_CONSTRAINT_GE:
+		return DB_VTAB_GE;
+	default:
+		return -1;
+	}
+}
+
+/* All values of an IN at once, where SQLite can (what: 1, -1: whether it can); else it asks for one after the other,
+ * and sorts. */
+static bool take_in(sqlite3_index_info *info, int i, int what)
+{
+#if SQLITE_VERSION_NUMBER >= 3038000
+	return sqlite3_vtab_in(info, i, what) != 0;
+#else
+	return false;
+#endif
+}
+
+static void put_order(const sqlite3_index_info *info, struct db_vtab_plan *plan)
+{
+	if (info->nOrderBy > DB_VTAB_ORDER_MAX)
+		return;
+	for (int i = 0; i < info->nOrderBy; i++) {
+		if (info->aOrderBy[i].iColumn < 0) {
+			plan->orders = 0;
+			return;
+		}
+		plan->order[plan->orders].col = (unsigned)info->aOrderBy[i].iColumn;
+		plan->order[plan->orders++].desc = info->aOrderBy[i].desc;
+	}
+}
+
+static char *plan_text(sqlite3_index_info *info, const struct db_vtab_plan *plan, const int *from)
+{
+	char text[PLAN_HEAD + PLAN_TERM * DB_VTAB_TERMS_MAX + 1];
+	int n = snprintf(text, sizeof(text), "%c%016llx", plan->backwards ? 'v' : '^',
+			 (unsigned long long)info->colUsed);
+
+	for (unsigned i = 0, arg = 0; i < plan->terms; i++) {
+		if (!plan->term[i].use)
+			continue;
+		info->aConstraintUsage[from[i]].argvIndex = (int)++arg;
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%c%02x%c", op_letter[plan->term[i].op],
+			      plan->term[i].col, plan->term[i].several && take_in(info, from[i], 1) ? 'i' : '.');
+	}
+	return sqlite3_mprintf("%s", text);
+}
+
+static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+	const struct module *m = ((struct vtab *)base)->m;
+	struct db_vtab_plan plan = { .cost = 1e9, .rows = 1000000 };
+	int from[DB_VTAB_TERMS_MAX];
+
+	for (int i = 0; i < info->nConstraint && plan.terms < DB_VTAB_TERMS_MAX; i++) {
+		const int op = op_of(info->aConstraint[i].op), col = info->aConstraint[i].iColumn;
+
+		if (!info->aConstraint[i].usable || op < 0 || col < 0)
+			continue;
+		from[plan.terms] = i;
+		plan.term[plan.terms++] = (struct db_vtab_term){ .col = (unsigned)col, .op = (enum db_vtab_op)op,
+			.several = op == DB_VTAB_EQ && take_in(info, i, -1) };
+	}
+	put_order(info, &plan);
+	m->table->plan(m->arg, &plan);
+	info->idxStr = plan_text(info, &plan, from);
+	if (!info->idxStr)
+		return SQLITE_NOMEM;
+	info->needToFreeIdxStr = 1;
+	info->orderByConsumed = plan.ordered && plan.orders > 0;
+	info->estimatedCost = plan.cost;
+	info->estimatedRows = plan.rows;
+	if (plan.unique)
+		info->idxFlags |= SQLITE_INDEX_SCAN_UNIQUE;
+	return SQLITE_OK;
+}
+
+/* --- rows */
+
+static void to_value(sqlite3_value *v, struct db_value *ret)
+{
+	*ret = (struct db_value){ .type = DB_NULL, .p = "" };
+	switch (sqlite3_value_type(v)) {
+	case SQLITE_INTEGER:
+		ret->type = DB_INT;
+		ret->n = sqlite3_value_int64(v);
+		break;
+	case SQLITE_FLOAT:
+		ret->type = DB_FLOAT;
+		break;
+	case SQLITE_TEXT:
+	case SQLITE_BLOB:
+		ret->type = sqlite3_value_type(v) == SQLITE_TEXT ? DB_TEXT : DB_BLOB;
+		ret->p = sqlite3_value_blob(v);
+		ret->len = ret->p ? (size_t)sqlite3_value_bytes(v) : 0;
+		break;
+	default:
+		break;
+	}
+}
+
+/* Values of a term, at most DB_VTAB_IN_MAX; false: there are more, or others, and the term is left to SQLite. */
+static bool values_of(sqlite3_value *given, bool in, struct db_value *ret, unsigned *ret_n)
+{
+	*ret_n = 0;
+	if (!in) {
+		to_value(given, &ret[(*ret_n)++]);
+		return true;
+	}
+#if SQLITE_VERSION_NUMBER >= 3038000
+	sqlite3_value *v = NULL;
+	int rc;
+
+	for (rc = sqlite3_vtab_in_first(given, &v); rc == SQLITE_OK && v; rc = sqlite3_vtab_in_next(given, &v)) {
+		if (*ret_n == DB_VTAB_IN_MAX)
+			return false;
+		to_value(v, &ret[*ret_n]);
+		if (ret[*ret_n].type == DB_TEXT || ret[*ret_n].type == DB_BLOB)
+			return false;           /* its bytes are gone with the next */
+		(*ret_n)++;
+	}
+	return rc == SQLITE_OK || rc == SQLITE_DONE;
+#else
+	return false;
+#endif
+}
+
+struct asked { struct db_vtab_ask ask; struct db_value one[DB_VTAB_TERMS_MAX], *in[DB_VTAB_TERMS_MAX]; };
+
+static void read_plan(const char *text, int n, sqlite3_value **given, struct asked *ret)
+{
+	struct db_value *room;
+	char hex[PLAN_HEAD];
+
+	memset(ret, 0, sizeof(*ret));
+	ret->ask.backwards = text[0] == 'v';
+	memcpy(hex, text + 1, PLAN_HEAD - 1);
+	hex[PLAN_HEAD - 1] = '\0';
+	ret->ask.columns = strtoull(hex, NULL, 16);
+	for (int i = 0; i < n && i < DB_VTAB_TERMS_MAX; i++) {
+		const char *term = text + PLAN_HEAD + PLAN_TERM * i;
+		struct db_vtab_given *g = &ret->ask.term[ret->ask.terms];
+		const bool in = term[3] == 'i';
+
+		memcpy(hex, term + 1, 2);
+		hex[2] = '\0';
+		g->col = (unsigned)strtoul(hex, NULL, 16);
+		g->op = (enum db_vtab_op)((const char *)memchr(op_letter, term[0], sizeof(op_letter)) - op_letter);
+		room = in ? ret->in[i] = mem_calloc(DB_VTAB_IN_MAX, sizeof(*room)) : &ret->one[i];
+		g->value = room;
+		ret->ask.terms += values_of(given[i], in, room, &g->n);
+	}
+}
+
+static int at_row(struct cursor *c, int rc, const struct err *err)
+{
+	c->end = rc != 1;
+	return rc < 0 ? fail(c->m, err) : SQLITE_OK;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int num, const char *text, int n, sqlite3_value **given)
+{
+	struct cursor *c = (struct cursor *)base;
+	struct err err = { 0 };
+	struct asked asked;
+	int rc;
+
+	read_plan(text, n, given, &asked);
+	rc = c->m->table->filter(c->at, &asked.ask, &err);
+	for (size_t i = 0; i < NELEMS(asked.in); i++)
+		free(asked.in[i]);
+	return at_row(c, rc, &err);
+}
+
+static int next(sqlite3_vtab_cursor *base)
+{
+	struct cursor *c = (struct cursor *)base;
+	struct err err = { 0 };
+
+	return at_row(c, c->m->table->next(c->at, &err), &err);
+}
+
+static int eof(sqlite3_vtab_cursor *base)
+{
+	return ((struct cursor *)base)->end;
+}
+
+static int column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int col)
+{
+	struct cursor *c = (struct cursor *)base;
+	struct db_value v = { .type = DB_NULL };
+	struct err err = { 0 };
+	int rc = c->m->table->column(c->at, (unsigned)col, &v, &err);
+
+	if (rc < 0)
+		return fail(c->m, &err);
+	switch (v.type) {
+	case DB_INT:
+		sqlite3_result_int64(ctx, v.n);
+		break;
+	case DB_FLOAT:
+		sqlite3_result_double(ctx, (double)v.n);
+		break;
+	case DB_TEXT:
+		sqlite3_result_text64(ctx, v.p ? v.p : "", v.len, SQLITE_TRANSIENT, SQLITE_UTF8);
+		break;
+	case DB_BLOB:
+		sqlite3_result_blob64(ctx, v.p ? v.p : "", v.len, SQLITE_TRANSIENT);
+		break;
+	case DB_NULL:
+		sqlite3_result_null(ctx);
+		break;
+	}
+	return SQLITE_OK;
+}
+
+static int row_id(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+{
+	const struct cursor *c = (const struct cursor *)base;
+
+	*ret = c->m->table->id(c->at);
+	return SQLITE_OK;
+}
+
+/* --- the table */
+
+static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
+{
+	const struct module *m = ((struct vtab *)base)->m;
+	struct cursor *c = mem_zalloc(sizeof(*c));
+
+	c->m = m;
+	c->at = m->table->open(m->arg);
+	c->end = true;
+	*ret = &c->base;
+	return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base)
+{
+	struct cursor *c = (struct cursor *)base;
+
+	c->m->table->close(c->at);
+	free(c);
+	return SQLITE_OK;
+}
+
+static int attach(sqlite3 *native, void *arg, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_err)
+{
+	const struct module *m = arg;
+	char *sql = mem_printf("CREATE TABLE x(%s)", m->table->columns);
+	int rc = sqlite3_declare_vtab(native, sql);
+	struct vtab *v;
+
+	free(sql);
+	/* Views may read it although the schema of the file is not trusted: it does nothing but give rows. */
+	if (rc == SQLITE_OK)
+		rc = sqlite3_vtab_config(native, SQLITE_VTAB_INNOCUOUS);
+	if (rc != SQLITE_OK)
+		return rc;
+	v = mem_zalloc(sizeof(*v));
+	v->m = m;
+	*ret = &v->base;
+	return SQLITE_OK;
+}
+
+/* Another function than attach(): the table exists by CREATE alone, not by the name of the module. */
+static int create(sqlite3 *native, void *arg, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_err)
+{
+	return attach(native, arg, argc, argv, ret, ret_err);
+}
+
+static int detach(sqlite3_vtab *base)
+{
+	free(base);
+	return SQLITE_OK;
+}
+
+static void module_free(void *arg)
+{
+	struct module *m = arg;
+
+	if (m->table->free)
+		m->table->free(m->arg);
+	free(m);
+}
+
+static const sqlite3_module functions = {
+	.iVersion = 1, .xCreate = create, .xConnect = attach, .xBestIndex = best_index, .xDisconnect = detach,
+	.xDestroy = detach, .xOpen = open_cursor, .xClose = close_cursor, .xFilter = filter, .xNext = next, .xEof = eof,
+	.xColumn = column, .xRowid = row_id,
+};
+
+/* A temporary object is a write for query_only, and nothing that a guard allows. */
+static int make(struct db *db, const char *sql, struct err *err)
+{
+	const bool reads = db->mode != DB_WRITER;
+	int rc = reads ? db_pragma(db, "PRAGMA query_only=off", err) : 0;
+
+	if (rc < 0)
+		return rc;
+	rc = sqlite3_exec(db->native, sql, NULL, NULL, NULL);
+	rc = rc == SQLITE_OK ? 0 : db_fail(db, rc, "a temporary table", err);
+	if (reads && db_pragma(db, "PRAGMA query_only=on", rc < 0 ? NULL : err) < 0 && rc == 0)
+		rc = ERR_INTERNAL;
+	return rc;
+}
+
+int db_vtab_make(struct db *db, const struct db_vtab *table, void *arg, struct err *err)
+{
+	struct module *m = mem_alloc(sizeof(*m));
+	char *name = mem_printf("computed_%s", table->name), *sql;
+	int rc;
+
+	*m = (struct module){ db, table, arg };
+	rc = sqlite3_create_module_v2(db->native, name, &functions, m, module_free);    /* m is freed in any case */
+	if (rc != SQLITE_OK) {
+		rc = db_fail(db, rc, name, err);
+		free(name);
+		return rc;
+	}
+	sql = mem_printf("CREATE VIRTUAL TABLE temp.\"%s\" USING %s", table->name, name);
+	db_guard(db, false);
+	rc = make(db, sql, err);
+	db_guard(db, true);
+	free(sql);
+	if (rc == 0) {
+		char *names = mem_printf("%s %s ", db->computed_names ? db->computed_names : "", name);
+
+		free(db->computed_names);
+		db->computed_names = names;
+	}
+	free(name);
+	return rc;
+}
+
+bool db_vtab_has(const struct db *db, const char *name)
+{
+	char module[64];
+
+	(void)snprintf(module, sizeof(module), "computed_%s", name);
+	return db->computed_names && strstr(db->computed_names, module);
+}
+
+/* The text of a view, as SQLite keeps it, begins with these words. */
+#define VIEW_WORDS "CREATE VIEW "
+
+static int copy_view(struct db *db, const char *text, struct err *err)
+{
+	char *sql;
+	int rc;
+
+	if (strncmp(text, VIEW_WORDS, strlen(VIEW_WORDS)) != 0)
+		return err_set(err, ERR_CORRUPT, "schema", "a view is not as the steps make it");
+	sql = mem_printf("CREATE TEMP VIEW %s", text + strlen(VIEW_WORDS));
+	rc = make(db, sql, err);
+	free(sql);
+	return rc;
+}
+
+int db_vtab_views(struct db *db, struct err *err)
+{
+	char *list[DB_VIEWS_MAX];
+	size_t n = 0;
+	struct db_stmt *st;
+	int rc;
+
+	db_guard(db, false);
+	st = db_stmt_get(db, SQL_META_LIST_VIEWS);
+	while ((rc = db_step(st, err)) == 1 && n < NELEMS(list))
+		list[n++] = db_col_dup(st, 0);
+	if (rc == 1)
+		rc = err_set(err, ERR_CORRUPT, "schema", "there are more than %d views", DB_VIEWS_MAX);
+	db_stmt_put(&st);
+	for (size_t i = 0; i < n; i++) {
+		if (rc == 0)
+			rc = copy_view(db, list[i], err);
+		free(list[i]);
+	}
+	db_guard(db, true);
+	return rc;
+}

@@ -1,0 +1,887 @@
+/* Records in blocks and rows as one table (forms/forms.h): what a statement asks for, block by block and row by row, in
+ * the order of a log, as far as the statement goes on asking.  Any thread with a connection that reads. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "forms/forms.h"
+
+#include "forms_int.h"
+
+#define TYPE_OF_INT "INTEGER"
+#define TYPE_OF_DICT "INTEGER"
+#define TYPE_OF_ORIGIN "INTEGER"
+#define TYPE_OF_BLOB "BLOB"
+#define COLUMN_TEXT(sym, name, tag, form, size) ", \"" name "\" " TYPE_OF_##form
+
+enum { IN_LOG = FORMS_FIRST + COL_LOG, IN_IDX = FORMS_FIRST + COL_IDX, IN_TS = FORMS_FIRST + COL_TS,
+       IN_CALL = FORMS_FIRST + COL_CALL, IN_KIND = FORMS_FIRST + COL_KIND, CALL_SIZE = 16 };
+
+int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_NEWEST);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 0)
+		*ret = INT64_MIN;
+	if (rc == 1) {
+		const int64_t first = db_col_i64(st, 0), cnt = db_col_i64(st, 1);
+
+		if (first < 0 || first >> FORMS_IDX_BITS || cnt < 1 || cnt > BLOCK_RECORDS_MAX)
+			rc = forms_bad(log, first, err_set(err, ERR_CORRUPT, "", "no block can be there"), err);
+		else
+			*ret = first + cnt;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- what is asked for */
+
+struct range { int64_t lo, hi; };
+struct test { enum audit_column col; enum db_vtab_op op; unsigned n; int64_t v[DB_VTAB_IN_MAX]; };
+struct want {
+	struct range log, idx, ts, id;
+	struct test test[DB_VTAB_TERMS_MAX];
+	unsigned tests;
+	bool nothing, has_call, zoned, backwards;
+	uint8_t call[CALL_SIZE];
+	uint64_t columns;               /* of audit_columns[] that may be asked for, or are tested */
+};
+
+static void narrow(struct range *r, const struct test *t)
+{
+	int64_t lo = t->v[0], hi = t->v[0];
+
+	for (unsigned i = 1; i < t->n; i++) {
+		lo = t->v[i] < lo ? t->v[i] : lo;
+		hi = t->v[i] > hi ? t->v[i] : hi;
+	}
+	if (t->op == DB_VTAB_NE)
+		return;
+	if (t->op != DB_VTAB_LT && t->op != DB_VTAB_LE && lo > r->lo)
+		r->lo = lo;
+	if (t->op != DB_VTAB_GT && t->op != DB_VTAB_GE && hi < r->hi)
+		r->hi = hi;
+	/* < and > are tested row by row. */
+}
+
+static bool is_zoned(enum audit_column col)
+{
+	for (enum block_zone_column z = 0; z < ZONE_COUNT; z++)
+		if (block_zone_columns[z] == col)
+			return true;
+	return false;
+}
+
+static void want_number(struct want *w, const struct db_vtab_given *g)
+{
+	struct test *t = &w->test[w->tests];
+	struct range other = { 0, 0 };
+
+	*t = (struct test){ .op = g->op };
+	for (unsigned i = 0; i < g->n; i++) {
+		if (g->value[i].type == DB_INT)
+			t->v[t->n++] = g->value[i].n;
+		else if (g->value[i].type != DB_NULL)
+			return;                 /* SQLite knows how these compare */
+	}
+	if (t->n == 0) {
+		w->nothing = true;              /* with NULL nothing compares */
+		return;
+	}
+	if (g->col == FORMS_ID) {
+		narrow(&w->id, t);
+		return;
+	}
+	t->col = (enum audit_column)(g->col - FORMS_FIRST);
+	narrow(g->col == IN_LOG ? &w->log : g->col == IN_IDX ? &w->idx : g->col == IN_TS ? &w->ts : &other, t);
+	w->columns |= BLOCK_COLUMN(t->col);
+	w->zoned = w->zoned || (t->op == DB_VTAB_EQ && is_zoned(t->col));
+	w->tests++;
+}
+
+static void read_ask(const struct db_vtab_ask *ask, struct want *w)
+{
+	static const struct range all = { INT64_MIN, INT64_MAX };
+
+	w->log = w->idx = w->ts = w->id = all;
+	w->tests = 0;
+	w->nothing = w->has_call = w->zoned = false;
+	w->backwards = ask->backwards;
+	w->columns = ask->columns >> FORMS_FIRST;
+	for (unsigned i = 0; i < ask->terms; i++) {
+		const struct db_vtab_given *g = &ask->term[i];
+
+		if (g->col != IN_CALL) {
+			want_number(w, g);
+		} else if (g->n == 1 && g->value->type == DB_BLOB && g->value->len == CALL_SIZE) {
+			w->has_call = true;
+			memcpy(w->call, g->value->p, CALL_SIZE);
+			w->columns |= BLOCK_COLUMN(COL_CALL);
+		}
+	}
+	if (w->id.lo == w->id.hi && w->id.lo < 0) {     /* a record in a block, by its place */
+		forms_place(w->id.lo, &w->log.lo, &w->idx.lo);
+		w->log.hi = w->log.lo;
+		w->idx.hi = w->idx.lo;
+	}
+}
+
+static bool passes(const struct test *t, int64_t v)
+{
+	switch (t->op) {
+	case DB_VTAB_EQ:
+		for (unsigned i = 0; i < t->n; i++)
+			if (t->v[i] == v)
+				return true;
+		return false;
+	case DB_VTAB_NE:
+		return v != t->v[0];
+	case DB_VTAB_LT:
+		return v < t->v[0];
+	case DB_VTAB_LE:
+		return v <= t->v[0];
+	case DB_VTAB_GT:
+		return v > t->v[0];
+	case DB_VTAB_GE:
+		return v >= t->v[0];
+	}
+	return true;
+}
+
+/* --- the cursor: logs ascending; of each its blocks and then its rows, or the reverse */
+
+enum stage { AT_BLOCKS, AT_ROWS, AT_END };
+
+struct cursor {
+	struct forms *f;
+	struct want w;
+	enum stage stage;
+	int64_t log, line;
+	struct db_stmt *st;             /* of rows of blk or of rec */
+	struct forms_slot *slot;        /* the block that is open */
+	int64_t first, cnt, at;         /* of it; the record that the cursor is at */
+	int64_t edge;                   /* where the block before ended, backwards where it began; -1: there was none */
+	bool once;                      /* a record of the block that was open already */
+};
+
+static void *rec_open(void *arg)
+{
+	struct cursor *c = mem_zalloc(sizeof(*c));
+
+	c->f = arg;
+	c->stage = AT_END;
+	return c;
+}
+
+static void leave(struct cursor *c)
+{
+	forms_slot_put(&c->slot);
+	if (c->st)
+		db_stmt_put(&c->st);
+	c->stage = AT_END;
+}
+
+static void rec_close(void *cursor)
+{
+	struct cursor *c = cursor;
+
+	leave(c);
+	free(c);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void ask_rows(struct cursor *c)
+{
+	struct db *db = c->f->db;
+
+	c->stage = AT_ROWS;
+	if (c->w.id.lo == c->w.id.hi) {
+		c->st = db_stmt_get(db, SQL_FORMS_ROW);
+		db_bind_i64(c->st, 1, c->w.id.lo);
+		return;
+	}
+	c->st = db_stmt_get(db, c->w.backwards ? SQL_FORMS_ROWS_DOWN : SQL_FORMS_ROWS_UP);
+	db_bind_i64(c->st, 1, c->log);
+	db_bind_i64(c->st, 2, larger(c->w.idx.lo, c->line));
+	db_bind_i64(c->st, 3, c->w.idx.hi);
+}
+
+static void ask_blocks(struct cursor *c)
+{
+	c->stage = AT_BLOCKS;
+	c->edge = -1;
+	c->st = db_stmt_get(c->f->db, c->w.backwards ? SQL_FORMS_BLOCKS_DOWN : SQL_FORMS_BLOCKS_UP);
+	db_bind_i64(c->st, 1, c->log);
+	db_bind_i64(c->st, 2, larger(c->w.idx.lo, 0));
+	db_bind_i64(c->st, 3, smaller(c->w.idx.hi, c->line - 1));
+}
+
+static bool has_blocks(const struct cursor *c)
+{
+	return c->line > 0 && c->w.id.lo < 0 && c->w.idx.lo < c->line && c->w.idx.hi >= 0 && c->w.idx.lo <= c->w.idx.hi;
+}
+
+static bool has_rows(const struct cursor *c)
+{
+	return c->w.idx.hi >= c->line && c->w.idx.lo <= c->w.idx.hi;
+}
+
+/* The next log that the statement may mean; 0: there is none. */
+static int next_log(struct cursor *c, struct err *err)
+{
+	const int64_t below = c->stage == AT_END ? c->w.log.lo : c->log + 1;
+	struct db_stmt *st;
+	int rc = 1;
+
+	if (below > c->w.log.hi || (c->stage != AT_END && c->log == INT64_MAX))
+		return 0;
+	c->log = below;
+	if (c->w.log.lo != c->w.log.hi) {
+		st = db_stmt_get(c->f->db, SQL_FORMS_NEXT_LOG);
+		db_bind_i64(st, 1, below == INT64_MIN ? below : below - 1);
+		rc = db_step(st, err);
+		if (rc == 1 && db_col_type(st, 0) == DB_NULL)
+			rc = 0;
+		if (rc == 1)
+			c->log = db_col_i64(st, 0);
+		db_stmt_put(&st);
+	}
+	if (rc != 1 || c->log > c->w.log.hi)
+		return rc < 0 ? rc : 0;
+	rc = forms_line(c->f->db, c->log, &c->line, err);
+	return rc < 0 ? rc : 1;
+}
+
+/* 1: there is a statement to step; 0: that was all. */
+static int next_stage(struct cursor *c, struct err *err)
+{
+	int rc;
+
+	for (;;) {
+		const enum stage was = c->stage;
+
+		if (was == AT_BLOCKS && !c->w.backwards && has_rows(c)) {
+			ask_rows(c);
+			return 1;
+		}
+		if (was == AT_ROWS && c->w.backwards && has_blocks(c)) {
+			ask_blocks(c);
+			return 1;
+		}
+		rc = next_log(c, err);
+		if (rc != 1)
+			return rc;
+		c->stage = c->w.backwards ? AT_ROWS : AT_BLOCKS;
+		if (c->w.backwards ? has_rows(c) : has_blocks(c)) {
+			if (c->w.backwards)
+				ask_rows(c);
+			else
+				ask_blocks(c);
+			return 1;
+		}
+	}
+}
+
+/* --- blocks */
+
+static int corrupt(const struct cursor *c, int64_t first, const char *what, struct err *err)
+{
+	return forms_bad(c->log, first, err_set(err, ERR_CORRUPT, "", "%s", what), err);
+}
+
+static struct block_bytes bytes_of(struct db_stmt *st, unsigned col)
+{
+	struct block_bytes b = { 0 };
+
+	b.p = db_col_blob(st, col, &b.len);
+	return b;
+}
+
+/* The block that the statement is at; blocks join without a gap, up to the line. */
+static int read_block(struct cursor *c, struct block *ret, struct err *err)
+{
+	struct db_stmt *st = c->st;
+	int64_t end;
+
+	*ret = (struct block){ .first = db_col_i64(st, 0), .cnt = db_col_i64(st, 1), .fmt = db_col_i64(st, 2),
+		.ts_min = db_col_i64(st, 3), .ts_max = db_col_i64(st, 4), .cols = bytes_of(st, 5),
+		.hash = bytes_of(st, 6), .zone = bytes_of(st, 7) };
+	if (ret->cnt < 1 || ret->cnt > BLOCK_RECORDS_MAX || ret->first < 0 || ret->first >= c->line)
+		return corrupt(c, ret->first, "no block can be there", err);
+	end = ret->first + ret->cnt;
+	if (c->edge < 0 && c->w.backwards && end <= smaller(c->w.idx.hi, c->line - 1))
+		return corrupt(c, ret->first, "the next block is missing", err);
+	if (c->edge >= 0 && (c->w.backwards ? end : ret->first) != c->edge)
+		return corrupt(c, ret->first, (c->w.backwards ? end > c->edge : ret->first < c->edge)
+			       ? "it overlaps the one beside it" : "there is a gap beside it", err);
+	c->edge = c->w.backwards ? ret->first : end;
+	return 0;
+}
+
+/* Whether a record of the block can be meant, by what stands beside its columns. */
+static int may_have(struct cursor *c, const struct block *b, struct err *err)
+{
+	struct block_zones *zones;
+	bool may = b->ts_max >= c->w.ts.lo && b->ts_min <= c->w.ts.hi && b->first + b->cnt > c->w.idx.lo;
+	int rc;
+
+	if (!may || !c->w.zoned)
+		return may;
+	if (!c->f->zones)
+		c->f->zones = mem_zalloc(sizeof(*c->f->zones));
+	zones = c->f->zones;
+	rc = block_zones_read(b->zone.p, b->zone.len, b->cnt, zones, err);
+	if (rc < 0)
+		return forms_bad(c->log, b->first, rc, err);
+	for (unsigned i = 0; i < c->w.tests && may; i++) {
+		const struct test *t = &c->w.test[i];
+
+		for (enum block_zone_column z = 0; z < ZONE_COUNT && may && t->op == DB_VTAB_EQ; z++) {
+			if (block_zone_columns[z] != t->col)
+				continue;
+			may = false;
+			for (unsigned k = 0; k < t->n; k++)
+				may = may || (t->v[k] >= 0 && block_zone_may_have(zones, z, t->v[k]));
+		}
+	}
+	return may;
+}
+
+static int next_block(struct cursor *c, struct err *err)
+{
+	struct block b;
+	int rc;
+
+	while ((rc = db_step(c->st, err)) == 1) {
+		rc = read_block(c, &b, err);
+		if (rc == 0)
+			rc = may_have(c, &b, err);
+		if (rc == 1)
+			rc = forms_slot_get(c->f, c->log, &b, c->w.columns, &c->slot, err);
+		if (rc < 0)
+			return rc;
+		if (!c->slot)
+			continue;
+		c->first = b.first;
+		c->cnt = b.cnt;
+		c->at = c->w.backwards ? smaller(b.cnt - 1, c->w.idx.hi - b.first) + 1
+			: larger(b.first, c->w.idx.lo) - b.first - 1;
+		return 1;
+	}
+	/* What lies between the last block that came and the line is missing. */
+	if (rc == 0 && !c->w.backwards && c->edge >= 0 && c->edge <= smaller(c->w.idx.hi, c->line - 1))
+		return corrupt(c, c->edge, "the next block is missing", err);
+	return rc;
+}
+
+static int call_matches(struct cursor *c, struct err *err)
+{
+	struct db_value v;
+	int rc = forms_slot_value(c->slot, IN_CALL, c->at, &v, err);
+
+	if (rc < 0)
+		return rc;
+	return v.type == DB_BLOB && v.len == CALL_SIZE && memcmp(v.p, c->w.call, CALL_SIZE) == 0;
+}
+
+/* 1: the record is meant; 0: it is not. */
+static int test_record(struct cursor *c, struct err *err)
+{
+	for (unsigned i = 0; i < c->w.tests; i++) {
+		int64_t v = 0;
+		int rc = forms_slot_number(c->slot, c->w.test[i].col, c->at, &v, err);
+
+		if (rc < 0)
+			return rc;
+		if (rc == 0 || !passes(&c->w.test[i], v))
+			return 0;
+	}
+	return c->w.has_call ? call_matches(c, err) : 1;
+}
+
+/* The next record of the block that is open; 0: there is none. */
+static int next_record(struct cursor *c, struct err *err)
+{
+	for (;;) {
+		int rc;
+
+		c->at += c->w.backwards ? -1 : 1;
+		if (c->at < 0 || c->at >= c->cnt || c->first + c->at < c->w.idx.lo || c->first + c->at > c->w.idx.hi)
+			return 0;
+		rc = test_record(c, err);
+		if (rc != 0)
+			return rc;
+	}
+}
+
+/* --- rows */
+
+/* What is no number is SQLite's to compare. */
+static bool test_row(const struct cursor *c)
+{
+	for (unsigned i = 0; i < c->w.tests; i++) {
+		const unsigned col = FORMS_FIRST + c->w.test[i].col;
+		const enum db_type type = db_col_type(c->st, col);
+
+		if (type == DB_NULL || (type == DB_INT && !passes(&c->w.test[i], db_col_i64(c->st, col))))
+			return false;
+	}
+	return true;
+}
+
+/* 1: a row that counts. */
+static int next_row(struct cursor *c, struct err *err)
+{
+	int rc;
+
+	while ((rc = db_step(c->st, err)) == 1) {
+		int64_t line = c->line;
+
+		if (!test_row(c))
+			continue;
+		if (c->w.id.lo == c->w.id.hi)           /* found by its id, whatever its log */
+			rc = forms_line(c->f->db, db_col_i64(c->st, IN_LOG), &line, err);
+		if (rc < 0 || db_col_i64(c->st, IN_IDX) >= line)
+			return rc < 0 ? rc : 1;
+	}
+	return rc;
+}
+
+static int next_of_stage(struct cursor *c, struct err *err)
+{
+	int rc;
+
+	if (c->stage == AT_ROWS)
+		return next_row(c, err);
+	for (;;) {
+		rc = c->slot ? next_record(c, err) : 0;
+		if (rc != 0)
+			return rc;
+		forms_slot_put(&c->slot);
+		if (c->once)
+			return 0;
+		rc = next_block(c, err);
+		if (rc != 1)
+			return rc;
+	}
+}
+
+static int rec_next(void *cursor, struct err *err)
+{
+	struct cursor *c = cursor;
+	int rc = 0;
+
+	for (;;) {
+		rc = c->st ? next_of_stage(c, err) : 0;
+		if (rc == 1)
+			return 1;
+		if (c->st)
+			db_stmt_put(&c->st);
+		if (rc == 0 && !(c->w.id.lo == c->w.id.hi && c->w.id.lo >= 0))
+			rc = next_stage(c, err);
+		if (rc != 1) {
+			leave(c);
+			return rc;
+		}
+	}
+}
+
+/* A join asks for one record after the other: what is open has the next one as well, for it is the same statement's. */
+static bool is_open(const struct cursor *c)
+{
+	return c->slot && c->log == c->w.log.lo && c->w.log.lo == c->w.log.hi && c->w.idx.lo == c->w.idx.hi &&
+		c->w.idx.lo >= c->first && c->w.idx.lo < c->first + c->cnt;
+}
+
+static int rec_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)
+{
+	struct cursor *c = cursor;
+
+	read_ask(ask, &c->w);
+	c->once = !c->w.nothing && is_open(c);
+	if (c->once) {
+		c->at = c->w.idx.lo - c->first + (c->w.backwards ? 1 : -1);
+		return rec_next(c, err);
+	}
+	leave(c);
+	if (c->w.nothing || c->w.id.lo > c->w.id.hi)
+		return 0;
+	if (c->w.id.lo == c->w.id.hi && c->w.id.lo >= 0)
+		ask_rows(c);
+	return rec_next(c, err);
+}
+
+static int tail_value(struct db_stmt *st, unsigned col, struct db_value *ret)
+{
+	ret->type = db_col_type(st, col);
+	if (ret->type == DB_INT)
+		ret->n = db_col_i64(st, col);
+	else if (ret->type == DB_TEXT)
+		ret->p = db_col_text(st, col, &ret->len);
+	else if (ret->type == DB_BLOB)
+		ret->p = db_col_blob(st, col, &ret->len);
+	return 0;
+}
+
+static int rec_column(void *cursor, unsigned col, struct db_value *ret, struct err *err)
+{
+	struct cursor *c = cursor;
+
+	return c->slot ? forms_slot_value(c->slot, col, c->at, ret, err) : tail_value(c->st, col, ret);
+}
+
+static int64_t rec_id(const void *cursor)
+{
+	const struct cursor *c = cursor;
+
+	return c->slot ? forms_id(c->log, c->first + c->at) : db_col_i64(c->st, FORMS_ID);
+}
+
+/* --- plans */
+
+static bool use(struct db_vtab_plan *plan, unsigned col, bool equal)
+{
+	bool used = false;
+
+	for (unsigned i = 0; i < plan->terms; i++) {
+		if (plan->term[i].col != col || (equal && plan->term[i].op != DB_VTAB_EQ))
+			continue;
+		plan->term[i].use = used = true;
+		if (equal)              /* a look for each */
+			plan->term[i].several = false;
+	}
+	return used;
+}
+
+/* By position in one log, either way, or by log and position. */
+static void find_order(struct db_vtab_plan *plan, bool one_log)
+{
+	unsigned i = 0;
+
+	while (i < plan->orders && plan->order[i].col == IN_LOG && (one_log || !plan->order[i].desc))
+		i++;
+	if (i == plan->orders) {
+		plan->ordered = true;
+		return;
+	}
+	if (plan->order[i].col != IN_IDX || (!one_log && (plan->order[i].desc || i == 0)))
+		return;
+	plan->ordered = true;           /* no two records have one place, so what comes behind says nothing */
+	plan->backwards = plan->order[i].desc;
+}
+
+static void rec_plan(void *arg, struct db_vtab_plan *plan)
+{
+	bool by_id = use(plan, FORMS_ID, true), one_log, place, few;
+
+	for (unsigned i = 0; i < plan->terms; i++)
+		if (plan->term[i].col == FORMS_ID || (plan->term[i].col > FORMS_LEAF &&
+		    audit_columns[plan->term[i].col - FORMS_FIRST].form != FORM_BLOB))
+			plan->term[i].use = true;
+	one_log = use(plan, IN_LOG, true);
+	place = use(plan, IN_IDX, true) && one_log;
+	few = use(plan, IN_CALL, true);
+	find_order(plan, one_log);
+	if (by_id || place) {
+		plan->unique = true;
+		plan->cost = by_id ? 20 : 40;
+		plan->rows = 1;
+		return;
+	}
+	plan->cost = one_log ? 1e6 : 1e8;
+	plan->rows = one_log ? 100000 : 10000000;
+	for (unsigned i = 0; i < plan->terms; i++) {
+		const bool equal = plan->term[i].op == DB_VTAB_EQ;
+
+		if (!plan->term[i].use || plan->term[i].col == IN_LOG || plan->term[i].op == DB_VTAB_NE)
+			continue;
+		plan->cost /= equal || plan->term[i].col == IN_IDX || plan->term[i].col == IN_TS ? 4 : 1;
+		plan->rows = plan->rows / (equal ? 10 : 3) + 1;
+	}
+	if (few)
+		plan->rows = 2;
+}
+
+static const struct db_vtab forms_rec = {
+	.name = "rec", .columns = "id INTEGER, enc INTEGER, leaf BLOB" AUDIT_COLUMNS(COLUMN_TEXT),
+	.plan = rec_plan, .open = rec_open, .filter = rec_filter, .next = rec_next, .column = rec_column, .id = rec_id,
+	.close = rec_close, .free = forms_free,
+};
+
+/* --- what is kept beside records in either form, as table pay */
+
+enum { PAY_REC, PAY_SALT, PAY_NONCE, PAY_CT };
+enum { KEPT_LOG = 4, KEPT_IDX };        /* columns of forms_kept behind these */
+
+struct kept {
+	struct forms *f;
+	struct db_stmt *st;
+	bool in_groups, all;
+	int64_t log, first, line;       /* of the group; the line of log */
+	bool has_line;
+	struct block_payload v[BLOCK_PAYLOADS_MAX];
+	size_t n, at;
+};
+
+static void *pay_open(void *arg)
+{
+	struct kept *c = mem_zalloc(sizeof(*c));
+
+	c->f = arg;
+	return c;
+}
+
+static void pay_close(void *cursor)
+{
+	struct kept *c = cursor;
+
+	if (c->st)
+		db_stmt_put(&c->st);
+	free(c);
+}
+
+/* A row of a record whose block counts is a leftover. */
+static int counts_kept(struct kept *c, struct err *err)
+{
+	const int64_t log = db_col_i64(c->st, KEPT_LOG);
+	int rc = 0;
+
+	if (db_col_type(c->st, KEPT_LOG) == DB_NULL)
+		return 1;
+	if (!c->has_line || c->log != log)
+		rc = forms_line(c->f->db, log, &c->line, err);
+	c->has_line = rc == 0;
+	c->log = log;
+	return rc < 0 ? rc : db_col_i64(c->st, KEPT_IDX) >= c->line;
+}
+
+static int open_group(struct kept *c, struct err *err)
+{
+	size_t len = 0;
+	const void *body = db_col_blob(c->st, 2, &len);
+	int rc;
+
+	c->log = db_col_i64(c->st, 0);
+	c->first = db_col_i64(c->st, 1);
+	c->n = 0;
+	if (c->log < 0 || c->log >> FORMS_LOG_BITS || c->first < 0 || c->first >> FORMS_IDX_BITS)
+		rc = err_set(err, ERR_CORRUPT, "", "what is kept beside it can be of no record");
+	else
+		rc = block_payloads_read(body, len, c->v, &c->n, err);
+	return rc < 0 ? forms_bad(c->log, c->first, rc, err) : 0;
+}
+
+/* The next record of the group that has something. */
+static bool next_in_group(struct kept *c)
+{
+	while (++c->at < c->n)
+		if (c->v[c->at].salt.p)
+			return true;
+	return false;
+}
+
+static int next_group(struct kept *c, struct err *err)
+{
+	int rc;
+
+	while ((rc = db_step(c->st, err)) == 1) {
+		rc = open_group(c, err);
+		c->at = SIZE_MAX;
+		if (rc < 0 || next_in_group(c))
+			return rc < 0 ? rc : 1;
+	}
+	return rc;
+}
+
+static int pay_next(void *cursor, struct err *err)
+{
+	struct kept *c = cursor;
+	int rc;
+
+	if (!c->st)
+		return 0;
+	if (c->in_groups && !c->all)
+		return 0;
+	if (!c->in_groups) {
+		while ((rc = db_step(c->st, err)) == 1) {
+			rc = counts_kept(c, err);
+			if (rc != 0)
+				return rc;
+		}
+		if (rc < 0 || !c->all)
+			return rc;
+		db_stmt_put(&c->st);
+		c->st = db_stmt_get(c->f->db, SQL_FORMS_ALL_GROUPS);
+		c->in_groups = true;
+		return next_group(c, err);
+	}
+	return next_in_group(c) ? 1 : next_group(c, err);
+}
+
+/* What is kept of one record in a block. */
+static int find_kept(struct kept *c, int64_t id, struct err *err)
+{
+	int64_t log, idx;
+	int rc;
+
+	forms_place(id, &log, &idx);
+	c->in_groups = true;
+	c->n = 0;
+	c->st = db_stmt_get(c->f->db, SQL_FORMS_GROUP);
+	db_bind_i64(c->st, 1, log);
+	db_bind_i64(c->st, 2, idx);
+	rc = db_step(c->st, err);
+	if (rc == 1)
+		rc = open_group(c, err) < 0 ? ERR_CORRUPT : 1;
+	if (rc != 1)
+		return rc;
+	c->at = (size_t)(idx - c->first);
+	return c->at < c->n && c->v[c->at].salt.p;
+}
+
+/* Whether the group that is open has the record; then that is where the cursor goes. */
+static bool is_group(struct kept *c, int64_t id)
+{
+	int64_t log, idx;
+
+	forms_place(id, &log, &idx);
+	if (!c->st || !c->in_groups || c->all || c->log != log || idx < c->first || idx - c->first >= (int64_t)c->n)
+		return false;
+	c->at = (size_t)(idx - c->first);
+	return true;
+}
+
+static int pay_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)
+{
+	struct kept *c = cursor;
+	const struct db_value *id = ask->terms > 0 && ask->term[0].n == 1 ? ask->term[0].value : NULL;
+
+	if (id && id->type == DB_INT && id->n < 0 && is_group(c, id->n))
+		return c->at < c->n && c->v[c->at].salt.p;
+	if (c->st)
+		db_stmt_put(&c->st);
+	c->in_groups = c->has_line = false;
+	c->all = !id || (id->type != DB_INT && id->type != DB_NULL);
+	if (id && id->type == DB_NULL)
+		return 0;
+	if (id && id->type == DB_INT && id->n < 0)
+		return find_kept(c, id->n, err);
+	c->st = db_stmt_get(c->f->db, c->all ? SQL_FORMS_ALL_KEPT : SQL_FORMS_KEPT);
+	if (!c->all)
+		db_bind_i64(c->st, 1, id->n);
+	return pay_next(c, err);
+}
+
+static int64_t pay_id(const void *cursor)
+{
+	const struct kept *c = cursor;
+
+	return c->in_groups ? forms_id(c->log, c->first + (int64_t)c->at) : db_col_i64(c->st, PAY_REC);
+}
+
+static void put_bytes(const struct block_bytes *b, struct db_value *ret)
+{
+	if (b->p)
+		*ret = (struct db_value){ .type = DB_BLOB, .p = b->p, .len = b->len };
+}
+
+static int pay_column(void *cursor, unsigned col, struct db_value *ret, struct err *err)
+{
+	struct kept *c = cursor;
+
+	if (col == PAY_REC) {
+		*ret = (struct db_value){ .type = DB_INT, .n = pay_id(c) };
+	} else if (c->in_groups) {
+		put_bytes(col == PAY_SALT ? &c->v[c->at].salt : col == PAY_NONCE ? &c->v[c->at].nonce : &c->v[c->at].ct, ret);
+	} else if (db_col_type(c->st, col) != DB_NULL) {
+		ret->type = DB_BLOB;
+		ret->p = db_col_blob(c->st, col, &ret->len);
+	}
+	return 0;
+}
+
+static void pay_plan(void *arg, struct db_vtab_plan *plan)
+{
+	for (unsigned i = 0; i < plan->terms; i++) {
+		if (plan->term[i].col != PAY_REC || plan->term[i].op != DB_VTAB_EQ)
+			continue;
+		plan->term[i].use = plan->unique = true;
+		plan->term[i].several = false;
+		plan->cost = 20;
+		plan->rows = 1;
+		return;
+	}
+}
+
+static const struct db_vtab forms_pay = {
+	.name = "pay", .columns = "rec INTEGER, salt BLOB, nonce BLOB, ct BLOB", .plan = pay_plan, .open = pay_open,
+	.filter = pay_filter, .next = pay_next, .column = pay_column, .id = pay_id, .close = pay_close,
+};
+
+/* --- who sees them */
+
+static int any(struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_ANY);
+	int rc = db_step(st, err);
+
+	if (rc == 1)
+		rc = (int)db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc;
+}
+
+bool forms_seen(const struct db *db)
+{
+	return db_vtab_has(db, forms_rec.name);
+}
+
+int forms_see(struct db *db, struct err *err)
+{
+	struct forms *f;
+	int rc = forms_seen(db) ? 0 : any(db, err);
+
+	if (rc != 1)
+		return rc;
+	f = mem_zalloc(sizeof(*f));
+	f->db = db;
+	f->texts = map_new();
+	rc = db_vtab_make(db, &forms_pay, f, err);
+	if (rc < 0) {
+		forms_free(f);
+		return rc;
+	}
+	rc = db_vtab_make(db, &forms_rec, f, err);      /* which frees it */
+	return rc < 0 ? rc : db_vtab_views(db, err);
+}
+
+int forms_open_store(const char *path, struct db **ret, struct err *err)
+{
+	struct db *db = NULL;
+	int rc = db_open_store(path, &db, err);
+
+	if (rc == 0)
+		rc = forms_see(db, err);
+	if (rc < 0)
+		db_close(&db);
+	else
+		*ret = db;
+	return rc;
+}

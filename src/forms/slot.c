@@ -1,0 +1,336 @@
+/* Blocks that statements are reading: each decoded as far as it was asked for, a few kept (forms/forms.h).  What is
+ * tested on most rows, what is shown of few, and what a leaf needs are decoded apart (SCALE SC-206). */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include "forms_int.h"
+
+enum { TEXTS_MAX = 65536 };              /* for leaves: forgotten then */
+
+enum part { PART_TESTED, PART_NUMBERS, PART_BYTES, PART_LEAF, PARTS };
+
+struct text { int64_t kind; size_t len; char p[]; };
+
+struct forms_slot {
+	struct forms *f;
+	int64_t log;
+	struct block b;                 /* of the bytes that follow */
+	uint8_t *bytes;
+	unsigned pins;
+	uint64_t used, wanted;
+	struct { struct block_reader *reader; uint64_t columns; } part[PARTS];
+	struct audit_row row; int64_t row_at;           /* of PART_BYTES; -1: none */
+	char *origin;                   /* of PART_LEAF */
+	uint8_t leaf[TREE_HASH];
+};
+
+static void slot_free(struct forms_slot *s)
+{
+	for (enum part p = 0; p < PARTS; p++)
+		block_reader_free(&s->part[p].reader);
+	free(s->origin);
+	free(s->bytes);
+	free(s);
+}
+
+static void forget_texts(struct forms *f)
+{
+	void *value;
+
+	for (size_t it = 0; map_next(f->texts, &it, NULL, NULL, &value);)
+		free(value);
+	map_free(&f->texts);
+}
+
+void forms_free(void *forms)
+{
+	struct forms *f = forms;
+
+	for (size_t i = 0; i < FORMS_KEPT; i++)
+		if (f->kept[i])
+			slot_free(f->kept[i]);
+	forget_texts(f);
+	free(f->zones);
+	free(f);
+}
+
+int forms_bad(int64_t log, int64_t first, int rc, struct err *err)
+{
+	char at[sizeof(err->where)];
+
+	if (!err)
+		return rc;
+	(void)snprintf(at, sizeof(at), "log/%" PRId64 "/block/%" PRId64 "%s", log, first, *err->where ? "/" : "");
+	err_at(err, at);
+	err_wrap(err, "block %" PRId64 " of log %" PRId64, first, log);
+	return rc;
+}
+
+/* --- the blocks that are kept */
+
+static bool same_bytes(const struct block_bytes *a, const struct block_bytes *b)
+{
+	return a->len == b->len && (a->len == 0 || memcmp(a->p, b->p, a->len) == 0);
+}
+
+static bool is_it(const struct forms_slot *s, int64_t log, const struct block *b)
+{
+	return s && s->log == log && s->b.first == b->first && s->b.cnt == b->cnt && s->b.fmt == b->fmt &&
+		same_bytes(&s->b.cols, &b->cols) && same_bytes(&s->b.hash, &b->hash);
+}
+
+static struct forms_slot *slot_new(struct forms *f, int64_t log, const struct block *b)
+{
+	struct forms_slot *s = mem_zalloc(sizeof(*s));
+
+	s->f = f;
+	s->log = log;
+	s->b = *b;
+	s->bytes = mem_alloc(b->cols.len + b->hash.len + 1);
+	if (b->cols.len > 0)
+		memcpy(s->bytes, b->cols.p, b->cols.len);
+	if (b->hash.len > 0)
+		memcpy(s->bytes + b->cols.len, b->hash.p, b->hash.len);
+	s->b.cols.p = s->bytes;
+	s->b.hash.p = s->bytes + b->cols.len;
+	s->b.zone = (struct block_bytes){ "", 0 };
+	s->row_at = -1;
+	return s;
+}
+
+int forms_slot_get(struct forms *f, int64_t log, const struct block *b, uint64_t columns, struct forms_slot **ret,
+		   struct err *err)
+{
+	struct forms_slot **oldest = NULL;
+
+	if (log < 0 || log >> FORMS_LOG_BITS || b->first < 0 || b->first >> FORMS_IDX_BITS)
+		return forms_bad(log, b->first, err_set(err, ERR_LIMIT, "", "records there have no id"), err);
+	for (size_t i = 0; i < FORMS_KEPT; i++) {
+		struct forms_slot *s = f->kept[i];
+
+		if (is_it(s, log, b)) {
+			s->pins++;
+			s->wanted |= columns;
+			s->used = ++f->clock;
+			*ret = s;
+			return 0;
+		}
+		if (!s || (s->pins == 0 && (!oldest || (*oldest && s->used < (*oldest)->used))))
+			oldest = &f->kept[i];
+	}
+	*ret = slot_new(f, log, b);
+	(*ret)->used = ++f->clock;
+	(*ret)->pins = 1;
+	(*ret)->wanted = columns;
+	if (oldest) {
+		if (*oldest)
+			slot_free(*oldest);
+		*oldest = *ret;
+	} else {
+		f->loose++;
+	}
+	return 0;
+}
+
+void forms_slot_put(struct forms_slot **slot)
+{
+	struct forms_slot *s = *slot;
+
+	*slot = NULL;
+	if (!s || --s->pins > 0)
+		return;
+	for (size_t i = 0; i < FORMS_KEPT; i++)
+		if (s->f->kept[i] == s)
+			return;
+	s->f->loose--;
+	slot_free(s);
+}
+
+/* --- what is in them */
+
+static int get_text(void *arg, uint16_t kind, int64_t id, const char **ret, size_t *ret_len, struct err *err)
+{
+	struct forms *f = arg;
+	struct text *t = map_get_u64(f->texts, (uint64_t)id);
+	struct db_stmt *st;
+	int rc = 1;
+
+	if (!t) {
+		st = db_stmt_get(f->db, SQL_AUDIT_GET_ENTRY);
+		db_bind_i64(st, 1, id);
+		rc = db_step(st, err);
+		if (rc == 1 && db_col_type(st, 1) == DB_TEXT) {
+			size_t len = 0;
+			const char *p = db_col_text(st, 1, &len);
+
+			t = mem_alloc(sizeof(*t) + len + 1);
+			t->kind = db_col_i64(st, 0);
+			t->len = len;
+			memcpy(t->p, p, len);
+			t->p[len] = '\0';
+			map_set_u64(f->texts, (uint64_t)id, t);
+		}
+		db_stmt_put(&st);
+	}
+	if (rc < 0 || !t || t->kind != kind)
+		return rc < 0 ? rc : 0;
+	*ret = t->p;
+	*ret_len = t->len;
+	return 1;
+}
+
+static int get_origin(struct forms_slot *s, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(s->f->db, SQL_FORMS_ORIGIN);
+	int rc;
+
+	db_bind_i64(st, 1, s->log);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		s->origin = rc == 1 ? db_col_dup(st, 0) : mem_strdup("");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static uint64_t columns_of(enum part p)
+{
+	uint64_t tested = BLOCK_COLUMN(COL_TS), bytes = 0;
+
+	for (enum block_zone_column z = 0; z < ZONE_COUNT; z++)
+		tested |= BLOCK_COLUMN(block_zone_columns[z]);
+	for (unsigned col = 0; col < COL_COUNT; col++)
+		if (audit_columns[col].form == FORM_BLOB)
+			bytes |= BLOCK_COLUMN(col);
+	switch (p) {
+	case PART_TESTED:
+		return tested;
+	case PART_BYTES:
+		return bytes;
+	case PART_NUMBERS:
+		return BLOCK_ALL_COLUMNS & ~tested & ~bytes;
+	case PART_LEAF:
+	case PARTS:
+		break;
+	}
+	return BLOCK_ALL_COLUMNS;
+}
+
+/* Readers of leaves borrow texts: they go first.  Not while one is at work, or a cursor has one of its own. */
+static void bound_texts(struct forms *f)
+{
+	if (map_count(f->texts) < TEXTS_MAX || f->loose > 0)
+		return;
+	for (size_t i = 0; i < FORMS_KEPT; i++) {
+		if (!f->kept[i])
+			continue;
+		block_reader_free(&f->kept[i]->part[PART_LEAF].reader);
+		f->kept[i]->part[PART_LEAF].columns = 0;
+	}
+	forget_texts(f);
+	f->texts = map_new();
+}
+
+/* The reader of a part, with that column at least. */
+static int open_part(struct forms_slot *s, enum part p, uint64_t column, struct block_reader **ret, struct err *err)
+{
+	struct block_texts texts = { .log = s->log, .origin = "", .fn = get_text, .arg = s->f };
+	uint64_t columns = s->part[p].columns | column | (s->wanted & columns_of(p));
+	int rc = 0;
+
+	*ret = s->part[p].reader;
+	if (*ret && (s->part[p].columns & column) == column)
+		return 0;
+	if (p == PART_LEAF && !s->origin)
+		rc = get_origin(s, err);
+	if (rc < 0)
+		return rc;
+	if (s->origin)
+		texts.origin = s->origin;
+	if (!*ret)
+		s->part[p].reader = *ret = block_reader_new(&texts);
+	s->part[p].columns = 0;
+	s->row_at = -1;
+	rc = block_open(*ret, &s->b, columns, err);
+	if (rc == 0)
+		s->part[p].columns = columns;
+	return rc < 0 ? forms_bad(s->log, s->b.first, rc, err) : 0;
+}
+
+int forms_slot_number(struct forms_slot *s, enum audit_column col, int64_t i, int64_t *ret, struct err *err)
+{
+	const enum part p = columns_of(PART_TESTED) & BLOCK_COLUMN(col) ? PART_TESTED : PART_NUMBERS;
+	struct block_reader *r = NULL;
+	int rc;
+
+	if (col == COL_LOG || col == COL_IDX) {
+		*ret = col == COL_LOG ? s->log : s->b.first + i;
+		return 1;
+	}
+	rc = open_part(s, p, BLOCK_COLUMN(col), &r, err);
+	return rc < 0 ? rc : block_number(r, col, i, ret);
+}
+
+static int get_bytes(struct forms_slot *s, enum audit_column col, int64_t i, struct db_value *ret, struct err *err)
+{
+	struct block_reader *r = NULL;
+	int rc = open_part(s, PART_BYTES, BLOCK_COLUMN(col), &r, err);
+
+	if (rc < 0)
+		return rc;
+	if (s->row_at != i) {
+		s->row_at = -1;
+		rc = block_row(r, i, &s->row, err);
+		if (rc < 0)
+			return forms_bad(s->log, s->b.first, rc, err);
+		s->row_at = i;
+	}
+	if (s->row.v[col].present)
+		*ret = (struct db_value){ .type = DB_BLOB, .p = s->row.v[col].p, .len = s->row.v[col].len };
+	return 0;
+}
+
+static int get_leaf(struct forms_slot *s, int64_t i, struct db_value *ret, struct err *err)
+{
+	struct block_reader *r = NULL;
+	int rc;
+
+	bound_texts(s->f);
+	rc = open_part(s, PART_LEAF, BLOCK_ALL_COLUMNS, &r, err);
+	if (rc < 0)
+		return rc;
+	rc = block_leaf(r, i, s->leaf, err);
+	if (rc < 0)
+		return forms_bad(s->log, s->b.first, rc, err);
+	*ret = (struct db_value){ .type = DB_BLOB, .p = s->leaf, .len = sizeof(s->leaf) };
+	return 0;
+}
+
+int forms_slot_value(struct forms_slot *s, unsigned col, int64_t i, struct db_value *ret, struct err *err)
+{
+	const unsigned at = col - FORMS_FIRST;
+	int rc;
+
+	*ret = (struct db_value){ .type = DB_NULL, .p = "" };
+	if (col == FORMS_LEAF)
+		return get_leaf(s, i, ret, err);
+	if (col >= FORMS_FIRST && audit_columns[at].form == FORM_BLOB)
+		return get_bytes(s, (enum audit_column)at, i, ret, err);
+	rc = 1;
+	if (col == FORMS_ID)
+		ret->n = forms_id(s->log, s->b.first + i);
+	else if (col == FORMS_ENC)
+		ret->n = AUDIT_ENC;
+	else
+		rc = forms_slot_number(s, (enum audit_column)at, i, &ret->n, err);
+	if (rc == 1)
+		ret->type = DB_INT;
+	return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,58 @@
+/* Put the records of a store that nobody has open into blocks, as a test wants them:
+ *
+ *	tests/bench/b_fold STORE [--block N] [--tail N] [--seed N] [--leftovers]
+ *
+ * --block: records of a block at most (4096); --tail: newest records of each log that stay rows; --leftovers: rows of what
+ * is in blocks stay beside them.  Says how many blocks there are. */
+
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/path.h"
+#include "db/owner.h"
+
+#include "../unit/fold_rig.h"
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "block", required_argument, NULL, 'b' }, { "tail", required_argument, NULL, 't' },
+		{ "seed", required_argument, NULL, 's' }, { "leftovers", no_argument, NULL, 'l' }, { 0 },
+	};
+	struct fold_with with = { .seed = 1, .block_max = 4096 };
+	struct err err = { 0 };
+	struct db *db = NULL;
+	char *file;
+	int c, rc;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'b')
+			with.block_max = strtoll(optarg, NULL, 10);
+		else if (c == 't')
+			with.tail = strtoll(optarg, NULL, 10);
+		else if (c == 's')
+			with.seed = strtoull(optarg, NULL, 10);
+		else if (c == 'l')
+			with.leftovers = true;
+		else
+			return 2;
+	}
+	if (argc - optind != 1 || with.block_max < 1) {
+		fprintf(stderr, "usage: b_fold STORE [--block N] [--tail N] [--seed N] [--leftovers]\n");
+		return 2;
+	}
+	file = path_join(argv[optind], DB_FILE);
+	rc = db_open(file, DB_WRITER, false, &db, &err);
+	if (rc == 0)
+		rc = fold_store(db, &with, &err);
+	db_close(&db);
+	free(file);
+	if (rc < 0)
+		fprintf(stderr, "b_fold: %s: %s\n", err.where, err.msg);
+	else
+		printf("{\"blocks\":%d}\n", rc);
+	return rc < 0;
+}

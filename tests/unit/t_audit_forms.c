@@ -1,0 +1,396 @@
+/* Records in blocks and rows as one table: whatever is asked, the answer is that of rows alone (SCALE SC-101, SC-102, SC-401,
+ * SC-904); and a block that is not what it was ends it. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "audit/payload.h"
+#include "base/crypto.h"
+#include "base/text.h"
+#include "forms/forms.h"
+#include "keys/keys.h"
+#include "src/db/db_int.h"
+
+#include "audit_rig.h"
+#include "fold_rig.h"
+#include "suite.h"
+
+enum { ACME = 7, OTHER = 8, RECORDS = 1500 };
+
+static uint64_t random_state;
+
+static unsigned draw(unsigned n)
+{
+	uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (unsigned)((z ^ (z >> 31)) % n);
+}
+
+static void open_keys(struct fix *f)
+{
+	struct keys *keys = NULL;
+	static const uint8_t master[32] = { 1 };
+	const struct keyfile_place place = { f->dir, master };
+
+	OK(keys_open(&place, &keys, &f->err));
+	audit_logs_give_keys(f->logs, &keys);
+}
+
+/* Calls of some people and tools, some of which never end, and events between them. */
+static void append_any(struct fix *f)
+{
+	static const char *const who[] = { "prn_a", "prn_b", "prn_c", "prn_d" }, *const what[] = { "echo", "weather", "seldom" };
+	static const int kinds[] = { AUDIT_CALL_BEGIN, AUDIT_CALL_BEGIN, AUDIT_CALL_END, AUDIT_CALL_END, AUDIT_CALL_DENIED,
+		AUDIT_AUTH_FAIL, AUDIT_ADMIN_CMD };
+	const struct audit_payload payload = { .level = AUDIT_REQUEST, .n = 1,
+		.value = { { .ctag = AUDIT_C_ARGUMENTS, .p = "{\"a\":1}", .len = 7, .keep = draw(2) } } };
+	struct audit_event ev;
+	struct audit_receipt r;
+	static uint8_t call[16];
+
+	clock_step(draw(50000) + 1);
+	audit_event_init(&ev, (enum audit_kind)kinds[draw(7)], draw(5) ? ACME : OTHER);
+	ev.has_call = ev.kind != AUDIT_AUTH_FAIL && ev.kind != AUDIT_ADMIN_CMD;
+	if (ev.kind == AUDIT_CALL_BEGIN || draw(4) == 0)
+		for (size_t i = 0; i < sizeof(call); i++)
+			call[i] = i < 6 && draw(8) ? (uint8_t)(clock_wall_us() / 1000 >> 8 * (5 - i)) : (uint8_t)draw(256);
+	memcpy(ev.call, call, sizeof(call));
+	ev.prn = who[draw(draw(3) ? 2 : 4)];
+	ev.tool = ev.has_call ? what[draw(20) ? draw(2) : 2] : NULL;
+	ev.obj = ev.kind == AUDIT_ADMIN_CMD ? what[draw(3)] : NULL;
+	if (ev.has_call && ev.kind != AUDIT_CALL_DENIED && draw(3))
+		ev.payload = &payload;
+	ev.dur_us = ev.kind == AUDIT_CALL_END ? draw(1 << draw(20)) : 0;
+	OK(audit_append(f->logs, f->db, &ev, &r, &f->err));
+}
+
+/* Ids of calls may then say other times than records have. */
+static void append_clock_step(struct fix *f)
+{
+	struct audit_event ev;
+	struct audit_receipt r;
+
+	audit_event_init(&ev, AUDIT_CLOCK_STEP, 0);
+	OK(audit_append(f->logs, f->db, &ev, &r, &f->err));
+}
+
+static struct fix *new_store(uint64_t seed)
+{
+	struct fix *f = fix_new();
+
+	assert_int_equal(secret_init(), 0);
+	random_state = seed;
+	clock_fake(UINT64_C(1780000000000000), 500000);
+	open_store(f);
+	open_keys(f);
+	begin(f);
+	create_log(f, 0, NULL);
+	create_log(f, ACME, "acme");
+	create_log(f, OTHER, "other");
+	append_clock_step(f);
+	for (unsigned i = 0; i < RECORDS; i++) {
+		append_any(f);
+		if (draw(50) == 0) {
+			commit(f);
+			begin(f);
+		}
+	}
+	commit(f);
+	close_store(f);
+	return f;
+}
+
+static int set_up(void **state)
+{
+	*state = new_store(1);
+	return 0;
+}
+
+static void fold(struct fix *f, const struct fold_with *with)
+{
+	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+	if (fold_store(f->db, with, &f->err) <= 0)
+		fail_msg("%s: %s", f->err.where, f->err.msg);
+	db_close(&f->db);
+}
+
+static struct db *reader(struct fix *f)
+{
+	struct db *db = NULL;
+
+	OK(forms_open_store(f->path, &db, &f->err));
+	return db;
+}
+
+/* All that a statement gives, a line for each row. */
+static void answer(struct db *db, const char *sql, struct str *out)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = sqlite3_prepare_v2(db->native, sql, -1, &st, NULL);
+
+	while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+		for (int i = 0; i < sqlite3_column_count(st); i++) {
+			const uint8_t *p = sqlite3_column_blob(st, i);
+
+			str_printf(out, "%s%d:", i ? "|" : "", sqlite3_column_type(st, i));
+			if (sqlite3_column_type(st, i) == SQLITE_BLOB)
+				for (int k = 0; k < sqlite3_column_bytes(st, i); k++)
+					str_printf(out, "%02x", p[k]);
+			else
+				str_printf(out, "%s", (const char *)sqlite3_column_text(st, i));
+		}
+		str_puts(out, "\n");
+		rc = SQLITE_OK;
+	}
+	if (rc != SQLITE_DONE)
+		str_printf(out, "ERROR %s", db->computed.code ? db->computed.msg : sqlite3_errmsg(db->native));
+	sqlite3_finalize(st);
+}
+
+/* Of which the id of a record alone may differ. */
+static const char *const questions[] = {
+	"SELECT enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev, kind, tool, "
+		"tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, \"key\", outcome, xstat, sig, dur, cpu, rss, sbox, "
+		"beg, prev, trace, obj, ext FROM rec ORDER BY log, idx",
+	"SELECT log, idx FROM rec ORDER BY log, idx",
+	"SELECT idx, kind, leaf FROM rec WHERE log = 2 ORDER BY idx DESC LIMIT 700",
+	"SELECT idx FROM rec WHERE log = 2 AND idx >= 300 AND idx < 900 ORDER BY idx",
+	"SELECT idx FROM rec WHERE log = 2 AND idx > 300 AND idx <= 900 ORDER BY idx DESC LIMIT 7",
+	"SELECT idx FROM rec WHERE log = 2 AND kind IN (1003, 1101) ORDER BY idx DESC",
+	"SELECT idx FROM rec WHERE log IN (3, 2) AND kind IN (1003, 1701) ORDER BY log, idx",
+	"SELECT log, idx FROM rec WHERE kind = 1701 ORDER BY log, idx DESC",
+	"SELECT log, idx FROM rec WHERE kind = 1701 ORDER BY log DESC, idx",
+	"SELECT idx, ts FROM rec WHERE log = 2 AND kind <> 1001 AND tool = (SELECT id FROM dict WHERE kind = 34 AND text = 'seldom') "
+		"ORDER BY idx",
+	"SELECT idx FROM rec WHERE log = 2 AND prn = (SELECT id FROM dict WHERE kind = 17 AND text = 'prn_c') AND +kind = 1002 ORDER BY idx",
+	"SELECT count(*), min(idx), max(idx), min(ts), max(ts), total(dur) FROM rec WHERE log = 2",
+	"SELECT max(idx) FROM rec WHERE log = 2", "SELECT max(idx) + 1 FROM rec WHERE log = 9", "SELECT min(log), max(log) FROM rec",
+	"SELECT min(log) FROM rec WHERE log > 2", "SELECT count(*) FROM rec WHERE log = NULL", "SELECT count(*) FROM rec WHERE kind = '1002'",
+	"SELECT count(*) FROM rec WHERE ts > 1.78e15 AND ts < 1.79e15", "SELECT count(*) FROM rec WHERE idx BETWEEN 10 AND 5",
+	"SELECT kind, tool, count(*), sum(dur), max(ts) FROM rec WHERE log = 2 GROUP BY kind, tool ORDER BY 1, 2",
+	"SELECT idx FROM rec WHERE log = 2 AND kind <> 1001 AND ts >= (SELECT ts FROM rec WHERE log = 2 AND idx = 400) "
+		"AND ts < (SELECT ts FROM rec WHERE log = 2 AND idx = 450) ORDER BY ts, idx",
+	"SELECT idx FROM rec WHERE log = 2 AND kind <> 1001 AND ts >= 0 AND ts < 9223372036854775807 ORDER BY ts DESC, idx DESC LIMIT 1",
+	"SELECT b.idx, e.idx FROM rec b JOIN rec e ON e.log = b.log AND e.call = b.call AND e.kind = 1002 AND e.idx > b.idx "
+		"WHERE b.log = 2 AND b.kind = 1001 ORDER BY b.idx, e.idx LIMIT 60",
+	"SELECT e.idx, b.idx, b.ts FROM rec e LEFT JOIN rec b ON b.log = e.log AND b.idx = e.beg WHERE e.log = 2 AND e.kind = 1002 "
+		"ORDER BY e.idx",
+	"SELECT e.idx FROM rec e WHERE e.log = 2 AND NOT EXISTS (SELECT 1 FROM rec x WHERE x.log = 2 AND x.prn = e.prn AND x.idx < e.idx)",
+	"SELECT r.log, r.idx, p.salt, p.nonce, p.ct FROM rec r LEFT JOIN pay p ON p.rec = r.id ORDER BY r.log, r.idx",
+	"SELECT r.log, r.idx FROM pay p LEFT JOIN rec r ON r.id = p.rec ORDER BY 1, 2",
+	"SELECT count(*), count(DISTINCT rec), count(ct), count(nonce) FROM pay",
+	"SELECT log, idx FROM rec WHERE id IN (SELECT id FROM rec WHERE log = 2 AND idx IN (3, 700, 1)) ORDER BY idx",
+	"SELECT log, idx FROM rec WHERE idx IN (3, 700, 1, 100000) ORDER BY log, idx",
+	"SELECT a.idx FROM rec a WHERE log = 2 AND (SELECT count(*) FROM rec b WHERE b.log = 2 AND b.id < a.id) <> a.idx",
+	"SELECT idx, kind, call, prn, tool, obj FROM rec_text WHERE log = 2 ORDER BY idx",
+	"SELECT * FROM v_records ORDER BY log_id, idx", "SELECT * FROM v_calls ORDER BY log_id, idx",
+	"SELECT * FROM v_denied ORDER BY log_id, idx", "SELECT * FROM v_auth_failures ORDER BY log_id, idx",
+	"SELECT * FROM v_admin ORDER BY log_id, idx", "SELECT * FROM v_keys ORDER BY log_id, idx",
+	"SELECT * FROM v_definitions ORDER BY log_id, idx", "SELECT * FROM v_lists ORDER BY log_id, idx",
+	"SELECT * FROM v_notify ORDER BY log_id, idx", "SELECT * FROM v_lifecycle ORDER BY log_id, idx",
+	"SELECT * FROM v_reads ORDER BY log_id, idx", "SELECT * FROM v_retention ORDER BY log_id, idx",
+	"SELECT * FROM v_checkpoints ORDER BY log_id, idx",
+};
+
+static void ask_all(struct fix *f, struct str said[NELEMS(questions)])
+{
+	struct db *db = reader(f);
+
+	for (size_t i = 0; i < NELEMS(questions); i++) {
+		str_reset(&said[i]);
+		answer(db, questions[i], &said[i]);
+	}
+	db_close(&db);
+}
+
+static void same(struct fix *f, struct str before[NELEMS(questions)])
+{
+	struct str after[NELEMS(questions)] = { STR_INIT };
+
+	ask_all(f, after);
+	for (size_t i = 0; i < NELEMS(questions); i++) {
+		if (strcmp(str_text(&before[i]), str_text(&after[i])) != 0)
+			fail_msg("%s\nas rows:   %.400s\nas blocks: %.400s", questions[i], str_text(&before[i]), str_text(&after[i]));
+		str_fini(&after[i]);
+	}
+}
+
+static void forget(struct str said[NELEMS(questions)])
+{
+	for (size_t i = 0; i < NELEMS(questions); i++)
+		str_fini(&said[i]);
+}
+
+static void answers_are_those_of_rows(void **state)
+{
+	static const struct fold_with with[] = {
+		{ .seed = 1, .block_max = 200, .tail = 100 }, { .seed = 2, .block_max = 4096 },
+		{ .seed = 3, .block_max = 1, .tail = 1 }, { .seed = 4, .block_max = 50, .tail = 20, .leftovers = true },
+	};
+	struct str before[NELEMS(questions)] = { STR_INIT };
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(with); i++) {
+		struct fix *f = new_store(i + 1);
+
+		ask_all(f, before);
+		assert_null(strstr(str_text(&before[0]), "ERROR"));
+		fold(f, &with[i]);
+		same(f, before);
+		forget(before);
+		(void)fix_free((void **)&f);
+	}
+}
+
+static void store_without_blocks_is_left_alone(void **state)
+{
+	struct fix *f = *state;
+	struct db *db = reader(f);
+	struct str said = STR_INIT;
+
+	answer(db, "SELECT count(*) FROM temp.sqlite_schema", &said);
+	assert_string_equal(str_text(&said), "1:0\n");
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 100 });
+	OK(forms_see(db, &f->err));       /* while it is open */
+	OK(forms_see(db, &f->err));
+	str_reset(&said);
+	answer(db, "SELECT count(*) > 10 FROM temp.sqlite_schema", &said);
+	assert_string_equal(str_text(&said), "1:1\n");
+	str_fini(&said);
+	db_close(&db);
+}
+
+static void nothing_can_be_written_by_it(void **state)
+{
+	struct fix *f = *state;
+	struct str said = STR_INIT;
+	struct db *db;
+
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 100 });
+	db = reader(f);
+	answer(db, "DELETE FROM rec", &said);
+	answer(db, "DELETE FROM main.rec", &said);
+	assert_non_null(strstr(str_text(&said), "ERROR"));
+	str_reset(&said);
+	answer(db, "PRAGMA query_only", &said);
+	assert_string_equal(str_text(&said), "1:1\n");
+	str_fini(&said);
+	db_close(&db);
+}
+
+static int note_call(void *arg, const struct audit_view *v)
+{
+	str_printf(arg, "%d/%d ", (int)v->idx, v->kind);
+	return 0;
+}
+
+/* Whether they have ended, run, or are of another log; and with a clock that was set. */
+static void calls_are_found_by_their_ids(void **state)
+{
+	static const char list[] = "SELECT DISTINCT call FROM rec WHERE call IS NOT NULL ORDER BY call LIMIT 200";
+	struct fix *f = *state;
+	struct db *rows = reader(f), *blocks = NULL;
+	uint8_t call[200][16];
+	struct str found[200] = { STR_INIT };
+	sqlite3_stmt *st = NULL;
+	unsigned n = 0;
+
+	assert_int_equal(sqlite3_prepare_v2(rows->native, list, -1, &st, NULL), SQLITE_OK);
+	for (; n < 200 && sqlite3_step(st) == SQLITE_ROW; n++)
+		memcpy(call[n], sqlite3_column_blob(st, 0), sizeof(call[n]));
+	sqlite3_finalize(st);
+	assert_int_equal(n, 200);
+	for (unsigned i = 0; i < n; i++)
+		OK(audit_query_call(rows, ACME, call[i], note_call, &found[i], &f->err));
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 100, .tail = 30, .leftovers = true });
+	blocks = reader(f);
+	for (unsigned i = 0; i < n; i++) {
+		struct str again = STR_INIT;
+
+		OK(audit_query_call(blocks, ACME, call[i], note_call, &again, &f->err));
+		if (strcmp(str_text(&again), str_text(&found[i])) != 0)
+			fail_msg("call %u: %s, not %s", i, str_text(&again), str_text(&found[i]));
+		str_fini(&again);
+		str_fini(&found[i]);
+	}
+	db_close(&rows);
+	db_close(&blocks);
+}
+
+/* --- blocks that are not what they were */
+
+static void finds(struct fix *f, const char *sql, const char *question, const char *what)
+{
+	struct str said = STR_INIT;
+	struct db *db;
+
+	raw(f, sql);
+	db = reader(f);
+	answer(db, question, &said);
+	if (!strstr(str_text(&said), "ERROR") || !strstr(str_text(&said), what))
+		fail_msg("%s: %s: %.300s", sql, question, str_text(&said) + (said.len > 300 ? said.len - 300 : 0));
+	str_fini(&said);
+	db_close(&db);
+}
+
+static const char all_of_it[] = "SELECT count(*), total(ts), count(call) FROM rec WHERE log = 2";
+
+static void damaged_block_ends_a_statement(void **state)
+{
+	struct fix *f = *state;
+
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 200, .tail = 10 });
+	finds(f, "UPDATE blk SET cols = x'00' WHERE log = 2 AND first = (SELECT max(first) FROM blk WHERE log = 2)", all_of_it,
+	      "of log 2");
+}
+
+static void missing_block_ends_a_statement(void **state)
+{
+	struct fix *f = *state;
+
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 100, .tail = 10 });
+	finds(f, "DELETE FROM blk WHERE log = 2 AND first = (SELECT first FROM blk WHERE log = 2 ORDER BY first LIMIT 1 OFFSET 3)",
+	      all_of_it, "gap");
+	finds(f, "SELECT 1", "SELECT idx FROM rec WHERE log = 2 ORDER BY idx DESC", "gap");
+	finds(f, "SELECT 1", "SELECT idx FROM rec WHERE log = 2 AND idx = (SELECT first + cnt FROM blk WHERE log = 2 ORDER BY first "
+	      "LIMIT 1 OFFSET 2)", "missing");
+	finds(f, "SELECT 1", "SELECT idx FROM rec WHERE log = 2 AND idx <= (SELECT first + cnt FROM blk WHERE log = 2 ORDER BY first "
+	      "LIMIT 1 OFFSET 2) ORDER BY idx DESC", "missing");
+}
+
+static void overlapping_blocks_end_a_statement(void **state)
+{
+	struct fix *f = *state;
+
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 100, .tail = 10 });
+	finds(f, "INSERT INTO blk SELECT log, first + 1, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk WHERE log = 2 "
+	      "AND first = 0", all_of_it, "overlaps");
+}
+
+static void block_of_a_later_release_ends_a_statement(void **state)
+{
+	struct fix *f = *state;
+
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 100, .tail = 10 });
+	finds(f, "UPDATE blk SET fmt = 2 WHERE log = 2 AND first = 0", all_of_it, "later release");
+	finds(f, "UPDATE blk SET cnt = 5000 WHERE log = 2 AND first = 0", all_of_it, "no block can be there");
+}
+
+SUITE(forms)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answers_are_those_of_rows),
+		cmocka_unit_test_setup_teardown(store_without_blocks_is_left_alone, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(nothing_can_be_written_by_it, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(calls_are_found_by_their_ids, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(damaged_block_ends_a_statement, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(missing_block_ends_a_statement, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(overlapping_blocks_end_a_statement, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(block_of_a_later_release_ends_a_statement, set_up, fix_free),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
