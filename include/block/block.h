@@ -37,17 +37,17 @@ struct block {
 /* --- making */
 
 struct block_maker;
-FOR_TESTS struct block_maker *block_maker_new(void);
-FOR_TESTS void block_maker_free(struct block_maker **m);
+struct block_maker *block_maker_new(void);
+void block_maker_free(struct block_maker **m);
 /* The next row: its idx is the first one's plus how many there are (else ERR_INTERNAL); of log only the presence is
  * looked at.  0: it is in the block.  1: it is not, the block is full: block_maker_end(), then once
  * more.  ERR_INVALID: format 1 cannot carry it, whatever else is in the block (SC-204); where is "idx/42", and what
  * was there before stays. */
-FOR_TESTS int block_maker_add(struct block_maker *m, const struct audit_row *row, struct err *err) MUST_CHECK;
-FOR_TESTS int64_t block_maker_count(const struct block_maker *m);
+int block_maker_add(struct block_maker *m, const struct audit_row *row, struct err *err) MUST_CHECK;
+int64_t block_maker_count(const struct block_maker *m);
 /* The block of what was added, at least one row; its bytes stay until the next block_maker_end() or _free().  The
  * maker begins anew. */
-FOR_TESTS void block_maker_end(struct block_maker *m, struct block *ret);
+void block_maker_end(struct block_maker *m, struct block *ret);
 
 /* --- reading */
 
@@ -86,7 +86,7 @@ int block_leaf(struct block_reader *r, int64_t i, uint8_t ret[TREE_HASH], struct
 int block_derived(struct block_reader *r, struct err *err) MUST_CHECK;
 /* SC-203: decodes the block whole, and each record has the leaf that it had as a row.  ERR_CORRUPT, "idx/42", when
  * it has not, and errors of block_open() and block_derived(). */
-FOR_TESTS int block_check(struct block_reader *r, const struct block *b, const uint8_t (*leaf)[TREE_HASH],
+int block_check(struct block_reader *r, const struct block *b, const uint8_t (*leaf)[TREE_HASH],
 			  struct err *err) MUST_CHECK;
 
 /* --- payloads: the body of a row of blkpay */
@@ -96,7 +96,7 @@ struct block_payload { struct block_bytes salt, nonce, ct; };
 /* Of n records, 1 to BLOCK_PAYLOADS_MAX.  *ret_n: the first so many are in it, as many as BLOCK_BODY_MAX bytes
  * hold, at least one.  ERR_INVALID: the first one is too large by itself, or is no payload (a nonce or ciphertext
  * without salt). */
-FOR_TESTS int block_payloads_write(const struct block_payload *v, size_t n, struct audit_bytes *out, size_t *ret_n,
+int block_payloads_write(const struct block_payload *v, size_t n, struct audit_bytes *out, size_t *ret_n,
 			 struct err *err) MUST_CHECK;
 /* Into v, which borrows from the body.  ERR_CORRUPT as above. */
 int block_payloads_read(const void *body, size_t len, struct block_payload v[BLOCK_PAYLOADS_MAX],

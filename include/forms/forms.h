@@ -24,6 +24,12 @@ int forms_see(struct db *db, struct err *err) MUST_CHECK;
 bool forms_seen(const struct db *db);
 /* Where blocks of a log end and its rows begin; INT64_MIN: it has no block.  ERR_CORRUPT. */
 int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err) MUST_CHECK;
+/* The id of a record in a block. */
+enum { FORMS_IDX_BITS = 40, FORMS_LOG_BITS = 22 };
+static inline int64_t forms_id(int64_t log, int64_t idx)
+{
+	return INT64_MIN + (log << FORMS_IDX_BITS | idx);
+}
 /* db_open_store(), and that. */
 int forms_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
 

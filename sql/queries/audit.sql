@@ -2,7 +2,7 @@
 -- where it is known, and only recovery looks at all of them.
 
 -- audit_logs_open(): all logs with what head and the records themselves say of their size, and the newest note.
--- rec_pos, primary key of cp.
+-- rec_pos, primary keys.
 -- name: audit_list_logs
 SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), c.size, c.epoch, c.ts,
   l.min_idx
@@ -11,7 +11,7 @@ LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log 
 
 -- audit_logs_open(): the newest row of any log.  Primary key.
 -- name: audit_last_id
-SELECT max(id) FROM rec;
+SELECT max(id) FROM main.rec;
 
 -- audit_log_create(): is the origin taken?  Unique index.
 -- name: audit_get_origin
@@ -40,7 +40,7 @@ INSERT INTO dict(kind, text) VALUES(?1, ?2);
 
 -- audit_append().
 -- name: audit_insert_rec
-INSERT INTO rec(enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client,
+INSERT INTO main.rec(enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client,
   tport, rev, kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome,
   xstat, sig, dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
@@ -50,9 +50,10 @@ VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?1
 -- name: audit_last_kind
 SELECT kind, ts FROM rec WHERE log = ?1 ORDER BY idx DESC LIMIT 1;
 
--- audit_recover(): rows of calls from meta.open_from on.  Primary key.
+-- audit_recover(): rows of calls from meta.open_from on, but for leftovers of blocks.  Primary keys.
 -- name: audit_list_tail
-SELECT id, log, idx, kind, call FROM rec WHERE id >= ?1 AND call IS NOT NULL ORDER BY id;
+SELECT id, log, idx, kind, call FROM main.rec r WHERE id >= ?1 AND call IS NOT NULL
+  AND idx >= coalesce((SELECT first + cnt FROM main.blk WHERE log = r.log ORDER BY first DESC LIMIT 1), 0) ORDER BY id;
 
 -- audit_recover(): what call.recovered repeats of its begin.  Primary key.
 -- name: audit_get_begin

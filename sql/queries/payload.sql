@@ -2,7 +2,7 @@
 
 -- audit_payload_store().  Primary key.
 -- name: payload_insert
-INSERT INTO pay(rec, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4);
+INSERT INTO main.pay(rec, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4);
 
 -- audit_open_record(): one record with what is kept of it.  rec_pos, primary key.
 -- name: payload_get
@@ -35,15 +35,15 @@ SELECT name FROM principal WHERE pseudonym = ?2 AND tenant_id = ?1;
 
 -- audit_erase_record(): the row of one record.  rec_pos, primary key.
 -- name: erase_payload_at
-DELETE FROM pay WHERE rec = (SELECT id FROM rec WHERE log = ?1 AND idx = ?2);
+DELETE FROM main.pay WHERE rec = (SELECT id FROM main.rec WHERE log = ?1 AND idx = ?2);
 
 -- audit_erase_slice(): the next records that have a payload key, from an index on and before another.  rec_pos.
 -- name: erase_list_keys
-SELECT r.idx, r."key", r.id, p.rec IS NOT NULL FROM rec r LEFT JOIN pay p ON p.rec = r.id
+SELECT r.idx, r."key", r.id, p.rec IS NOT NULL FROM main.rec r LEFT JOIN main.pay p ON p.rec = r.id
 WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?4 ORDER BY r.idx LIMIT ?3;
 
 -- name: erase_payload
-DELETE FROM pay WHERE rec = ?1;
+DELETE FROM main.pay WHERE rec = ?1;
 
 -- audit_erase_slice(): what one key encrypts.  Walk of the log's aliases by their unique index.
 -- name: erase_aliases

@@ -34,12 +34,12 @@ UPDATE log SET min_idx = ?2, pruned_by = ?3 WHERE id = ?1 AND min_idx < ?2;
 
 -- name: deed_prune_payloads
 -- audit_deed_step(): what is kept of the records that deed_prune_slice takes next.  rec_pos, primary key.
-DELETE FROM pay WHERE rec IN (SELECT id FROM rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
+DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
   ORDER BY idx LIMIT ?2);
 
 -- name: deed_prune_slice
 -- audit_deed_step(): some of the records before the cut.  rec_pos.
-DELETE FROM rec WHERE id IN (SELECT id FROM rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
+DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
   ORDER BY idx LIMIT ?2);
 
 -- name: retention_list

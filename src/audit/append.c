@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 #include "audit_int.h"
 
@@ -62,6 +63,16 @@ static void put_clock(const struct audit_logs *logs, struct audit_row *row)
 		audit_row_int(row, COL_CLK, AUDIT_CLOCK_UNSYNCED);
 }
 
+/* Its begin is in a block, and has an end now (SCALE SC-307). */
+static int end_open(struct db *db, const struct audit_open *o, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_END_OPEN);
+
+	db_bind_i64(st, 1, o->log);
+	db_bind_i64(st, 2, o->beg);
+	return db_run(&st, err);
+}
+
 /* A row whose log, idx and beg are still open; *log moves on. */
 static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err)
 {
@@ -82,7 +93,9 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 		if (o)
 			audit_row_int(row, COL_BEG, o->beg);
 	}
-	rc = insert_row(logs, db, row, leaf, err);
+	rc = o && o->folded ? end_open(db, o, err) : 0;
+	if (rc == 0)
+		rc = insert_row(logs, db, row, leaf, err);
 	if (rc < 0)
 		return rc;
 	audit_tail_add(log->tail, leaf);
@@ -235,6 +248,28 @@ int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, i
 	return rc < 0 ? rc : 0;
 }
 
+/* Begins in blocks that have no end, into logs->open (SCALE SC-307). */
+static int find_folded(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_LIST_OPEN);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		const int64_t log = db_col_i64(st, 0), idx = db_col_i64(st, 1);
+		size_t len = 0;
+		const uint8_t *call = db_col_blob(st, 2, &len);
+
+		if (len != 16 || log < 0 || idx < 0) {
+			rc = err_set(err, ERR_CORRUPT, "open_call", "record %" PRId64 " of log %" PRId64 " is no open call", idx, log);
+			break;
+		}
+		audit_open_add(logs, call, forms_id(log, idx), log, idx);
+		audit_open_find(logs, call, log)->folded = true;
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
 /* Begins without an end, from meta.open_from on, into logs->open. */
 static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 {
@@ -247,6 +282,9 @@ static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 		return rc;
 	if (text[0] && text_i64(text, strlen(text), &from) < 0)
 		return err_set(err, ERR_CORRUPT, "meta/" META_OPEN_FROM, "%s is no number", text);
+	rc = find_folded(logs, db, err);
+	if (rc < 0)
+		return rc;
 	st = db_stmt_get(db, SQL_AUDIT_LIST_TAIL);
 	db_bind_i64(st, 1, from);
 	while ((rc = db_step(st, err)) == 1) {

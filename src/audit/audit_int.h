@@ -23,6 +23,7 @@ struct audit_open {
 	struct list node;               /* in audit_logs.open, oldest first; on its own when ended */
 	uint8_t call[16];
 	int64_t id, log, beg;           /* rec.id, log, idx */
+	bool folded;                    /* may be in open_call */
 };
 
 /* The tree of a log that is written to.  now: as committed, next: as written by the flush; leaf: those of the records
@@ -148,6 +149,19 @@ int audit_pseudonym_fill(struct audit_logs *logs, struct db *db, struct audit_lo
 int audit_ext_build(const struct audit_event *ev, struct audit_bytes *out, struct err *err) MUST_CHECK;
 /* Fills detail (in buf, AUDIT_DETAIL_MAX + 1 bytes), generation and receivers.  ERR_CORRUPT. */
 int audit_ext_read(const uint8_t *p, size_t len, struct audit_view *ret, char *buf);
+
+/* --- fold.c: what is taken away of blocks, inside the writer's transactions */
+
+/* Something kept is erased in this transaction. */
+int fold_erased(struct db *db, struct err *err);
+/* What is kept of one record in a block.  *ret_had is set when there was something. */
+int fold_erase_at(struct db *db, int64_t log, int64_t idx, bool *ret_had, struct err *err);
+/* What is kept under these keys (n = 0: under any) in the next block from *cursor on, of records before `before`.
+ * *ret_end: there is no other block. */
+int fold_erase_block(struct db *db, int64_t log, const int64_t *ids, size_t n, int64_t before, int64_t *cursor,
+		     bool *ret_end, struct err *err);
+/* Some blocks below the cut of a log; then the part of one that lies below it.  *ret_more: there may be others. */
+int fold_prune(struct db *db, int64_t log, bool *ret_more, struct err *err);
 
 /* 0: the system; ERR_NOT_FOUND */
 int audit_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;

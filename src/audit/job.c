@@ -33,6 +33,7 @@ static int find_log(struct audit_logs *logs, int64_t tenant_id, int64_t *ret, st
 	return 0;
 }
 
+/* In whatever form it is. */
 static int delete_at(struct db *db, int64_t log, int64_t idx, bool *ret_had, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ERASE_PAYLOAD_AT);
@@ -43,7 +44,9 @@ static int delete_at(struct db *db, int64_t log, int64_t idx, bool *ret_had, str
 	rc = db_run(&st, err);
 	if (rc == 0)
 		*ret_had = db_changes(db) > 0;
-	return rc;
+	if (rc == 0)
+		rc = fold_erase_at(db, log, idx, ret_had, err);
+	return rc < 0 ? rc : fold_erased(db, err);
 }
 
 int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id, int64_t idx, bool *ret_had,
@@ -164,12 +167,37 @@ static int delete_all_aliases(struct db *db, int64_t log, struct err *err)
 	return db_run(&st, err);
 }
 
+/* Rows first, so that no leftover is behind; then blocks, to which the cursor is below 0.  What is folded in between
+ * was read behind the rows that had gone, or is thrown away (SC-301). */
+static int erase_next(struct db *db, int64_t log, const int64_t *ids, size_t n, int64_t before, int64_t *cursor,
+		      bool *ret_end, struct err *err)
+{
+	int64_t rows[AUDIT_ERASE_SLICE], at = *cursor < 0 ? -1 - *cursor : 0;
+	size_t found = 0;
+	int rc = 0;
+
+	if (*cursor >= 0) {
+		rc = list_rows(db, log, ids, n, before, cursor, rows, &found, ret_end, err);
+		for (size_t i = 0; rc == 0 && i < found; i++) {
+			struct db_stmt *st = db_stmt_get(db, SQL_ERASE_PAYLOAD);
+
+			db_bind_i64(st, 1, rows[i]);
+			rc = db_run(&st, err);
+		}
+		if (rc < 0 || !*ret_end)
+			return rc;
+	}
+	rc = fold_erase_block(db, log, ids, n, before, &at, ret_end, err);
+	if (rc == 0)
+		*cursor = -1 - at;
+	return rc;
+}
+
 int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids, size_t n,
 		      int64_t before, int64_t *cursor, bool *ret_done, struct err *err)
 {
-	int64_t rows[AUDIT_ERASE_SLICE], log = 0;
 	bool first = *cursor == 0, end = false;
-	size_t found = 0;
+	int64_t log = 0;
 	int rc = find_log(logs, tenant_id, &log, err);
 
 	if (rc == 0 && first && n == 0)
@@ -177,13 +205,9 @@ int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id,
 	for (size_t i = 0; rc == 0 && first && i < n; i++)
 		rc = delete_aliases(db, log, ids[i], err);
 	if (rc == 0)
-		rc = list_rows(db, log, ids, n, before, cursor, rows, &found, &end, err);
-	for (size_t i = 0; rc == 0 && i < found; i++) {
-		struct db_stmt *st = db_stmt_get(db, SQL_ERASE_PAYLOAD);
-
-		db_bind_i64(st, 1, rows[i]);
-		rc = db_run(&st, err);
-	}
+		rc = erase_next(db, log, ids, n, before, cursor, &end, err);
+	if (rc == 0)
+		rc = fold_erased(db, err);
 	audit_pseudonym_trim(logs, 0);
 	if (rc == 0)
 		*ret_done = end;
@@ -335,6 +359,7 @@ static int delete_slice(struct db *db, enum sql_id sql, int64_t log, struct err 
 
 static int prune_step(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done, struct err *err)
 {
+	bool more;
 	int rc;
 
 	if (job->flushed) {
@@ -350,7 +375,10 @@ static int prune_step(struct audit_logs *logs, struct db *db, struct audit_job *
 	if (rc == 0)
 		rc = delete_slice(db, SQL_DEED_PRUNE_SLICE, job->log, err);
 	CRASH_AT("prune.rows");
-	job->flush = rc == 0 && db_changes(db) < AUDIT_SLICE;
+	more = rc == 0 && db_changes(db) == AUDIT_SLICE;
+	if (rc == 0 && !more)
+		rc = fold_prune(db, job->log, &more, err);
+	job->flush = rc == 0 && !more;
 	return rc;
 }
 

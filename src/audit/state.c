@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "forms/forms.h"
 #include "keys/keys.h"
 
 #include "audit_int.h"
@@ -626,6 +627,8 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	audit_logs_clock(logs, clock.sync);
 	snprintf(logs->build, sizeof(logs->build), "%s", PACKAGE_STRING);
 	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof(logs->instance), err);
+	if (rc == 0)
+		rc = forms_see(db, err);        /* what is read here may be in blocks; what is written names the file's tables */
 	if (rc == 0)
 		rc = load_logs(logs, db, err);
 	for (size_t it = 0; rc == 0 && map_next(logs->by_tenant, &it, NULL, NULL, &log);)

@@ -5,18 +5,13 @@
 #include "block/zone.h"
 #include "db/db.h"
 #include "db/vtab.h"
+#include "forms/forms.h"
 
 /* Inside of src/forms: blocks that are open, for the cursors of one connection. */
 
 enum { FORMS_ID, FORMS_ENC, FORMS_LEAF, FORMS_FIRST };  /* columns of rec: then those of audit_columns[] */
 
-/* The id of a record in a block, and back. */
-enum { FORMS_IDX_BITS = 40, FORMS_LOG_BITS = 22 };
-static inline int64_t forms_id(int64_t log, int64_t idx)
-{
-	return INT64_MIN + (log << FORMS_IDX_BITS | idx);
-}
-
+/* The place that an id of a record in a block says. */
 static inline void forms_place(int64_t id, int64_t *ret_log, int64_t *ret_idx)
 {
 	const uint64_t at = (uint64_t)id - (uint64_t)INT64_MIN;

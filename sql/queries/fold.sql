@@ -1,0 +1,86 @@
+-- Statements on blocks as the writer makes them, and on the rows that become blocks (audit/fold.h).  They name the tables
+-- of the file.  A log stands for its tenant.
+
+-- read_line(): where the newest block ends, the first record of the log, erasures so far.  Primary keys.
+-- name: fold_line
+SELECT (SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), l.min_idx,
+  (SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), l.origin
+FROM main.log l WHERE l.id = ?1;
+
+-- audit_folder_next(): what is kept beside rows.  rec_pos, primary key.
+-- name: fold_list_kept
+SELECT r.idx, p.salt, p.nonce, p.ct FROM main.rec r JOIN main.pay p ON p.rec = r.id
+WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx;
+
+-- audit_folder_left(): the oldest leftover, and the block that has it.  rec_pos, primary key.
+-- name: fold_oldest_left
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone, (SELECT min(idx) FROM main.rec WHERE log = ?1 AND idx < ?2)
+FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1
+  AND first <= (SELECT min(idx) FROM main.rec WHERE log = ?1 AND idx < ?2));
+
+-- audit_fold_put().
+-- name: fold_put_block
+INSERT INTO main.blk(log, first, cnt, fmt, ts_min, ts_max, cols, hash, zone) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- audit_fold_put(), and erasing: a group of what is kept.  Primary key.
+-- name: fold_put_group
+INSERT INTO main.blkpay(log, first, body) VALUES(?1, ?2, ?3) ON CONFLICT(log, first) DO UPDATE SET body = excluded.body;
+
+-- name: fold_put_open
+INSERT INTO main.open_call(log, idx, call) VALUES(?1, ?2, ?3);
+
+-- audit_append(): the end of a call whose begin is in a block.  Primary key.
+-- name: fold_end_open
+DELETE FROM main.open_call WHERE log = ?1 AND idx = ?2;
+
+-- audit_recover(): begins in blocks that have no end.  Walk of the table, which is small.
+-- any tenant: recovery looks at all logs.
+-- name: fold_list_open
+SELECT log, idx, call FROM main.open_call ORDER BY log, idx;
+
+-- audit_fold_drop(): what is kept beside the rows that fold_drop_rows takes next, which are never all: the newest id is
+-- not given out again, or meta.open_from would name a later row.  rec_pos, primary key.
+-- name: fold_drop_kept
+DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
+  AND id < (SELECT max(id) FROM main.rec) ORDER BY idx LIMIT ?4);
+
+-- name: fold_drop_rows
+DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
+  AND id < (SELECT max(id) FROM main.rec) ORDER BY idx LIMIT ?4);
+
+-- fold_erased(): one more erasure.  Primary key.
+-- any tenant: a count of the store.
+-- name: fold_erased
+INSERT INTO main.meta(key, value) VALUES('erasures', '1')
+ON CONFLICT(key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT);
+
+-- fold_erase_at(), fold_erase_block(): the group that may have a record.  Primary key.
+-- name: fold_group
+SELECT first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
+
+-- name: fold_delete_group
+DELETE FROM main.blkpay WHERE log = ?1 AND first = ?2;
+
+-- fold_erase_block(), fold_prune(): the first block that ends behind an index.  Primary key.
+-- name: fold_next_block
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
+WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), 0) AND first + cnt > ?2
+ORDER BY first LIMIT 1;
+
+-- fold_prune(): some blocks below a cut, the oldest first.  Primary key.
+-- name: fold_prune_blocks
+DELETE FROM main.blk WHERE log = ?1 AND first IN (SELECT first FROM main.blk WHERE log = ?1 AND first < ?2 AND first + cnt <= ?2
+  ORDER BY first LIMIT ?3);
+
+-- fold_prune(): what is kept beside them.  Primary key.
+-- name: fold_prune_groups
+DELETE FROM main.blkpay WHERE log = ?1 AND first < ?2
+  AND first < coalesce((SELECT min(first) FROM main.blk WHERE log = ?1), ?2);
+
+-- fold_prune(): calls that began below a cut; there is none.  Primary key.
+-- name: fold_prune_open
+DELETE FROM main.open_call WHERE log = ?1 AND idx < ?2;
+
+-- fold_prune(): the block that a cut goes through.  Primary key.
+-- name: fold_delete_block
+DELETE FROM main.blk WHERE log = ?1 AND first = ?2;
