@@ -65,6 +65,25 @@ class Commands(crib.Case):
         peer.close()
         self.assertEqual(c.json("status")[0]["counters"]["admin_answer_too_large"], 0)
 
+    def test_a_command_that_is_no_report_answers_so_much_and_no_more(self):
+        """SC-509: admin.answer_max in its words, with what to do, and counted; a smaller answer of the same command comes."""
+        c = self.crib.init().start("admin:\n  answer_max: 1\n")
+        names = [f"{'long' * 20}{n}" for n in range(20)]
+        schema, documents = c.dir / "schema.json", c.dir / "documents.yaml"
+        schema.write_text(json.dumps({"type": "object", "properties": {name: {"type": "string"} for name in names}}))
+
+        def check(n):
+            documents.write_text("---\n".join("".join(f"{name}: 1\n" for name in names) for _ in range(n)))
+            return c.run("--json", "schema", "check", schema, documents)
+        done = check(100)
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (4, 2000), done.stderr)
+        self.assertGreater(len(done.stdout), 1 << 19)
+        done = check(300)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, "toolcrib: the answer is larger than 1 MiB (admin.answer_max)\n"
+                                      "hint: ask for less: --since and --until, --limit, --tenant\n")
+        self.assertEqual(c.json("status")[0]["counters"]["admin_answer_too_large"], 1)
+
     def walk(self):
         """The life of a store by commands; returns what --json said, without times and ids."""
         c, said = self.crib, []

@@ -26,10 +26,19 @@ def reporters(pid):
 class Reader:
     """A command on the admin socket whose answer is read as the test likes."""
 
-    def __init__(self, case, command, **args):
+    def __init__(self, case, command, path=None, user=None, **args):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(crib.DEADLINE)
-        self.sock.connect(str(case.crib.path / "admin.sock"))
+        ours = os.getegid(), os.geteuid()
+        if user:
+            os.setegid(user)
+            os.seteuid(user)
+        try:
+            self.sock.connect(str(path or case.crib.path / "admin.sock"))
+        finally:
+            if user:
+                os.seteuid(ours[1])
+                os.setegid(ours[0])
         case.addCleanup(self.sock.close)
         self.sock.sendall(json.dumps({"command": command, "args": args}).encode() + b"\n")
         self.got = b""
@@ -181,7 +190,71 @@ class Streams(Case):
         self.assertEqual(self.records()[:2], ["audit calls tenant=acme limit=0"], "which names the question")
 
 
+class Given_up(Case):
+    """Readers that a report is not for any more."""
+
+    def test_sc502_a_reader_that_takes_nothing_is_given_up(self):
+        """SC-502: by the server's clock, which is moved on.  His connection, with its half minute, is first to end it."""
+        self.crib.stop()
+        later = self.crib.dir / "later"
+        later.write_text("0")
+        self.crib.start(env={"LD_PRELOAD": str(crib.BUILD / "tests/integ/shift.so"), "TOOLCRIB_TEST_LATER": str(later),
+                             "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        reader, child = self.blocked(tenant="acme")
+        now = 0
+
+        def given_up():
+            nonlocal now
+            now += 5                    # it counts from when the reader had no room any more, whenever that was
+            new = later.with_suffix(".new")
+            new.write_text(str(now))
+            new.rename(later)
+            return not crib.runs(child)
+        crib.wait_for("the end of the reporter", given_up)
+        self.assertGreaterEqual(now, 30)
+        crib.wait_for("a word of it", lambda: "the report was stopped: its reader" in self.crib.log.read_text())
+        reader.sock.close()
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs other users to be")
+    def test_sc502_a_reader_whose_role_is_taken_away(self):
+        """SC-502: from the look that comes each second on."""
+        c, conf, path = self.crib, "admin: {{socket: {}}}\nroles: [{{role: admin, uid: 40001}}{}]\n", self.crib.dir / "public.sock"
+        c.stop()
+        c.let_others_in()
+        c.start(conf.format(path, ", {role: auditor, uid: 40002}"))
+        reader = Reader(self, "audit calls", path=path, user=40002, tenant="acme", limit="0").read(b'{"row"')
+        child, = crib.wait_for("a reporter", lambda: reporters(c.daemon.pid))
+        c.config(conf.format(path, ""))
+        c.cli("reload")
+        crib.wait_for("the end of the reporter", lambda: not crib.runs(child))
+        last = reader.rest()[-1]["error"]
+        self.assertEqual(last["code"], "denied", last)
+        self.assertRegex(self.records(least=2)[1], r"^audit calls tenant=acme limit=0: cancelled, \d+ rows$")
+
+
 class Bounds(Case):
+    @unittest.skipUnless(os.geteuid() == 0, "needs other users to be: each has 16 connections")
+    def test_sc502_sixteen_follow_and_the_next_is_told(self):
+        path = self.crib.dir / "public.sock"
+        self.crib.stop()
+        self.crib.let_others_in()
+        self.crib.start(f"admin: {{socket: {path}}}\nroles: [{{role: auditor, uid: 40002}}]\n")
+
+        def follower(user):
+            return Reader(self, "audit tail", path=path, user=user, tenant="acme", follow=True)
+        follow = [follower(40002 if i % 2 else None) for i in range(16)]
+        for reader in follow:
+            reader.read(b'{"row"')
+        last = follower(40002).rest()[-1]["error"]
+        self.assertEqual((last["code"], last["message"]), ("busy", "16 commands follow a log already, which is the limit"))
+        child = set(reporters(self.crib.daemon.pid))
+        follow.pop().sock.close()
+        crib.wait_for("an end", lambda: set(reporters(self.crib.daemon.pid)) < child)
+        follow.append(follower(40002).read(b'{"row"'))
+        for reader in follow:
+            reader.sock.close()
+        crib.wait_for("no reporter", lambda: not reporters(self.crib.daemon.pid))
+
     def test_sc502_two_at_once_eight_wait_and_the_next_is_told(self):
         """admin.reports: at the limit of those that run and wait, one more is told; with --wait it waits as well."""
         running = [self.blocked(tenant="acme")[0] if i == 0 else
