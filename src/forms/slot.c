@@ -200,15 +200,20 @@ static int get_origin(struct forms_slot *s, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
+/* Of zones, and the time. */
+#define IS_TESTED(col) [COL_##col] = true,
+static const bool is_tested[COL_COUNT] = { [COL_TS] = true, BLOCK_ZONES(IS_TESTED) };
+
 static uint64_t columns_of(enum part p)
 {
-	uint64_t tested = BLOCK_COLUMN(COL_TS), bytes = 0;
+	uint64_t tested = 0, bytes = 0;
 
-	for (enum block_zone_column z = 0; z < ZONE_COUNT; z++)
-		tested |= BLOCK_COLUMN(block_zone_columns[z]);
-	for (unsigned col = 0; col < COL_COUNT; col++)
+	for (unsigned col = 0; col < COL_COUNT; col++) {
+		if (is_tested[col])
+			tested |= BLOCK_COLUMN(col);
 		if (audit_columns[col].form == FORM_BLOB)
 			bytes |= BLOCK_COLUMN(col);
+	}
 	switch (p) {
 	case PART_TESTED:
 		return tested;
@@ -242,12 +247,13 @@ static void bound_texts(struct forms *f)
 static int open_part(struct forms_slot *s, enum part p, uint64_t column, struct block_reader **ret, struct err *err)
 {
 	struct block_texts texts = { .log = s->log, .origin = "", .fn = get_text, .arg = s->f };
-	uint64_t columns = s->part[p].columns | column | (s->wanted & columns_of(p));
+	uint64_t columns;
 	int rc = 0;
 
 	*ret = s->part[p].reader;
 	if (*ret && (s->part[p].columns & column) == column)
 		return 0;
+	columns = s->part[p].columns | column | (s->wanted & columns_of(p));
 	if (p == PART_LEAF && !s->origin)
 		rc = get_origin(s, err);
 	if (rc < 0)
@@ -266,7 +272,7 @@ static int open_part(struct forms_slot *s, enum part p, uint64_t column, struct 
 
 int forms_slot_number(struct forms_slot *s, enum audit_column col, int64_t i, int64_t *ret, struct err *err)
 {
-	const enum part p = columns_of(PART_TESTED) & BLOCK_COLUMN(col) ? PART_TESTED : PART_NUMBERS;
+	const enum part p = is_tested[col] ? PART_TESTED : PART_NUMBERS;
 	struct block_reader *r = NULL;
 	int rc;
 

@@ -189,6 +189,12 @@ static void leftover_with_another_leaf(void **state)
 	      "rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END;", AUDIT_FINDING_FORM);
 }
 
+static void leftover_without_a_leaf(void **state)
+{
+	finds(*state, "DROP TRIGGER rec_frozen; UPDATE rec SET outcome = 1, leaf = NULL WHERE log = 2 AND idx = 62; CREATE TRIGGER "
+	      "rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END;", AUDIT_FINDING_FORM);
+}
+
 static void leftover_of_no_record(void **state)
 {
 	finds(*state, "INSERT INTO rec(enc, log, idx, kind, ts) VALUES(1, 2, -5, 1002, 1)", AUDIT_FINDING_FORM);
@@ -224,7 +230,7 @@ SUITE(verify_forms)
 		TEST(times_that_leave_records_out), TEST(block_dropped), TEST(first_block_dropped), TEST(last_block_dropped),
 		TEST(blocks_that_overlap), TEST(block_of_a_size_that_none_has), TEST(text_edited), TEST(text_gone),
 		WITH_LEFTOVERS(it_is_whole), WITH_LEFTOVERS(leftover_edited), WITH_LEFTOVERS(leftover_with_another_leaf),
-		WITH_LEFTOVERS(leftover_of_no_record), WITH_LEFTOVERS(what_is_kept_twice_differs),
+		WITH_LEFTOVERS(leftover_without_a_leaf), WITH_LEFTOVERS(leftover_of_no_record), WITH_LEFTOVERS(what_is_kept_twice_differs),
 		WITH_LEFTOVERS(what_was_erased_from_the_block), WITH_LEFTOVERS(leftovers_may_go),
 	};
 
