@@ -67,6 +67,8 @@ typedef void audit_found_fn(void *arg, const struct audit_finding *f);
 struct audit_coverage {
 	uint64_t logs, records, pruned; /* pruned: records that are not there any more */
 	uint64_t first_us, last_us;     /* of all records; 0 when there are none */
+	uint64_t older;                 /* records that an earlier verification has read, and this one has not */
+	uint64_t again;                 /* records that both have read */
 	uint64_t bad, gaps;             /* findings of each class */
 	uint64_t running;               /* begins without an end of calls that run: no finding */
 	/* Principals whose names nothing vouches for but keys that were not given, and the first of them. */

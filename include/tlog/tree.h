@@ -42,7 +42,7 @@ typedef int tree_range_fn(void *arg, uint64_t from, uint64_t to, uint8_t ret[TRE
 int tree_prove_inclusion(uint64_t index, uint64_t size, tree_range_fn *range, void *arg,
 			 uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n);
 /* PROOF(old, D[0:size]); 0 < old <= size. */
-FOR_TESTS int tree_prove_consistency(uint64_t old, uint64_t size, tree_range_fn *range, void *arg,
+int tree_prove_consistency(uint64_t old, uint64_t size, tree_range_fn *range, void *arg,
 			   uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n);
 
 /* The leaves of a tree from an old size on, whose first ones are not at hand: the hashes of the largest whole

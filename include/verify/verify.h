@@ -1,6 +1,8 @@
 #ifndef VERIFY_VERIFY_H
 #define VERIFY_VERIFY_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "audit/finding.h"
@@ -27,11 +29,52 @@
  * not grow with the records.  tenant_id > 0: that tenant's log alone, and nothing of others.  found() for each
  * finding, runs of neighbours as one.  0 also with findings; an error only when the store could not be read. */
 struct db;
+struct str;
 int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evidence *with, audit_found_fn *found,
 		      void *arg, struct audit_coverage *ret, struct err *err) MUST_CHECK;
 /* The same without any. */
 FOR_TESTS int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg,
 			   struct audit_coverage *ret, struct err *err) MUST_CHECK;
+
+/* --- what one verification leaves to the next (SC-704, decision 0066) */
+
+/* The state of all steps, as bytes: with it a later verification reads only what came since.  Whoever keeps it sees to
+ * it that nobody else can write it (auditor/mark.h). */
+struct verify_marking {
+	const void *base; size_t base_len;      /* of one that ended; NULL: there is none */
+	const void *way; size_t way_len;        /* of one that was cut off, which goes on now; NULL */
+	void (*opened)(void *arg);      /* the logs come now: what was found before, going on finds again; NULL */
+	/* Is it time to keep what there is?  Asked each AUDIT_VERIFY_STEP records; NULL: never. */
+	bool (*due)(void *arg);
+	void (*keep)(void *arg, const void *p, size_t len);     /* with due */
+	void *arg;
+	struct str *ret;                /* the state at the end */
+};
+/* Like audit_verify_with(), of the whole store.  ERR_INVALID: base or way is of another store, or not to be used any
+ * more; ERR_CORRUPT: it is malformed. */
+int audit_verify_marked(struct db *db, const struct audit_evidence *with, const struct verify_marking *mark,
+			audit_found_fn *found, void *arg, struct audit_coverage *ret, struct err *err) MUST_CHECK;
+/* How far each log was read: 0, or what fn returned; ERR_CORRUPT. */
+typedef int verify_size_fn(void *arg, int64_t log, int64_t from, int64_t size);
+int verify_state_sizes(const void *p, size_t len, verify_size_fn *fn, void *arg, struct err *err) MUST_CHECK;
+
+/* --- numbers and texts, as states and marks hold them */
+
+struct verify_in { const uint8_t *p; size_t left; bool bad; };
+/* Numbers of eight bytes, little-endian; texts behind their length.  Whoever reads beyond the end, or what cannot be,
+ * gets zeros, and bad is set. */
+void verify_put(struct str *to, uint64_t n);
+void verify_put_bytes(struct str *to, const void *p, size_t n);
+void verify_put_text(struct str *to, const char *p, size_t len);
+uint64_t verify_get(struct verify_in *in);
+bool verify_get_bool(struct verify_in *in);
+void verify_get_bytes(struct verify_in *in, void *ret, size_t n);
+const char *verify_get_text(struct verify_in *in, size_t *ret_len);     /* not terminated */
+void verify_get_name(struct verify_in *in, char *ret, size_t size);     /* terminated, without NUL inside; else bad */
+/* How many things of at least so many bytes follow; no more than there can be. */
+size_t verify_get_count(struct verify_in *in, size_t each);
+/* Part of the bytes by themselves. */
+void verify_get_part(struct verify_in *in, struct verify_in *ret);
 
 /* No verification keeps more requests, versions and changes of a policy in mind than n (SIZE_MAX: as many as ever);
  * what is there beyond is NOT_CHECKED. */

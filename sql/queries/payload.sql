@@ -75,6 +75,6 @@ WHERE a.log = ?1 ORDER BY a.id;
 SELECT n.name, n.pseudonym FROM principal n WHERE n.tenant_id = ?1 AND NOT EXISTS (SELECT 1 FROM alias a WHERE a.name = n.pseudonym)
 ORDER BY n.name;
 
--- verify_payload_orphans(): which records have something kept, and NULL for none.  A walk of pay, primary keys.
+-- verify_payload: which records behind one have something kept, and NULL for none.  A walk of pay, primary keys.
 -- name: verify_list_kept
-SELECT r.log, r.idx FROM pay p LEFT JOIN rec r ON r.id = p.rec;
+SELECT r.log, r.idx, p.rec FROM pay p LEFT JOIN rec r ON r.id = p.rec WHERE p.rec > ?1;

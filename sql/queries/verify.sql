@@ -61,3 +61,7 @@ ORDER BY m.idx;
 -- name: verify_list_folded
 SELECT l.id, l.origin, l.min_idx FROM log l WHERE (?1 = 0 OR l.id = 1 OR l.tenant_id = ?1)
   AND EXISTS (SELECT 1 FROM main.blk b WHERE b.log = l.id) ORDER BY l.id;
+
+-- name: verify_list_texts
+-- check_texts(): the dictionary, in the order in which it grew.  A walk by primary key.
+SELECT id, kind, text FROM dict NOT INDEXED ORDER BY id;

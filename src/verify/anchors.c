@@ -55,6 +55,7 @@ struct verify_anchors {
 	struct marks marks;
 	size_t next;                    /* the first whose size has not been read */
 	bool pruned, compared;          /* checkpoints from outside lie before the cut; one was compared */
+	uint64_t pending;               /* size of the newest commit that fits, and that nothing signed covers yet */
 };
 
 /* What logs.commit says, the system log being read first; and when checkpoints were taken outside. */
@@ -89,6 +90,7 @@ struct said_last {
 	uint64_t size;
 	uint8_t root[TREE_HASH];        /* of form 1; else heads */
 	struct heads *heads;
+	bool bare;                      /* an earlier verification has seen that the root is the log's; it is not known here */
 };
 
 static struct marks *marks_of(struct verify *v, uint64_t log)
@@ -120,7 +122,8 @@ static bool commit_one(struct verify_log *c, const uint8_t *p, uint64_t epoch)
 	struct marks *m = marks_of(c->v, log);
 	struct mark *mark = m->n > 0 && m->v[m->n - 1].epoch == epoch ? &m->v[m->n - 1] : add_mark(m);
 	struct said_last *last = said_last(c->v, log);
-	bool good = size > last->size || (size == last->size && (last->heads || memcmp(last->root, p + 12, TREE_HASH) == 0));
+	bool same = last->heads || last->bare || memcmp(last->root, p + 12, TREE_HASH) == 0;
+	bool good = size > last->size || (size == last->size && same);
 
 	*mark = (struct mark){ .size = size, .epoch = epoch, .code = AUDIT_FINDING_CROSS_REF };
 	memcpy(mark->root, p + 12, TREE_HASH);
@@ -377,6 +380,8 @@ static void cover(struct verify_log *c, const struct mark *m)
 {
 	struct verify_cover *cover = &c->cover;
 
+	if (m->code == AUDIT_FINDING_CROSS_REF && m->epoch == UINT64_MAX && m->size > c->anchors->pending)
+		c->anchors->pending = m->size;
 	if (m->code == AUDIT_FINDING_ANCHOR ? !m->known : m->code == AUDIT_FINDING_CROSS_REF && m->epoch == UINT64_MAX)
 		return;
 	if (m->size > cover->covered && !(m->heads && m->heads->lost))
@@ -387,27 +392,54 @@ static void cover(struct verify_log *c, const struct mark *m)
 	}
 }
 
-/* Those of this size; ts: of the last record of the tree, 0 = not known. */
+/* What is said of a size, when the root at it is known; ts: of the last record then, 0 = not known. */
+static void compare_mark(struct verify_log *c, const struct mark *m, const uint8_t root[TREE_HASH], uint64_t ts)
+{
+	c->anchors->compared |= m->code == AUDIT_FINDING_ANCHOR;
+	if (m->heads) {
+		give_root(c, m, root);
+	} else if (memcmp(root, m->root, TREE_HASH) != 0) {
+		tell(c, m, "another root was signed");
+		return;
+	}
+	cover(c, m);
+	if (m->known && verify_is_system(c) && ts > c->v->commits->taken_us)
+		c->v->commits->taken_us = ts;
+}
+
+/* Of a log that ends before the mark, the tree has more than the store. */
+static bool has_records(const struct verify_log *c, const struct verify_anchors *a)
+{
+	return a->marks.v[a->next].size <= (uint64_t)c->head->size;
+}
+
+/* Those of this size. */
 static void compare_marks(struct verify_log *c, uint64_t ts)
 {
 	struct verify_anchors *a = c->anchors;
+	uint8_t root[TREE_HASH];
 
-	for (; a->next < a->marks.n && a->marks.v[a->next].size == c->tree.size; a->next++) {
-		const struct mark *m = &a->marks.v[a->next];
-		uint8_t root[TREE_HASH];
-
-		a->compared |= m->code == AUDIT_FINDING_ANCHOR;
+	for (; a->next < a->marks.n && a->marks.v[a->next].size == c->tree.size && has_records(c, a); a->next++) {
 		tree_root(&c->tree, root);
-		if (m->heads) {
-			give_root(c, m, root);
-		} else if (memcmp(root, m->root, TREE_HASH) != 0) {
-			tell(c, m, "another root was signed");
-			continue;
-		}
-		cover(c, m);
-		if (m->known && verify_is_system(c) && ts > c->v->commits->taken_us)
-			c->v->commits->taken_us = ts;
+		compare_mark(c, &a->marks.v[a->next], root, ts);
 	}
+}
+
+/* Those of before: what was pruned cannot be computed any more, what is below a mark can as a rule. */
+static int compare_past(struct verify_log *c, const struct mark *m, struct err *err)
+{
+	uint8_t root[TREE_HASH];
+	uint64_t ts = 0;
+	int rc = c->start == VERIFY_BEHIND ? verify_past_root(c, m->size, root, &ts, err) : 0;
+
+	if (rc == 1)
+		compare_mark(c, m, root, ts);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	c->anchors->pruned |= m->code != AUDIT_FINDING_CROSS_REF;
+	if (m->heads && m->heads->hint)
+		give_root(c, m, m->heads->hint[m->at]);
+	return 0;
 }
 
 /* --- when checkpoints were taken outside */
@@ -583,33 +615,76 @@ static int anchors_open(struct verify *v, struct err *err)
 	return 0;
 }
 
+/* Evidence of before it was cut off was told then. */
+static int anchors_start(struct verify *v, struct err *err)
+{
+	int rc = 1;
+
+	for (size_t i = 0; v->state && i < v->with->nanchor && rc >= 0; i++) {
+		struct checkpoint cp;
+		struct note n;
+
+		rc = read_anchor(&v->with->anchor[i], &n, &cp) ? has_log(v, cp.origin, err) : 0;
+		v->commits->used[i] = rc == 1;
+	}
+	return rc < 0 ? rc : 0;
+}
+
 static int anchors_begin(struct verify_log *c, struct err *err)
 {
-	struct marks *said = map_del_u64(c->v->commits->logs, (uint64_t)c->head->id), *m;
-
 	(void)err;
 	if (verify_is_system(c) && !c->v->commits->system)
 		c->v->commits->system = mem_strdup(c->head->origin);
 	c->anchors = mem_zalloc(sizeof(*c->anchors));
-	m = &c->anchors->marks;
-	if (said)
+	return 0;
+}
+
+/* All that is said of the log; when it goes on, that is what was left. */
+static void gather_marks(struct verify_log *c)
+{
+	struct marks *said = map_del_u64(c->v->commits->logs, (uint64_t)c->head->id), *m = &c->anchors->marks;
+
+	if (c->start == VERIFY_ON) {
+		for (size_t i = 0; said && i < said->n; i++)
+			*add_mark(m) = said->v[i];
+		if (said)
+			free(said->v);
+	} else if (said) {
 		*m = *said;
+	}
 	free(said);
-	add_signer(c);
-	for (size_t i = 0; i < c->v->with->nanchor; i++)
-		add_anchor(c, i);
+	if (c->start != VERIFY_ON) {
+		add_signer(c);
+		for (size_t i = 0; i < c->v->with->nanchor; i++)
+			add_anchor(c, i);
+	}
 	if (m->n > 0)
 		qsort(m->v, m->n, sizeof(*m->v), by_size);
-	/* What was pruned cannot be computed any more; the cut itself can. */
-	for (; c->anchors->next < m->n && m->v[c->anchors->next].size < c->tree.size; c->anchors->next++) {
-		const struct mark *at = &m->v[c->anchors->next];
+}
 
-		c->anchors->pruned |= at->code != AUDIT_FINDING_CROSS_REF;
-		if (at->heads && at->heads->hint)
-			give_root(c, at, at->heads->hint[at->at]);
-	}
+/* A commit that nothing covered, when the mark was made, may be covered now. */
+static void cover_pending(struct verify_log *c)
+{
+	const struct mark m = { c->anchors->pending, c->v->next_epoch, false, AUDIT_FINDING_CROSS_REF, NULL, { { 0 } } };
+
+	c->anchors->pending = 0;
+	if (m.size > 0)
+		cover(c, &m);
+}
+
+static int anchors_start_log(struct verify_log *c, struct err *err)
+{
+	struct verify_anchors *a = c->anchors;
+	int rc = 0;
+
+	gather_marks(c);
+	if (c->start == VERIFY_BEHIND && !verify_is_system(c))
+		cover_pending(c);
+	for (; rc == 0 && a->next < a->marks.n && a->marks.v[a->next].size < c->tree.size && has_records(c, a);
+	     a->next++)
+		rc = compare_past(c, &a->marks.v[a->next], err);
 	compare_marks(c, 0);
-	return 0;
+	return rc;
 }
 
 static int anchors_record(struct verify_log *c, const struct audit_read *got, struct err *err)
@@ -690,7 +765,243 @@ static void anchors_free(struct verify *v)
 	v->commits = NULL;
 }
 
+/* --- what is carried */
+
+/* How many stand before it; NULL: all of them. */
+static uint64_t place_of(const struct verify_commits *k, const struct heads *of)
+{
+	uint64_t n = 0;
+
+	for (const struct heads *h = k->heads; h && h != of; h = h->next)
+		n++;
+	return n;
+}
+
+static void save_mark(const struct verify_commits *k, const struct mark *m, struct str *to)
+{
+	verify_put(to, m->size);
+	verify_put(to, m->epoch);
+	verify_put(to, m->known);
+	verify_put(to, m->code == AUDIT_FINDING_CROSS_REF ? 0 : m->code == AUDIT_FINDING_SIGNER_AHEAD ? 1 : 2);
+	verify_put(to, m->heads ? place_of(k, m->heads) + 1 : 0);
+	verify_put(to, m->heads ? m->at : 0);
+	verify_put_bytes(to, m->heads ? (const uint8_t[TREE_HASH]){ 0 } : m->root, TREE_HASH);
+}
+
+static struct heads *load_place(const struct verify_commits *k, struct verify_in *in)
+{
+	uint64_t which = verify_get(in);
+	struct heads *h = which ? k->heads : NULL;
+
+	for (uint64_t n = which; h && n > 1; n--)
+		h = h->next;
+	in->bad |= which && !h;
+	return h;
+}
+
+enum { MARK_BYTES = 6 * 8 + TREE_HASH };
+
+static struct mark load_mark(const struct verify_commits *k, struct verify_in *in)
+{
+	static const enum audit_finding_code codes[] = { AUDIT_FINDING_CROSS_REF, AUDIT_FINDING_SIGNER_AHEAD,
+		AUDIT_FINDING_ANCHOR };
+	struct mark m = { .size = verify_get(in) };
+	uint64_t code, at;
+	uint8_t root[TREE_HASH];
+	struct heads *h;
+
+	m.epoch = verify_get(in);
+	m.known = verify_get_bool(in);
+	code = verify_get(in);
+	h = load_place(k, in);
+	at = verify_get(in);
+	verify_get_bytes(in, root, sizeof(root));
+	in->bad |= code >= NELEMS(codes) || (h && at >= h->n);
+	m.code = code < NELEMS(codes) ? codes[code] : codes[0];
+	m.heads = in->bad ? NULL : h;
+	if (m.heads)
+		m.at = (size_t)at;
+	else
+		memcpy(m.root, root, TREE_HASH);
+	return m;
+}
+
+static void save_heads(const struct heads *h, struct str *to)
+{
+	verify_put(to, (uint64_t)h->idx);
+	verify_put(to, h->epoch);
+	verify_put(to, h->newest);
+	verify_put(to, h->made);
+	verify_put(to, h->lost);
+	verify_put_bytes(to, h->root, TREE_HASH);
+	verify_put_tree(to, h->tree ? h->tree : &(struct tree){ 0 });
+	verify_put(to, h->n);
+	for (size_t i = 0; i < h->n; i++) {
+		verify_put(to, h->said[i].log);
+		verify_put(to, h->said[i].size);
+	}
+	verify_put(to, h->hint != NULL);
+	for (size_t i = 0; h->hint && i < h->n; i++)
+		verify_put_bytes(to, h->hint[i], TREE_HASH);
+}
+
+static void load_said(struct heads *h, struct verify_in *in)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		h->said[i].log = verify_get(in);
+		h->said[i].size = verify_get(in);
+	}
+	if (verify_get_bool(in))
+		h->hint = mem_calloc(h->n + 1, TREE_HASH);
+	for (size_t i = 0; h->hint && i < h->n; i++)
+		verify_get_bytes(in, h->hint[i], TREE_HASH);
+}
+
+static struct heads *load_heads(struct verify_in *in)
+{
+	struct heads was = { .idx = (int64_t)verify_get(in) }, *h;
+	struct tree tree;
+
+	was.epoch = verify_get(in);
+	was.newest = verify_get(in);
+	was.made = verify_get(in);
+	was.lost = verify_get_bool(in);
+	verify_get_bytes(in, was.root, TREE_HASH);
+	verify_get_tree(in, &tree);
+	was.n = verify_get_count(in, 16);
+	in->bad |= was.n == 0 || was.n > AUDIT_HEADS_MAX || was.made > was.n || was.newest > was.n;
+	was.n = in->bad ? 0 : was.n;
+	h = mem_zalloc(sizeof(*h) + was.n * sizeof(*h->said));
+	memcpy(h, &was, sizeof(was));
+	if (tree.size > 0)
+		h->tree = mem_dup(&tree, sizeof(tree));
+	load_said(h, in);
+	return h;
+}
+
+static void save_way(const struct verify_commits *k, struct str *to)
+{
+	const void *key;
+	size_t len;
+	void *value;
+
+	verify_put(to, place_of(k, NULL));
+	for (const struct heads *h = k->heads; h; h = h->next)
+		save_heads(h, to);
+	verify_put(to, map_count(k->logs));
+	for (size_t it = 0; map_next(k->logs, &it, &key, &len, &value);) {
+		const struct marks *m = value;
+		uint64_t log = 0;
+
+		memcpy(&log, key, len < sizeof(log) ? len : sizeof(log));
+		verify_put(to, log);
+		verify_put(to, m->n);
+		for (size_t i = 0; i < m->n; i++)
+			save_mark(k, &m->v[i], to);
+	}
+}
+
+static void load_way(struct verify *v, struct verify_in *in)
+{
+	struct heads **end = &v->commits->heads;
+
+	for (size_t n = verify_get_count(in, 96); n > 0 && !in->bad; n--) {
+		*end = load_heads(in);
+		end = &(*end)->next;
+	}
+	for (size_t n = verify_get_count(in, 16); n > 0 && !in->bad; n--) {
+		struct marks *m = marks_of(v, verify_get(in));
+
+		for (size_t k = verify_get_count(in, MARK_BYTES); k > 0 && !in->bad; k--)
+			*add_mark(m) = load_mark(v->commits, in);
+	}
+}
+
+static void save_commits(const struct verify *v, struct str *to)
+{
+	const struct verify_commits *k = v->commits;
+	const uint64_t all[] = { (uint64_t)k->count, (uint64_t)k->receipt, k->taken_us, k->waiting_us, k->waiting_size,
+		k->met };
+	const void *key;
+	size_t len;
+	void *value;
+
+	for (size_t i = 0; i < NELEMS(all); i++)
+		verify_put(to, all[i]);
+	verify_put_text(to, k->system ? k->system : "", k->system ? strlen(k->system) : 0);
+	verify_put(to, v->way);
+	if (v->way)
+		save_way(k, to);
+	verify_put(to, map_count(k->said));
+	for (size_t it = 0; map_next(k->said, &it, &key, &len, &value);) {
+		const struct said_last *l = value;
+		uint64_t log = 0;
+
+		memcpy(&log, key, len < sizeof(log) ? len : sizeof(log));
+		verify_put(to, log);
+		verify_put(to, l->size);
+		verify_put(to, l->bare || (l->heads && !v->way));
+		verify_put(to, v->way && l->heads ? place_of(k, l->heads) + 1 : 0);
+		verify_put_bytes(to, l->root, TREE_HASH);
+	}
+}
+
+static void load_last(struct verify *v, struct verify_in *in)
+{
+	struct said_last *l = said_last(v, verify_get(in));
+
+	l->size = verify_get(in);
+	l->bare = verify_get_bool(in);
+	l->heads = load_place(v->commits, in);
+	verify_get_bytes(in, l->root, TREE_HASH);
+}
+
+static void load_commits(struct verify *v, struct verify_in *in)
+{
+	struct verify_commits *k = v->commits;
+	const char *system;
+	size_t len;
+
+	k->count = (int64_t)verify_get(in);
+	k->receipt = (int64_t)verify_get(in);
+	k->taken_us = verify_get(in);
+	k->waiting_us = verify_get(in);
+	k->waiting_size = verify_get(in);
+	k->met = verify_get_bool(in);
+	system = verify_get_text(in, &len);
+	k->system = len > 0 && !in->bad ? mem_strndup(system, len) : NULL;
+	if (verify_get_bool(in))
+		load_way(v, in);
+	for (size_t n = verify_get_count(in, 32 + TREE_HASH); n > 0 && !in->bad; n--)
+		load_last(v, in);
+}
+
+static void save_anchors(const struct verify_log *c, struct str *to)
+{
+	const struct verify_anchors *a = c->anchors;
+
+	verify_put(to, a->pending);
+	verify_put(to, c->v->way && a->pruned);
+	verify_put(to, c->v->way && a->compared);
+	verify_put(to, c->v->way ? a->marks.n - a->next : 0);
+	for (size_t i = a->next; c->v->way && i < a->marks.n; i++)
+		save_mark(c->v->commits, &a->marks.v[i], to);
+}
+
+static void load_anchors(struct verify_log *c, struct verify_in *in)
+{
+	struct verify_anchors *a = c->anchors;
+
+	a->pending = verify_get(in);
+	a->pruned = verify_get_bool(in);
+	a->compared = verify_get_bool(in);
+	for (size_t n = verify_get_count(in, MARK_BYTES); n > 0 && !in->bad; n--)
+		*add_mark(&a->marks) = load_mark(c->v->commits, in);
+}
+
 const struct verify_step verify_anchors = {
 	.name = "anchors", .open = anchors_open, .begin = anchors_begin, .record = anchors_record, .end = anchors_end,
-	.close = anchors_close, .finish = anchors_finish, .free = anchors_free,
+	.close = anchors_close, .finish = anchors_finish, .free = anchors_free, .form = 1, .save = save_commits,
+	.load = load_commits, .save_log = save_anchors, .load_log = load_anchors, .start = anchors_start,
+	.start_log = anchors_start_log,
 };

@@ -423,6 +423,11 @@ static int approvals_record(struct verify_log *c, const struct audit_read *got, 
 	(void)err;
 	if (!c->v->approvals || kind < AUDIT_CRED_CREATE)
 		return 0;
+	if (verify_is_known(c, got->idx)) {             /* but for what it keeps of the log itself */
+		if (kind == AUDIT_RETENTION_CHANGE && got->row.v[COL_EXT].present)
+			(void)is_shorter(c->v->approvals, &got->row);
+		return 0;
+	}
 	if (verify_is_system(c))
 		record_of_system(c, got);
 	if (!got->row.v[COL_EXT].present || kind == AUDIT_APPROVAL_GRANT || kind == AUDIT_APPROVAL_REQUEST)
@@ -470,6 +475,130 @@ static int approvals_finish(struct verify *v, struct err *err)
 	return 0;
 }
 
+/* --- what is carried */
+
+static void save_request(const struct request *r, struct str *to)
+{
+	const struct audit_consent *s = &r->said;
+
+	verify_put_bytes(to, s->digest, sizeof(s->digest));
+	verify_put_bytes(to, s->asked, sizeof(s->asked));
+	verify_put_text(to, s->asked_by, strlen(s->asked_by));
+	verify_put_text(to, s->granted_by, strlen(s->granted_by));
+	verify_put_text(to, s->asker, strlen(s->asker));
+	verify_put(to, s->asked_us);
+	verify_put(to, s->granted_us);
+	verify_put(to, r->has_asked);
+	verify_put(to, r->granted);
+	verify_put(to, r->gone);
+	verify_put(to, r->used_us);
+}
+
+static void load_request(struct request *r, struct verify_in *in)
+{
+	struct audit_consent *s = &r->said;
+
+	verify_get_bytes(in, s->digest, sizeof(s->digest));
+	verify_get_bytes(in, s->asked, sizeof(s->asked));
+	verify_get_name(in, s->asked_by, sizeof(s->asked_by));
+	verify_get_name(in, s->granted_by, sizeof(s->granted_by));
+	verify_get_name(in, s->asker, sizeof(s->asker));
+	s->asked_us = verify_get(in);
+	s->granted_us = verify_get(in);
+	r->has_asked = verify_get_bool(in);
+	r->granted = verify_get_bool(in);
+	r->gone = verify_get_bool(in);
+	r->used_us = verify_get(in);
+}
+
+static uint64_t number_of(const void *key, size_t len)
+{
+	uint64_t n = 0;
+
+	memcpy(&n, key, len < sizeof(n) ? len : sizeof(n));
+	return n;
+}
+
+static void save_approvals(const struct verify *v, struct str *to)
+{
+	const struct verify_approvals *a = v->approvals;
+	const uint64_t all[] = { a->one, a->wait, a->stepped, a->overflow, a->unsaid, a->again, a->first_us, a->last_us };
+	const void *key;
+	size_t len;
+	void *value;
+
+	for (size_t i = 0; i < NELEMS(all); i++)
+		verify_put(to, all[i]);
+	verify_put(to, a->nchange);
+	for (size_t i = 0; i < a->nchange; i++) {
+		verify_put(to, a->change[i].ts);
+		verify_put(to, a->change[i].one);
+	}
+	verify_put(to, map_count(a->requests));
+	for (size_t it = 0; map_next(a->requests, &it, &key, &len, &value);) {
+		verify_put(to, number_of(key, len));
+		save_request(value, to);
+	}
+	verify_put(to, map_count(a->versions));
+	for (size_t it = 0; map_next(a->versions, &it, &key, &len, &value);) {
+		verify_put(to, number_of(key, len));
+		verify_put_text(to, value, strlen(value));
+	}
+}
+
+static void load_approvals(struct verify *v, struct verify_in *in)
+{
+	struct verify_approvals *a = v->approvals;
+	bool *const flags[] = { &a->one, &a->wait, &a->stepped, &a->overflow, &a->unsaid, &a->again };
+
+	for (size_t i = 0; i < NELEMS(flags); i++)
+		*flags[i] = verify_get_bool(in);
+	a->first_us = verify_get(in);
+	a->last_us = verify_get(in);
+	a->nchange = verify_get_count(in, 16);
+	in->bad |= a->nchange > CHANGES_MAX;
+	a->nchange = in->bad ? 0 : a->nchange;
+	a->change = mem_calloc(a->nchange + 1, sizeof(*a->change));
+	for (size_t i = 0; i < a->nchange; i++) {
+		a->change[i].ts = verify_get(in);
+		a->change[i].one = verify_get_bool(in);
+	}
+	for (size_t n = verify_get_count(in, 136); n > 0 && !in->bad; n--) {
+		struct request *r = mem_zalloc(sizeof(*r));
+		uint64_t id = verify_get(in);
+
+		load_request(r, in);
+		free(map_set_u64(a->requests, id, r));
+	}
+	for (size_t n = verify_get_count(in, 16); n > 0 && !in->bad; n--) {
+		char *who = mem_zalloc(AUDIT_WHO_MAX);
+		uint64_t id = verify_get(in);
+
+		verify_get_name(in, who, AUDIT_WHO_MAX);
+		free(map_set_u64(a->versions, id, who));
+	}
+	in->bad |= map_count(a->requests) > REQUESTS_MAX || map_count(a->versions) > VERSIONS_MAX;
+}
+
+/* The newest periods of the log at hand. */
+static void save_days(const struct verify_log *c, struct str *to)
+{
+	const struct verify_approvals *a = c->v->approvals;
+
+	verify_put(to, a->has_days);
+	verify_put(to, a->days[0]);
+	verify_put(to, a->days[1]);
+}
+
+static void load_days(struct verify_log *c, struct verify_in *in)
+{
+	struct verify_approvals *a = c->v->approvals;
+
+	a->has_days = verify_get_bool(in);
+	a->days[0] = verify_get(in);
+	a->days[1] = verify_get(in);
+}
+
 static void approvals_free(struct verify *v)
 {
 	struct verify_approvals *a = v->approvals;
@@ -490,5 +619,6 @@ static void approvals_free(struct verify *v)
 
 const struct verify_step verify_approvals = {
 	.name = "approvals", .open = approvals_open, .begin = approvals_begin, .record = approvals_record,
-	.finish = approvals_finish, .free = approvals_free,
+	.finish = approvals_finish, .free = approvals_free, .form = 1, .save = save_approvals, .load = load_approvals,
+	.save_log = save_days, .load_log = load_days,
 };

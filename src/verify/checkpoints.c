@@ -25,6 +25,16 @@ struct verify_keys {
 	uint8_t log_key[SIGN_PUBLIC_SIZE];
 	uint8_t (*epoch)[SIGN_PUBLIC_SIZE];
 	size_t n, cap;
+	struct past *past;              /* NULL: nothing was carried */
+};
+
+/* What an earlier verification has seen of the chain. */
+struct past {
+	char instance[NOTE_NAME_MAX + 1];
+	bool has_log_key, pinned;
+	uint8_t log_key[SIGN_PUBLIC_SIZE];
+	size_t n;
+	uint8_t epoch[][SIGN_PUBLIC_SIZE];
 };
 
 static int read_instance(struct verify *v, char ret[NOTE_NAME_MAX + 1], struct err *err)
@@ -130,6 +140,62 @@ static int keys_open(struct verify *v, struct err *err)
 	if (v->with->nkey > 0 && !v->sum->pinned)
 		verify_tell_store(v, AUDIT_FINDING_KEYCHAIN, NULL, "the store has no epoch of which a key is pinned");
 	v->sum->epochs = k->n;
+	v->next_epoch = UINT64_MAX;
+	return 0;
+}
+
+static void save_keys(const struct verify *v, struct str *to)
+{
+	const struct verify_keys *k = v->keys;
+
+	verify_put_text(to, k->instance, strlen(k->instance));
+	verify_put(to, k->has_log_key);
+	verify_put(to, v->sum->pinned);
+	verify_put_bytes(to, k->log_key, sizeof(k->log_key));
+	verify_put(to, k->n);
+	verify_put_bytes(to, k->epoch, k->n * SIGN_PUBLIC_SIZE);
+	verify_put(to, v->way ? v->next_epoch : UINT64_MAX);
+	verify_put(to, v->way && v->stopped);
+}
+
+static void load_keys(struct verify *v, struct verify_in *in)
+{
+	struct past was = { .n = 0 };
+
+	verify_get_name(in, was.instance, sizeof(was.instance));
+	was.has_log_key = verify_get_bool(in);
+	was.pinned = verify_get_bool(in);
+	verify_get_bytes(in, was.log_key, sizeof(was.log_key));
+	was.n = verify_get_count(in, SIGN_PUBLIC_SIZE);
+	if (in->bad)
+		return;
+	free(v->keys->past);
+	v->keys->past = mem_alloc(sizeof(was) + was.n * SIGN_PUBLIC_SIZE);
+	*v->keys->past = was;
+	verify_get_bytes(in, v->keys->past->epoch, was.n * SIGN_PUBLIC_SIZE);
+	v->next_epoch = verify_get(in);
+	v->stopped = verify_get_bool(in);
+}
+
+/* The store is the one of the mark, and its keys follow from those.  Who pinned a key then, has pinned it. */
+static int keys_start(struct verify *v, struct err *err)
+{
+	const struct verify_keys *k = v->keys;
+	const struct past *p = k->past;
+	bool same;
+
+	if (!p)
+		return 0;
+	if (strcmp(p->instance, k->instance) != 0) {
+		(void)err_set(err, ERR_INVALID, "", "the mark is of another store, %s", p->instance);
+		err_hint(err, "run once without --mark");
+		return ERR_INVALID;
+	}
+	same = p->n <= k->n && (p->n == 0 || memcmp(p->epoch, k->epoch, p->n * SIGN_PUBLIC_SIZE) == 0) &&
+	       (!p->has_log_key || (k->has_log_key && memcmp(p->log_key, k->log_key, sizeof(k->log_key)) == 0));
+	if (!same)
+		verify_tell_store(v, AUDIT_FINDING_KEYCHAIN, NULL, "the keys are not those that the mark has seen");
+	v->sum->pinned |= same && p->pinned && p->n > 0;
 	return 0;
 }
 
@@ -290,9 +356,32 @@ static int fetch(struct verify_log *c, uint64_t after, struct err *err)
 	c->cover.due = n->due;
 	c->cover.due_size = n->size;
 	c->cover.due_epoch = n->epoch;
+	if (verify_is_system(c) && n->due && c->v->next_epoch == UINT64_MAX)
+		c->v->next_epoch = n->epoch;
 	if (rc == 0 && n->due)
 		check_order(c, n);
 	return rc;
+}
+
+/* One that is good, of a size that the tree has. */
+static int compare(struct verify_log *c, const struct signed_note *n, struct err *err)
+{
+	uint8_t root[TREE_HASH];
+	uint64_t ts;
+	int rc = 1;
+
+	if (n->size == c->tree.size)
+		tree_root(&c->tree, root);
+	else
+		rc = c->start == VERIFY_BEHIND ? verify_past_root(c, n->size, root, &ts, err) : 0;
+	if (rc == 1 && memcmp(root, n->root, TREE_HASH) != 0)
+		tell(c, AUDIT_FINDING_ROOT, n->size, "has another root than the records");
+	else if (rc == 1 && n->size > c->cover.covered)
+		c->cover.covered = n->size;
+	if (rc == 0 && c->start == VERIFY_BEHIND)
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+				  "a checkpoint is of a size below the mark, and what is kept of tiles does not give its root");
+	return rc < 0 ? rc : 0;
 }
 
 /* All that are due now. */
@@ -302,22 +391,17 @@ static int pass(struct verify_log *c, struct err *err)
 
 	while (rc == 0 && c->checkpoints->next.due && c->checkpoints->next.size <= c->tree.size) {
 		struct signed_note *n = &c->checkpoints->next;
-		uint8_t root[TREE_HASH];
 
-		if (!n->good) {
+		if (!n->good)
 			tell(c, AUDIT_FINDING_CP_SIG, n->size, "is not signed by the keys of its log and epoch");
-		} else if (n->size == c->tree.size) {
-			tree_root(&c->tree, root);
-			if (memcmp(root, n->root, TREE_HASH) != 0)
-				tell(c, AUDIT_FINDING_ROOT, n->size, "has another root than the records");
-			else if (n->size > c->cover.covered)
-				c->cover.covered = n->size;
-		}
+		else
+			rc = compare(c, n, err);
 		settle(c, n->size, n->epoch);
 		c->checkpoints->noted = true;
 		c->cover.last_size = n->size;
 		c->checkpoints->last_epoch = n->epoch;
-		rc = fetch(c, n->size, err);
+		if (rc == 0)
+			rc = fetch(c, n->size, err);
 	}
 	return rc;
 }
@@ -340,12 +424,43 @@ static void tell_tail(struct verify_log *c)
 
 static int checkpoints_begin(struct verify_log *c, struct err *err)
 {
-	int rc;
-
+	(void)err;
 	c->checkpoints = mem_zalloc(sizeof(*c->checkpoints));
 	c->checkpoints->begun_us = clock_wall_us();
-	rc = fetch(c, 0, err);
-	return rc < 0 ? rc : pass(c, err);
+	return 0;
+}
+
+static int checkpoints_start(struct verify_log *c, struct err *err)
+{
+	int rc = fetch(c, c->cover.last_size, err);
+
+	if (rc == 0)
+		rc = pass(c, err);
+	if (rc == 0 && c->start == VERIFY_BEHIND && c->cover.covered == c->tree.size)
+		c->checkpoints->covered_kind = c->checkpoints->last_kind;
+	return rc;
+}
+
+static void save_checkpoints(const struct verify_log *c, struct str *to)
+{
+	const struct verify_checkpoints *k = c->checkpoints;
+
+	verify_put(to, k->noted);
+	verify_put(to, k->last_epoch);
+	verify_put(to, k->bare_us);
+	verify_put(to, (uint64_t)k->last_kind);
+	verify_put(to, (uint64_t)k->covered_kind);
+}
+
+static void load_checkpoints(struct verify_log *c, struct verify_in *in)
+{
+	struct verify_checkpoints *k = c->checkpoints;
+
+	k->noted = verify_get_bool(in);
+	k->last_epoch = verify_get(in);
+	k->bare_us = verify_get(in);
+	k->last_kind = (int64_t)verify_get(in);
+	k->covered_kind = (int64_t)verify_get(in);
 }
 
 static int checkpoints_record(struct verify_log *c, const struct audit_read *got, struct err *err)
@@ -401,13 +516,17 @@ static void checkpoints_close(struct verify_log *c)
 
 static void keys_free(struct verify *v)
 {
-	if (v->keys)
+	if (v->keys) {
 		free(v->keys->epoch);
+		free(v->keys->past);
+	}
 	free(v->keys);
 	v->keys = NULL;
 }
 
 const struct verify_step verify_checkpoints = {
 	.name = "checkpoints", .open = keys_open, .begin = checkpoints_begin, .record = checkpoints_record,
-	.end = checkpoints_end, .close = checkpoints_close, .free = keys_free,
+	.end = checkpoints_end, .close = checkpoints_close, .free = keys_free, .form = 1, .save = save_keys,
+	.load = load_keys, .save_log = save_checkpoints, .load_log = load_checkpoints, .start = keys_start,
+	.start_log = checkpoints_start,
 };

@@ -13,6 +13,7 @@
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "forms/forms.h"
 
@@ -304,6 +305,72 @@ static void wait_for(struct verify_file *a)
 	db_close(&a->db);
 }
 
+/* --- the dictionary: texts that records read earlier name are what they were (SC-705) */
+
+struct verify_texts {
+	uint64_t n;                     /* the first so many, by their ids */
+	uint8_t digest[DIGEST_SIZE];
+	bool carried;
+};
+
+static void put_text(struct digest *d, struct db_stmt *st)
+{
+	size_t len = 0;
+	const void *text = db_col_blob(st, 2, &len);
+	struct str head = STR_INIT;
+
+	verify_put(&head, (uint64_t)db_col_i64(st, 0));
+	verify_put(&head, (uint64_t)db_col_i64(st, 1));
+	verify_put(&head, (uint64_t)db_col_type(st, 2));
+	verify_put(&head, len);
+	digest_put(d, head.p, head.len);
+	digest_put(d, text, len);
+	str_fini(&head);
+}
+
+/* Those that were there are compared, and all that are there now are noted. */
+static int check_texts(struct verify *v, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_TEXTS);
+	struct digest *was = digest_new(), *now = digest_new();
+	struct verify_texts *t = v->texts;
+	uint8_t digest[DIGEST_SIZE];
+	uint64_t n = 0;
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		if (n++ < t->n)
+			put_text(was, st);
+		put_text(now, st);
+	}
+	db_stmt_put(&st);
+	digest_end(&was, digest);
+	if (rc == 0 && t->carried && (n < t->n || memcmp(digest, t->digest, sizeof(digest)) != 0))
+		verify_tell_store(v, AUDIT_FINDING_DICT, NULL, "texts of records below the mark are not what they were");
+	digest_end(&now, t->digest);
+	t->n = n;
+	return rc;
+}
+
+static int integrity_settle(struct verify *v, struct err *err)
+{
+	return v->state ? check_texts(v, err) : 0;
+}
+
+static void save_texts(const struct verify *v, struct str *to)
+{
+	verify_put(to, v->texts->carried || !v->way);
+	verify_put(to, v->texts->n);
+	verify_put_bytes(to, v->texts->digest, DIGEST_SIZE);
+}
+
+static void load_texts(struct verify *v, struct verify_in *in)
+{
+	v->texts->carried = verify_get_bool(in);
+	v->texts->n = verify_get(in);
+	verify_get_bytes(in, v->texts->digest, DIGEST_SIZE);
+}
+
 /* --- the step */
 
 static int check_rows_of(struct verify *v, enum sql_id id, enum audit_finding_code code, struct err *err)
@@ -342,11 +409,20 @@ static int integrity_open(struct verify *v, struct err *err)
 		rc = forms_see(v->db, err);
 	if (rc < 0 || v->sum->foreign || v->tenant_id)
 		return rc;
-	v->file = start_file_check(v);
+	v->texts = mem_zalloc(sizeof(*v->texts));
 	rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
 	if (rc == 0 && !forms_seen(v->db))
 		rc = check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err);
 	return rc;
+}
+
+/* All of the table and its indexes is read, or nothing (decision 0066). */
+static int integrity_start(struct verify *v, struct err *err)
+{
+	(void)err;
+	if (!v->tenant_id && !v->based)
+		v->file = start_file_check(v);
+	return 0;
 }
 
 static int integrity_finish(struct verify *v, struct err *err)
@@ -372,9 +448,12 @@ static void integrity_free(struct verify *v)
 	if (v->file)
 		wait_for(v->file);
 	free(v->file);
+	free(v->texts);
 	v->file = NULL;
+	v->texts = NULL;
 }
 
 const struct verify_step verify_integrity = {
-	.name = "integrity", .open = integrity_open, .finish = integrity_finish, .free = integrity_free,
+	.name = "integrity", .open = integrity_open, .finish = integrity_finish, .free = integrity_free, .form = 1,
+	.save = save_texts, .load = load_texts, .start = integrity_start, .settle = integrity_settle,
 };

@@ -270,6 +270,81 @@ static void lifecycle_close(struct verify_log *c)
 	c->life = NULL;
 }
 
+static void save_clock(const struct verify *v, struct str *to)
+{
+	const struct verify_clock *k = v->clock;
+
+	verify_put(to, k->set_from_us);
+	verify_put(to, k->set_to_us);
+	verify_put(to, (uint64_t)k->life);
+	verify_put(to, k->life_us);
+}
+
+static void load_clock(struct verify *v, struct verify_in *in)
+{
+	struct verify_clock *k = v->clock;
+
+	k->set_from_us = verify_get(in);
+	k->set_to_us = verify_get(in);
+	k->life = (int64_t)verify_get(in);
+	k->life_us = verify_get(in);
+}
+
+static void save_life(const struct verify_log *c, struct str *to)
+{
+	const struct verify_life *l = c->life;
+	const void *call;
+	size_t len;
+	void *value;
+
+	verify_put(to, (uint64_t)l->kind);
+	verify_put(to, l->latest_us);
+	verify_put(to, l->fell);
+	verify_put(to, (uint64_t)l->fell_idx);
+	verify_put(to, l->fell_us);
+	verify_put(to, l->overflow);
+	verify_put(to, map_count(l->open));
+	for (size_t it = 0; map_next(l->open, &it, &call, &len, &value);) {
+		const struct open_call *o = value;
+
+		verify_put_text(to, call, len);
+		verify_put(to, (uint64_t)o->idx);
+		verify_put(to, (uint64_t)o->cred);
+		verify_put(to, (uint64_t)o->prn);
+		verify_put(to, (uint64_t)o->tool);
+		verify_put(to, o->ts);
+	}
+}
+
+static void load_call(struct verify_life *l, struct verify_in *in)
+{
+	size_t len;
+	const char *call = verify_get_text(in, &len);
+	struct open_call *o = mem_zalloc(sizeof(*o));
+
+	o->idx = (int64_t)verify_get(in);
+	o->cred = (int64_t)verify_get(in);
+	o->prn = (int64_t)verify_get(in);
+	o->tool = (int64_t)verify_get(in);
+	o->ts = verify_get(in);
+	in->bad |= o->idx < 0 || map_count(l->open) >= AUDIT_VERIFY_OPEN_MAX;
+	free(in->bad ? o : map_set(l->open, call, len, o));
+}
+
+static void load_life(struct verify_log *c, struct verify_in *in)
+{
+	struct verify_life *l = c->life;
+
+	l->kind = (int64_t)verify_get(in);
+	l->latest_us = verify_get(in);
+	l->fell = verify_get_bool(in);
+	l->fell_idx = (int64_t)verify_get(in);
+	l->fell_us = verify_get(in);
+	l->overflow = verify_get_bool(in);
+	for (size_t n = verify_get_count(in, 48); n > 0 && !in->bad; n--)
+		load_call(l, in);
+}
+
 static void lifecycle_free(struct verify *v)
 {
 	free(v->clock);
@@ -279,4 +354,5 @@ static void lifecycle_free(struct verify *v)
 const struct verify_step verify_lifecycle = {
 	.name = "lifecycle", .open = lifecycle_open, .begin = lifecycle_begin, .record = lifecycle_record,
 	.end = lifecycle_end, .close = lifecycle_close, .free = lifecycle_free,
+	.form = 1, .save = save_clock, .load = load_clock, .save_log = save_life, .load_log = load_life,
 };

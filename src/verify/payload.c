@@ -35,7 +35,13 @@ struct verify_payload {
 	struct verify_blocks look;      /* with records that commit to something, or of which something is kept */
 	struct map *gone;               /* pseudonyms whose names were erased */
 	bool many;                      /* more than ERASED_MAX */
+	int64_t from;                   /* records before were looked at by an earlier verification */
+	/* Of records that were looked at: what was not opened for lack of keys; those to which there was no key. */
+	uint64_t shut, missing;
 };
+
+/* Which rows of pay were there, by the ids of their records. */
+struct verify_kept { struct map *blocks; int64_t from, to; };
 
 /* --- tombstones */
 
@@ -208,13 +214,14 @@ static void check_payload(struct verify_log *c, const struct seen *s)
 		return;
 	}
 	if (code < 0 && s->n_sto > 0 && !c->v->with->keys) {
-		c->v->sum->shut++;
+		c->payload->shut++;
 	} else if (code < 0 && s->n_sto > 0) {
 		if (keys_find(c->v->with->keys, c->head->tenant_id, s->key, &dek, &why) < 0)
 			code = is_erased(c, s->idx, s->key, false) ? -1 : AUDIT_FINDING_KEY_MISSING;
 		else if (!look_with_key(s, dek))
 			code = AUDIT_FINDING_PAYLOAD;
 	}
+	c->payload->missing += code == AUDIT_FINDING_KEY_MISSING;
 	if (code >= 0)
 		verify_tell_record(c, (enum audit_finding_code)code, s->idx, s->idx);
 }
@@ -446,7 +453,7 @@ static int check_marked(struct verify_log *c, struct err *err)
 	int rc = 0;
 
 	if (b->all)
-		return check_range(c, h->min_idx, h->size, err);
+		return check_range(c, c->payload->from, h->size, err);
 	for (size_t block = 0; block < 8 * b->n && rc == 0; block++) {
 		int64_t from = (int64_t)block * VERIFY_BLOCK, to = from + VERIFY_BLOCK;
 
@@ -460,31 +467,30 @@ static int check_marked(struct verify_log *c, struct err *err)
 
 static void note_kept(struct verify *v, int64_t log, int64_t idx)
 {
-	struct verify_blocks *b = map_get_u64(v->kept, (uint64_t)log);
+	struct verify_blocks *b = map_get_u64(v->kept->blocks, (uint64_t)log);
 
 	if (!b) {
 		b = mem_zalloc(sizeof(*b));
-		(void)map_set_u64(v->kept, (uint64_t)log, b);
+		(void)map_set_u64(v->kept->blocks, (uint64_t)log, b);
 	}
 	mark(b, idx);
 }
 
-/* Where the store has payloads, and whether it has some of records that are not there. */
-static int payload_open(struct verify *v, struct err *err)
+/* Where the store has payloads, and whether it has some of records that are not there: of those that came since. */
+static int walk_kept(struct verify *v, struct err *err)
 {
-	struct db_stmt *st;
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT);
 	bool orphans = false;
 	int rc;
 
-	if (v->tenant_id)
-		return 0;
-	v->kept = map_new();
-	st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT);
+	db_bind_i64(st, 1, v->kept->from);
 	while ((rc = db_step(st, err)) == 1) {
 		if (db_col_type(st, 0) == DB_NULL)
 			orphans = true;
 		else
 			note_kept(v, db_col_i64(st, 0), db_col_i64(st, 1));
+		if (db_col_i64(st, 2) > v->kept->to)
+			v->kept->to = db_col_i64(st, 2);
 	}
 	db_stmt_put(&st);
 	if (rc == 0 && orphans)
@@ -492,17 +498,119 @@ static int payload_open(struct verify *v, struct err *err)
 	return rc;
 }
 
+static int payload_open(struct verify *v, struct err *err)
+{
+	(void)err;
+	if (v->tenant_id)
+		return 0;
+	v->kept = mem_zalloc(sizeof(*v->kept));
+	v->kept->blocks = map_new();
+	v->kept->from = v->kept->to = INT64_MIN;
+	return 0;
+}
+
+static int payload_start(struct verify *v, struct err *err)
+{
+	return v->kept ? walk_kept(v, err) : 0;
+}
+
 static int payload_begin(struct verify_log *c, struct err *err)
 {
-	struct verify_blocks *b = c->v->kept ? map_del_u64(c->v->kept, (uint64_t)c->head->id) : NULL;
+	struct verify_blocks *b = c->v->kept ? map_del_u64(c->v->kept->blocks, (uint64_t)c->head->id) : NULL;
 
 	(void)err;
 	c->payload = mem_zalloc(sizeof(*c->payload));
+	c->payload->from = c->head->min_idx;
 	if (b)
 		c->payload->look = *b;
 	c->payload->look.all |= !c->v->kept;
 	free(b);
 	return 0;
+}
+
+/* Of a log that is not read anew, all that was not looked at. */
+static int payload_start_log(struct verify_log *c, struct err *err)
+{
+	(void)err;
+	c->payload->look.all |= c->start != VERIFY_ANEW;
+	return 0;
+}
+
+/* --- what is carried */
+
+static void save_kept(const struct verify *v, struct str *to)
+{
+	verify_put(to, (uint64_t)(v->way ? v->kept->from : v->kept->to));
+}
+
+static void load_kept(struct verify *v, struct verify_in *in)
+{
+	v->kept->from = v->kept->to = (int64_t)verify_get(in);
+}
+
+static void save_payload(const struct verify_log *c, struct str *to)
+{
+	const struct verify_payload *p = c->payload;
+	const void *name;
+	size_t len;
+
+	verify_put(to, (uint64_t)(c->v->way ? p->from : c->next));
+	verify_put(to, p->shut);
+	verify_put(to, p->missing);
+	verify_put(to, p->many);
+	verify_put(to, p->gone ? map_count(p->gone) : 0);
+	for (size_t it = 0; p->gone && map_next(p->gone, &it, &name, &len, NULL);)
+		verify_put_text(to, name, len);
+	verify_put(to, p->ntombs);
+	for (size_t i = 0; i < p->ntombs; i++) {
+		const struct tomb *t = &p->tombs[i];
+
+		verify_put(to, (uint64_t)t->idx);
+		verify_put(to, (uint64_t)t->from);
+		verify_put(to, (uint64_t)t->to);
+		verify_put(to, (uint64_t)t->until);
+		verify_put_text(to, (const char *)t->keys, 8 * t->nkeys);
+	}
+}
+
+static void load_tomb(struct tomb *t, struct verify_in *in)
+{
+	size_t len;
+	const char *keys;
+
+	t->idx = (int64_t)verify_get(in);
+	t->from = (int64_t)verify_get(in);
+	t->to = (int64_t)verify_get(in);
+	t->until = (int64_t)verify_get(in);
+	keys = verify_get_text(in, &len);
+	in->bad |= len % 8 != 0;
+	t->keys = len > 0 && !in->bad ? mem_dup(keys, len) : NULL;
+	t->nkeys = t->keys ? len / 8 : 0;
+}
+
+static void load_payload(struct verify_log *c, struct verify_in *in)
+{
+	struct verify_payload *p = c->payload;
+	size_t n;
+
+	p->from = (int64_t)verify_get(in);
+	p->shut = verify_get(in);
+	p->missing = verify_get(in);
+	p->many = verify_get_bool(in);
+	in->bad |= p->from < c->head->min_idx || p->from > c->next;
+	for (n = verify_get_count(in, 8); n > 0 && !in->bad; n--) {
+		size_t len;
+		const char *name = verify_get_text(in, &len);
+
+		if (!p->gone)
+			p->gone = map_new();
+		if (!in->bad)
+			(void)map_set(p->gone, name, len, p);
+	}
+	n = verify_get_count(in, 40);
+	p->tombs = mem_calloc(n + 1, sizeof(*p->tombs));
+	for (; n > 0 && !in->bad; n--)
+		load_tomb(&p->tombs[p->ntombs++], in);
 }
 
 static int payload_record(struct verify_log *c, const struct audit_read *got, struct err *err)
@@ -518,11 +626,22 @@ static int payload_record(struct verify_log *c, const struct audit_read *got, st
 	return 0;
 }
 
-static int payload_end(struct verify_log *c, struct err *err)
+/* What an earlier verification had no keys for, it did not open; with keys now it is not opened either. */
+static int payload_settle(struct verify_log *c, struct err *err)
 {
+	uint64_t before = c->payload->missing;
 	int rc = check_marked(c, err);
 
-	return rc < 0 ? rc : check_aliases(c, err);
+	if (before > 0)
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+				  "there were no keys to some of what was kept of the older records");
+	c->v->sum->shut += c->payload->shut;
+	return rc;
+}
+
+static int payload_end(struct verify_log *c, struct err *err)
+{
+	return check_aliases(c, err);
 }
 
 static void payload_close(struct verify_log *c)
@@ -558,16 +677,22 @@ static void payload_free(struct verify *v)
 {
 	void *value;
 
-	for (size_t it = 0; v->kept && map_next(v->kept, &it, NULL, NULL, &value);) {
+	if (!v->kept)
+		return;
+	for (size_t it = 0; map_next(v->kept->blocks, &it, NULL, NULL, &value);) {
 		struct verify_blocks *b = value;
 
 		free(b->bits);
 		free(b);
 	}
-	map_free(&v->kept);
+	map_free(&v->kept->blocks);
+	free(v->kept);
+	v->kept = NULL;
 }
 
 const struct verify_step verify_payload = {
 	.name = "payload", .open = payload_open, .begin = payload_begin, .record = payload_record, .end = payload_end,
-	.close = payload_close, .finish = payload_finish, .free = payload_free,
+	.close = payload_close, .finish = payload_finish, .free = payload_free, .form = 1, .save = save_kept,
+	.load = load_kept, .save_log = save_payload, .load_log = load_payload, .start = payload_start,
+	.start_log = payload_start_log, .settle_log = payload_settle,
 };

@@ -313,7 +313,7 @@ static int registry_record(struct verify_log *c, const struct audit_read *got, s
 	(void)err;
 	if (verify_kind(&got->row) == AUDIT_LOG_OPEN)
 		check_tenant(c, &got->row, got->idx);
-	if (c->v->rows)
+	if (c->v->rows && !verify_is_known(c, got->idx))
 		note_record(c->v, c->head->id, &got->row, got->idx);
 	return 0;
 }
@@ -335,6 +335,57 @@ static int registry_finish(struct verify *v, struct err *err)
 	return rc < 0 ? rc : db_txn_end(v->db, compare_all(v, err), err);
 }
 
+static void save_rows(const struct verify *v, struct str *to)
+{
+	const struct verify_rows *r = v->rows;
+	const uint64_t all[] = { r->first_us, r->adopted_us, r->known, r->known_before, (uint64_t)r->vouch_idx, r->again,
+		r->overflow, v->sum->vouched_us, map_count(r->said) };
+	const void *key;
+	size_t len;
+	void *value;
+
+	for (size_t i = 0; i < NELEMS(all); i++)
+		verify_put(to, all[i]);
+	for (size_t it = 0; map_next(r->said, &it, &key, &len, &value);) {
+		const struct said *s = value;
+		uint64_t row = 0;
+
+		memcpy(&row, key, len < sizeof(row) ? len : sizeof(row));
+		verify_put(to, row);
+		verify_put(to, (uint64_t)s->log);
+		verify_put(to, (uint64_t)s->idx);
+		verify_put(to, s->ts);
+		verify_put(to, s->taken);
+		verify_put_bytes(to, s->digest, sizeof(s->digest));
+	}
+}
+
+static void load_rows(struct verify *v, struct verify_in *in)
+{
+	struct verify_rows *r = v->rows;
+
+	r->first_us = verify_get(in);
+	r->adopted_us = verify_get(in);
+	r->known = verify_get(in);
+	r->known_before = verify_get(in);
+	r->vouch_idx = (int64_t)verify_get(in);
+	r->again = verify_get_bool(in);
+	r->overflow = verify_get_bool(in);
+	v->sum->vouched_us = verify_get(in);
+	for (size_t n = verify_get_count(in, 40 + AUDIT_ROW_DIGEST); n > 0 && !in->bad; n--) {
+		struct said *s = mem_zalloc(sizeof(*s));
+		uint64_t row = verify_get(in);
+
+		s->log = (int64_t)verify_get(in);
+		s->idx = (int64_t)verify_get(in);
+		s->ts = verify_get(in);
+		s->taken = verify_get_bool(in);
+		verify_get_bytes(in, s->digest, sizeof(s->digest));
+		in->bad |= map_count(r->said) >= AUDIT_VERIFY_OPEN_MAX;
+		free(in->bad ? s : map_set_u64(r->said, row, s));
+	}
+}
+
 static void registry_free(struct verify *v)
 {
 	struct verify_rows *r = v->rows;
@@ -354,5 +405,5 @@ static void registry_free(struct verify *v)
 
 const struct verify_step verify_registry = {
 	.name = "registry", .open = registry_open, .begin = registry_begin, .record = registry_record,
-	.finish = registry_finish, .free = registry_free,
+	.finish = registry_finish, .free = registry_free, .form = 1, .save = save_rows, .load = load_rows,
 };

@@ -281,7 +281,57 @@ static int retention_begin(struct verify_log *c, struct err *err)
 {
 	c->retention = mem_zalloc(sizeof(*c->retention));
 	c->retention->intents = map_new();
-	return begin_at_cut(c, err);
+	(void)err;
+	return 0;
+}
+
+static int retention_start(struct verify_log *c, struct err *err)
+{
+	if (c->start == VERIFY_ANEW || c->start == VERIFY_AGAIN)
+		return begin_at_cut(c, err);
+	if (c->start == VERIFY_BEHIND)
+		c->v->sum->pruned += (uint64_t)c->head->min_idx;
+	if (c->tree.size < TILE_WIDTH)  /* there were none yet */
+		return audit_tiles_whole(c->v->db, c->head->id, 0, &c->retention->no_tiles, err);
+	return 0;
+}
+
+static void save_retention(const struct verify_log *c, struct str *to)
+{
+	const struct verify_retention *r = c->retention;
+	const void *key;
+	size_t len;
+
+	verify_put_tree(to, &r->tiles);
+	verify_put(to, r->no_tiles);
+	verify_put(to, (uint64_t)r->holds);
+	verify_put(to, (uint64_t)r->releases);
+	verify_put(to, (uint64_t)r->policies);
+	verify_put(to, map_count(r->intents));
+	for (size_t it = 0; map_next(r->intents, &it, &key, &len, NULL);) {
+		uint64_t idx = 0;
+
+		memcpy(&idx, key, len < sizeof(idx) ? len : sizeof(idx));
+		verify_put(to, idx - 1);
+	}
+}
+
+static void load_retention(struct verify_log *c, struct verify_in *in)
+{
+	struct verify_retention *r = c->retention;
+
+	verify_get_tree(in, &r->tiles);
+	r->no_tiles = verify_get_bool(in);
+	r->holds = (int64_t)verify_get(in);
+	r->releases = (int64_t)verify_get(in);
+	r->policies = (int64_t)verify_get(in);
+	for (size_t n = verify_get_count(in, 8); n > 0 && !in->bad; n--) {
+		uint64_t idx = verify_get(in);
+
+		in->bad |= idx >= INT64_MAX;
+		if (!in->bad)
+			free(map_set_u64(r->intents, idx + 1, mem_zalloc(1)));
+	}
 }
 
 static int retention_record(struct verify_log *c, const struct audit_read *got, struct err *err)
@@ -314,5 +364,6 @@ static void retention_close(struct verify_log *c)
 
 const struct verify_step verify_retention = {
 	.name = "retention", .begin = retention_begin, .record = retention_record, .end = retention_end,
-	.close = retention_close,
+	.close = retention_close, .form = 1, .start_log = retention_start, .save_log = save_retention,
+	.load_log = load_retention,
 };

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 
@@ -55,4 +56,42 @@ void verify_tell_close(struct verify_log *c)
 		end_run(c, (enum audit_finding_code)code);
 	free(c->runs);
 	c->runs = NULL;
+}
+
+/* Those that wait for neighbours. */
+void verify_tell_save(const struct verify_log *c, struct str *to)
+{
+	uint64_t n = 0;
+
+	for (int code = 0; c->runs && code < AUDIT_FINDING_COUNT; code++)
+		n += c->runs->of[code].open;
+	verify_put(to, n);
+	for (int code = 0; c->runs && code < AUDIT_FINDING_COUNT; code++) {
+		const struct audit_finding *f = &c->runs->of[code].f;
+		const char *name = audit_finding_name(f->code);
+
+		if (!c->runs->of[code].open)
+			continue;
+		verify_put_text(to, name, strlen(name));
+		verify_put(to, (uint64_t)f->from);
+		verify_put(to, (uint64_t)f->to);
+	}
+}
+
+void verify_tell_load(struct verify_log *c, struct verify_in *in)
+{
+	for (size_t n = verify_get_count(in, 24); n > 0 && !in->bad; n--) {
+		char name[32];
+		uint64_t from, to;
+		int code = 0;
+
+		verify_get_name(in, name, sizeof(name));
+		from = verify_get(in);
+		to = verify_get(in);
+		while (code < AUDIT_FINDING_COUNT && strcmp(audit_finding_name((enum audit_finding_code)code), name) != 0)
+			code++;
+		in->bad |= code == AUDIT_FINDING_COUNT || from > to || to > INT64_MAX;
+		if (!in->bad)
+			verify_tell_record(c, (enum audit_finding_code)code, (int64_t)from, (int64_t)to);
+	}
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "verify/verify.h"
 
@@ -21,6 +22,404 @@ static const struct verify_step *const steps[] = {
 	&verify_checkpoints, &verify_registry, &verify_approvals,
 };
 
+/* A number that is an index or a size. */
+static int64_t get_place(struct verify_in *in)
+{
+	uint64_t n = verify_get(in);
+
+	in->bad |= n > (uint64_t)TREE_LOAD_MAX;
+	return in->bad ? 0 : (int64_t)n;
+}
+
+/* --- what one verification leaves to the next (decision 0066) */
+
+/* The state of every step at the end of each log, and of the store, as bytes.  Who keeps them, and how nobody else can
+ * write them, is the matter of auditor. */
+
+enum { FORM = 1 };
+
+/* Of a log; by id. */
+struct was { int64_t id; struct verify_in in; };
+
+struct whole {
+	bool there;
+	int64_t at;                     /* the log that was under way; 0: it came to its end */
+	struct verify_in sum, store;
+	struct was *log; size_t n;
+};
+
+struct verify_state {
+	const struct verify_marking *mark;
+	struct whole base, way;
+	struct audit_coverage sum;      /* of the way so far */
+	struct { int64_t id; struct str bytes; } *log; size_t n, cap;   /* what is kept now */
+};
+
+static void read_whole(struct whole *w, const void *p, size_t len)
+{
+	struct verify_in in = { p, len, false };
+	int64_t before = 0;
+
+	in.bad |= verify_get(&in) != FORM;
+	w->at = get_place(&in);
+	verify_get_part(&in, &w->sum);
+	verify_get_part(&in, &w->store);
+	w->n = verify_get_count(&in, 16);
+	w->log = mem_calloc(w->n + 1, sizeof(*w->log));
+	for (size_t i = 0; i < w->n && !in.bad; i++) {
+		w->log[i].id = get_place(&in);
+		verify_get_part(&in, &w->log[i].in);
+		in.bad |= w->log[i].id <= before;
+		before = w->log[i].id;
+	}
+	w->there = !in.bad && in.left == 0;
+}
+
+static int by_id(const void *key, const void *member)
+{
+	int64_t id = *(const int64_t *)key, other = ((const struct was *)member)->id;
+
+	return id < other ? -1 : id > other;
+}
+
+static const struct was *find(const struct whole *w, int64_t id)
+{
+	return w->there ? bsearch(&id, w->log, w->n, sizeof(*w->log), by_id) : NULL;
+}
+
+static int malformed(struct err *err)
+{
+	return err_set(err, ERR_CORRUPT, "", "what an earlier verification has left is malformed, or of another release");
+}
+
+/* --- coverage */
+
+/* Of one that was cut off all is carried, but for what its opening found: going on opens the store again. */
+static void save_sum(const struct verify *v, struct str *to)
+{
+	const struct audit_coverage *s = v->sum;
+	const uint64_t all[] = { s->logs, s->records, s->pruned, s->first_us, s->last_us, s->older, s->again,
+		s->bad - v->opened_bad, s->gaps - v->opened_gaps, s->running, s->names, s->shut, s->notes };
+
+	for (size_t i = 0; i < NELEMS(all); i++)
+		verify_put(to, all[i]);
+	verify_put_text(to, s->named, strlen(s->named));
+}
+
+static void load_sum(struct audit_coverage *s, struct verify_in *in)
+{
+	uint64_t *const all[] = { &s->logs, &s->records, &s->pruned, &s->first_us, &s->last_us, &s->older, &s->again, &s->bad,
+		&s->gaps, &s->running, &s->names, &s->shut, &s->notes };
+
+	for (size_t i = 0; i < NELEMS(all); i++)
+		*all[i] = verify_get(in);
+	verify_get_name(in, s->named, sizeof(s->named));
+	in->bad |= in->left > 0;
+}
+
+/* --- the steps */
+
+static void save_steps(const struct verify *v, const struct verify_log *c, struct str *to)
+{
+	for (size_t i = 0; i < NELEMS(steps); i++) {
+		const struct verify_step *s = steps[i];
+		struct str part = STR_INIT;
+
+		verify_put(&part, s->form);
+		if (c && s->save_log)
+			s->save_log(c, &part);
+		if (!c && s->save)
+			s->save(v, &part);
+		verify_put_text(to, part.p, part.len);
+		str_fini(&part);
+	}
+}
+
+static void load_steps(struct verify *v, struct verify_log *c, struct verify_in *in)
+{
+	for (size_t i = 0; i < NELEMS(steps) && !in->bad; i++) {
+		const struct verify_step *s = steps[i];
+		struct verify_in part;
+
+		verify_get_part(in, &part);
+		part.bad |= verify_get(&part) != s->form;
+		if (c && s->load_log && !part.bad)
+			s->load_log(c, &part);
+		if (!c && s->load && !part.bad)
+			s->load(v, &part);
+		in->bad |= part.bad || part.left > 0;
+	}
+	in->bad |= in->left > 0;
+}
+
+/* --- a log */
+
+static void save_log(const struct verify_log *c, struct str *to)
+{
+	const struct verify_cover *k = &c->cover;
+	const uint64_t cover[] = { k->covered, k->last_size, k->owed_size, k->owed_epoch };
+
+	verify_put_text(to, c->head->origin, strlen(c->head->origin));
+	verify_put(to, (uint64_t)c->next);
+	verify_put(to, (uint64_t)c->head->min_idx);
+	verify_put(to, (uint64_t)c->known);
+	verify_put_bytes(to, c->known_root, TREE_HASH);
+	verify_put_tree(to, &c->tree);
+	for (size_t i = 0; i < NELEMS(cover); i++)
+		verify_put(to, cover[i]);
+	verify_tell_save(c, to);
+	save_steps(c->v, c, to);
+}
+
+struct log_state { const char *origin; size_t origin_len; int64_t next, min_idx, known; uint8_t known_root[TREE_HASH];
+	struct verify_cover cover; struct tree tree; };
+
+static void read_log(struct verify_in *in, struct log_state *ret)
+{
+	uint64_t *const cover[] = { &ret->cover.covered, &ret->cover.last_size, &ret->cover.owed_size,
+		&ret->cover.owed_epoch };
+
+	memset(ret, 0, sizeof(*ret));
+	ret->origin = verify_get_text(in, &ret->origin_len);
+	ret->next = get_place(in);
+	ret->min_idx = get_place(in);
+	ret->known = get_place(in);
+	verify_get_bytes(in, ret->known_root, TREE_HASH);
+	verify_get_tree(in, &ret->tree);
+	for (size_t i = 0; i < NELEMS(cover); i++)
+		*cover[i] = verify_get(in);
+	in->bad |= ret->min_idx > ret->next;
+}
+
+static int not_this(const struct verify_log *c, const char *why, struct err *err)
+{
+	(void)err_set(err, ERR_INVALID, c->head->origin, "the mark cannot be used: %s", why);
+	err_hint(err, "run once without --mark");
+	return ERR_INVALID;
+}
+
+/* How the log is to be read, given what it was. */
+static int choose(struct verify_log *c, const struct log_state *was, bool way, struct err *err)
+{
+	const struct verify_head *h = c->head;
+
+	if (!text_eq(was->origin, was->origin_len, h->origin))
+		return not_this(c, "it is of another log", err);
+	if (h->min_idx > was->next)
+		return not_this(c, "it is older than what was pruned", err);
+	if (h->min_idx != was->min_idx && (way || verify_is_system(c)))
+		return not_this(c, "records were pruned that it needs", err);
+	c->known = way ? was->known : was->next;
+	if (way)
+		memcpy(c->known_root, was->known_root, TREE_HASH);
+	else
+		tree_root(&was->tree, c->known_root);
+	c->start = way ? VERIFY_ON : h->min_idx != was->min_idx ? VERIFY_AGAIN : VERIFY_BEHIND;
+	return 0;
+}
+
+static int state_log(struct verify_log *c, struct err *err)
+{
+	struct verify_state *s = c->v->state;
+	const struct was *was = s ? find(&s->way, c->head->id) : NULL;
+	bool way = was != NULL;
+	struct log_state state;
+	struct verify_in in;
+	int rc;
+
+	if (s && !was)
+		was = find(&s->base, c->head->id);
+	if (!was)
+		return 0;
+	in = was->in;
+	read_log(&in, &state);
+	rc = in.bad ? malformed(err) : choose(c, &state, way, err);
+	if (rc < 0 || c->start == VERIFY_AGAIN)
+		return rc;
+	c->next = state.next;
+	c->tree = state.tree;
+	c->cover = state.cover;
+	verify_tell_load(c, &in);
+	load_steps(c->v, c, &in);
+	return in.bad ? malformed(err) : 0;
+}
+
+static struct str *add_log(struct verify_state *s, int64_t id)
+{
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 16;
+		s->log = mem_realloc(s->log, s->cap * sizeof(*s->log));
+	}
+	s->log[s->n].id = id;
+	s->log[s->n].bytes = (struct str)STR_INIT;
+	return &s->log[s->n++].bytes;
+}
+
+static void keep_log(struct verify_log *c)
+{
+	if (c->v->state)
+		save_log(c, add_log(c->v->state, c->head->id));
+}
+
+/* --- the store */
+
+static void save_whole(struct verify *v, int64_t at, struct str *to)
+{
+	const struct verify_state *s = v->state;
+	struct str part = STR_INIT;
+
+	verify_put(to, FORM);
+	verify_put(to, (uint64_t)at);
+	save_sum(v, &part);
+	verify_put_text(to, part.p, part.len);
+	str_reset(&part);
+	save_steps(v, NULL, &part);
+	verify_put_text(to, part.p, part.len);
+	str_fini(&part);
+	verify_put(to, s->n);
+	for (size_t i = 0; i < s->n; i++) {
+		verify_put(to, (uint64_t)s->log[i].id);
+		verify_put_text(to, s->log[i].bytes.p, s->log[i].bytes.len);
+	}
+}
+
+static void keep_way(struct verify_log *c)
+{
+	struct verify_state *s = c->v->state;
+	struct str all = STR_INIT;
+
+	if (!s || !s->mark->due || !s->mark->due(s->mark->arg))
+		return;
+	c->v->way = true;
+	keep_log(c);
+	save_whole(c->v, c->head->id, &all);
+	s->mark->keep(s->mark->arg, all.p, all.len);
+	str_fini(&s->log[--s->n].bytes);
+	str_fini(&all);
+	c->v->way = false;
+}
+
+static void keep_all(struct verify *v)
+{
+	if (v->state && v->state->mark->ret)
+		save_whole(v, 0, v->state->mark->ret);
+}
+
+/* Of logs that were read before it was cut off, what is kept is what was. */
+static void keep_done(struct verify_state *s)
+{
+	for (size_t i = 0; i < s->way.n; i++)
+		if (s->way.log[i].id < s->way.at)
+			str_put(add_log(s, s->way.log[i].id), s->way.log[i].in.p, s->way.log[i].in.left);
+}
+
+static int state_load(struct verify *v, struct err *err)
+{
+	struct verify_state *s = v->state;
+	const struct whole *w;
+	struct verify_in in, sum;
+
+	if (!s)
+		return 0;
+	w = s->way.there ? &s->way : &s->base;
+	if (!w->there)
+		return 0;
+	in = w->store;
+	sum = w->sum;
+	load_sum(&s->sum, &sum);
+	load_steps(v, NULL, &in);
+	return in.bad || sum.bad ? malformed(err) : 0;
+}
+
+static int64_t go_on(struct verify *v)
+{
+	struct verify_state *s = v->state;
+	struct audit_coverage *sum = v->sum;
+
+	v->opened_bad = sum->bad;
+	v->opened_gaps = sum->gaps;
+	if (s && s->mark->opened)
+		s->mark->opened(s->mark->arg);
+	if (!s || !s->way.there)
+		return 0;
+	s->sum.bad += sum->bad;
+	s->sum.gaps += sum->gaps;
+	s->sum.epochs = sum->epochs;
+	s->sum.vouched_us = sum->vouched_us;
+	s->sum.pinned = sum->pinned;
+	*sum = s->sum;
+	keep_done(s);
+	return s->way.at - 1;
+}
+
+static void tell_gone(struct verify *v)
+{
+	const struct verify_state *s = v->state;
+
+	for (size_t i = 0, k = 0; s && s->base.there && i < s->base.n; i++) {
+		struct verify_in in = s->base.log[i].in;
+		struct log_state was;
+		char *origin;
+
+		while (k < s->n && s->log[k].id < s->base.log[i].id)
+			k++;
+		if (k < s->n && s->log[k].id == s->base.log[i].id)
+			continue;
+		read_log(&in, &was);
+		origin = mem_strndup(was.origin, was.origin_len);
+		verify_tell_store(v, AUDIT_FINDING_LOG_MISSING, origin, "the mark knows a log that is not there");
+		free(origin);
+	}
+}
+
+static int state_new(const struct verify_marking *mark, struct verify_state **ret, struct err *err)
+{
+	struct verify_state *s = mem_zalloc(sizeof(*s));
+
+	s->mark = mark;
+	if (mark->base)
+		read_whole(&s->base, mark->base, mark->base_len);
+	if (mark->way)
+		read_whole(&s->way, mark->way, mark->way_len);
+	*ret = s;
+	if ((mark->base && (!s->base.there || s->base.at != 0)) || (mark->way && (!s->way.there || s->way.at == 0)))
+		return malformed(err);
+	return 0;
+}
+
+static void state_free(struct verify_state **sp)
+{
+	struct verify_state *s = *sp;
+
+	if (!s)
+		return;
+	*sp = NULL;
+	for (size_t i = 0; i < s->n; i++)
+		str_fini(&s->log[i].bytes);
+	free(s->log);
+	free(s->base.log);
+	free(s->way.log);
+	free(s);
+}
+
+int verify_state_sizes(const void *p, size_t len, verify_size_fn *fn, void *arg, struct err *err)
+{
+	struct whole w = { 0 };
+	int rc = 0;
+
+	read_whole(&w, p, len);
+	if (!w.there)
+		rc = malformed(err);
+	for (size_t i = 0; w.there && i < w.n && rc == 0; i++) {
+		struct log_state state;
+
+		read_log(&w.log[i].in, &state);
+		rc = w.log[i].in.bad ? malformed(err) : fn(arg, w.log[i].id, state.min_idx, state.next);
+	}
+	free(w.log);
+	return rc;
+}
+
 /* --- one log */
 
 static int begin_steps(struct verify_log *c, struct err *err)
@@ -30,6 +429,11 @@ static int begin_steps(struct verify_log *c, struct err *err)
 	for (size_t i = 0; i < NELEMS(steps) && rc == 0; i++)
 		if (steps[i]->begin)
 			rc = steps[i]->begin(c, err);
+	if (rc == 0)
+		rc = state_log(c, err);
+	for (size_t i = 0; i < NELEMS(steps) && rc == 0; i++)
+		if (steps[i]->start_log)
+			rc = steps[i]->start_log(c, err);
 	return rc;
 }
 
@@ -73,14 +477,25 @@ static void sum_up(struct audit_coverage *sum, const struct audit_value *ts)
 		sum->last_us = (uint64_t)ts->n;
 }
 
-/* *next: the index that must come. */
-static int check_record(struct verify_log *c, const struct audit_read *got, int64_t *next, struct err *err)
+/* A log that is read again was what it is, as far as it had come. */
+static void check_known(struct verify_log *c)
+{
+	uint8_t root[TREE_HASH];
+
+	if (c->known == 0 || c->next != c->known)
+		return;
+	tree_root(&c->tree, root);
+	if (memcmp(root, c->known_root, TREE_HASH) != 0)
+		verify_tell_store(c->v, AUDIT_FINDING_ROOT, c->head->origin, "the records below the mark are other ones");
+}
+
+static int check_record(struct verify_log *c, const struct audit_read *got, struct err *err)
 {
 	int rc = 0;
 
-	if (got->idx > *next)
-		verify_tell_record(c, AUDIT_FINDING_GAP, *next, got->idx - 1);
-	*next = got->idx + 1;
+	if (got->idx > c->next)
+		verify_tell_record(c, AUDIT_FINDING_GAP, c->next, got->idx - 1);
+	c->next = got->idx + 1;
 	tell_record(c, got);
 	tree_append_nodes(&c->tree, got->leaf, audit_tile_note, &c->nodes);
 	sum_up(c->v->sum, &got->row.v[COL_TS]);
@@ -88,6 +503,8 @@ static int check_record(struct verify_log *c, const struct audit_read *got, int6
 		if (steps[i]->record)
 			rc = steps[i]->record(c, got, err);
 	c->nodes.n = 0;
+	c->v->sum->again += verify_is_known(c, got->idx);
+	check_known(c);
 	return rc;
 }
 
@@ -100,6 +517,8 @@ static void check_head(struct verify_log *c)
 		verify_tell_record(c, AUDIT_FINDING_TRUNCATED, h->found, h->size - 1);
 	if (h->found > h->size)
 		verify_tell_record(c, AUDIT_FINDING_UNCOVERED_TAIL, h->size, h->found - 1);
+	if (h->size < c->known)
+		verify_tell_record(c, AUDIT_FINDING_TRUNCATED, h->size, c->known - 1);
 	tree_root(&c->tree, root);
 	if (!h->has_root)
 		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, h->origin, "the log has no tree yet: it is from an older release");
@@ -110,7 +529,28 @@ static void check_head(struct verify_log *c)
 static void tell_progress(const struct verify *v)
 {
 	if (v->with->progress)
-		v->with->progress(v->arg, v->sum->records, v->total);
+		v->with->progress(v->arg, v->sum->records + v->sum->older, v->total);
+}
+
+static int read_records(struct verify_log *c, struct err *err)
+{
+	const struct verify_head *h = c->head;
+	struct audit_reader *reader = audit_reader_new(c->v->db);
+	struct audit_page page = { .log = h->id, .origin = h->origin, .from = c->next, .to = h->size };
+	struct audit_read got;
+	int rc;
+
+	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1) {
+		rc = check_record(c, &got, err);
+		if (rc < 0)
+			break;
+		if (c->v->sum->records % AUDIT_VERIFY_STEP == 0) {
+			tell_progress(c->v);
+			keep_way(c);
+		}
+	}
+	audit_reader_free(&reader);
+	return rc;
 }
 
 /* What needs a block that cannot be read, which was told. */
@@ -124,23 +564,23 @@ static int left_out(struct verify *v, const char *origin, int rc, const struct e
 
 static int check_log(struct verify *v, const struct verify_head *h, struct err *err)
 {
-	struct audit_reader *reader = audit_reader_new(v->db);
-	struct audit_page page = { .log = h->id, .origin = h->origin, .from = h->min_idx, .to = h->size };
-	struct verify_log c = { .v = v, .head = h };
-	int64_t next = h->min_idx;
-	struct audit_read got;
+	struct verify_log c = { .v = v, .head = h, .next = h->min_idx };
 	int rc = begin_steps(&c, err);
 
+	if (rc == 0 && c.start == VERIFY_AGAIN)
+		check_known(&c);
+	if (rc == 0 && c.start == VERIFY_BEHIND)
+		v->sum->older += (uint64_t)(c.known - h->min_idx);
 	tell_progress(v);
-	while (rc == 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
-		rc = check_record(&c, &got, &next, err);
-		if (v->sum->records % AUDIT_VERIFY_STEP == 0)
-			tell_progress(v);
-	}
-	audit_reader_free(&reader);
-	if (rc == 0 && next < h->size && next < h->found)
-		verify_tell_record(&c, AUDIT_FINDING_GAP, next, h->size - 1);
+	if (rc == 0)
+		rc = read_records(&c, err);
+	if (rc == 0 && c.next < h->size && c.next < h->found)
+		verify_tell_record(&c, AUDIT_FINDING_GAP, c.next, h->size - 1);
+	for (size_t i = 0; i < NELEMS(steps) && rc == 0; i++)
+		if (steps[i]->settle_log)
+			rc = steps[i]->settle_log(&c, err);
 	if (rc == 0) {
+		keep_log(&c);
 		check_head(&c);
 		rc = end_steps(&c, err);
 	}
@@ -201,42 +641,100 @@ static int check_next_log(struct verify *v, int64_t *after, struct err *err)
 	return rc;
 }
 
-static int check_store(struct verify *v, struct err *err)
+static int each_step(struct verify *v, int (*fn)(const struct verify_step *s, struct verify *v, struct err *err),
+		     struct err *err)
 {
-	int64_t after = 0;
 	int rc = 0;
 
 	for (size_t i = 0; i < NELEMS(steps) && rc == 0 && !v->sum->foreign; i++)
-		if (steps[i]->open)
-			rc = left_out(v, NULL, steps[i]->open(v, err), err);
-	if (v->sum->foreign)
+		rc = left_out(v, NULL, fn(steps[i], v, err), err);
+	return rc;
+}
+
+static int open_step(const struct verify_step *s, struct verify *v, struct err *err)
+{
+	return s->open ? s->open(v, err) : 0;
+}
+
+static int start_step(const struct verify_step *s, struct verify *v, struct err *err)
+{
+	return s->start ? s->start(v, err) : 0;
+}
+
+static int settle_step(const struct verify_step *s, struct verify *v, struct err *err)
+{
+	return s->settle ? s->settle(v, err) : 0;
+}
+
+/* Up to the first log; what was carried from an earlier verification is there then. */
+static int open_steps(struct verify *v, struct err *err)
+{
+	int rc = each_step(v, open_step, err);
+
+	if (rc == 0 && !v->sum->foreign)
+		rc = state_load(v, err);
+	return rc < 0 ? rc : each_step(v, start_step, err);
+}
+
+static int check_store(struct verify *v, struct err *err)
+{
+	int64_t after = 0;
+	int rc = open_steps(v, err);
+
+	if (rc < 0 || v->sum->foreign)
 		return rc;
-	if (rc == 0 && v->with->progress)
+	if (v->with->progress)
 		rc = count_records(v, err);
+	after = go_on(v);
 	for (int more = 1; rc == 0 && more == 1;) {
 		more = left_out(v, NULL, check_next_log(v, &after, err), err);
 		rc = more < 0 ? more : 0;
 	}
+	if (rc == 0)
+		rc = each_step(v, settle_step, err);
+	if (rc < 0)
+		return rc;
+	tell_gone(v);
+	keep_all(v);
 	for (size_t i = NELEMS(steps); i > 0 && rc == 0; i--)
 		if (steps[i - 1]->finish)
 			rc = left_out(v, NULL, steps[i - 1]->finish(v, err), err);
 	return rc;
 }
 
+static int verify_as(struct verify *v, const struct verify_marking *mark, struct err *err)
+{
+	int rc;
+
+	*v->sum = (struct audit_coverage){ 0 };
+	rc = mark ? state_new(mark, &v->state, err) : 0;
+	v->based = mark && mark->base;
+	if (rc == 0)
+		rc = check_store(v, err);
+	for (size_t i = NELEMS(steps); i > 0; i--)
+		if (steps[i - 1]->free)
+			steps[i - 1]->free(v);
+	state_free(&v->state);
+	return rc;
+}
+
+static const struct audit_evidence none;
+
 int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evidence *with, audit_found_fn *found,
 		      void *arg, struct audit_coverage *ret, struct err *err)
 {
-	static const struct audit_evidence none;
 	struct verify v = { .db = db, .tenant_id = tenant_id, .found = found, .arg = arg, .sum = ret,
 			    .with = with ? with : &none };
-	int rc;
 
-	*ret = (struct audit_coverage){ 0 };
-	rc = check_store(&v, err);
-	for (size_t i = NELEMS(steps); i > 0; i--)
-		if (steps[i - 1]->free)
-			steps[i - 1]->free(&v);
-	return rc;
+	return verify_as(&v, NULL, err);
+}
+
+int audit_verify_marked(struct db *db, const struct audit_evidence *with, const struct verify_marking *mark,
+			audit_found_fn *found, void *arg, struct audit_coverage *ret, struct err *err)
+{
+	struct verify v = { .db = db, .found = found, .arg = arg, .sum = ret, .with = with ? with : &none };
+
+	return verify_as(&v, mark, err);
 }
 
 int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg, struct audit_coverage *ret,

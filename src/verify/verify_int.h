@@ -4,6 +4,7 @@
 #include "audit/audit.h"
 #include "audit/record.h"
 #include "tlog/note.h"
+#include "base/text.h"
 #include "verify/verify.h"
 
 /* Inside of src/verify.  A verification is a walk (verify.c) through the logs, record by record, past a table of
@@ -21,10 +22,16 @@ struct verify {
 	uint64_t total;                 /* records to be read, as the heads say; for who wants to know how far it is */
 	bool unreadable;                /* a block is missing or cannot be read, which was told; forms.c */
 	bool stopped;                   /* the system log ends with server.stop; checkpoints.c */
+	uint64_t next_epoch;            /* of its first checkpoint behind the mark, UINT64_MAX: none; checkpoints.c */
+	struct verify_state *state;     /* of an earlier verification, and what is kept of this one; or NULL */
+	uint64_t opened_bad, opened_gaps;       /* findings of before the first log */
+	bool based;                     /* there is one that came to its end */
+	bool way;                       /* what is saved is of a verification that goes on, not of one that has ended */
 	/* What a step keeps from one log to the next; NULL: it has no such thing, or the store as a whole is not looked at. */
 	struct verify_file *file;       /* integrity.c */
+	struct verify_texts *texts;     /* the same */
 	struct verify_clock *clock;     /* lifecycle.c */
-	struct map *kept;               /* payload.c: struct verify_blocks by log */
+	struct verify_kept *kept;       /* payload.c */
 	struct verify_commits *commits; /* anchors.c */
 	struct verify_keys *keys;       /* checkpoints.c */
 	struct verify_rows *rows;       /* registry.c */
@@ -51,9 +58,21 @@ struct verify_cover {
 	uint64_t owed_size, owed_epoch;
 };
 
+/* How a log is read. */
+enum verify_start {
+	VERIFY_ANEW,                    /* from its first record */
+	VERIFY_BEHIND,                  /* from where an earlier verification has ended */
+	VERIFY_ON,                      /* from where this one was cut off */
+	VERIFY_AGAIN                    /* from its first record, though an earlier one has taken note of those below known */
+};
+
 struct verify_log {
 	struct verify *v;
 	const struct verify_head *head;
+	enum verify_start start;
+	int64_t next;                   /* index of the record that must come */
+	int64_t known;                  /* records below were read by an earlier verification; 0: none was */
+	uint8_t known_root[TREE_HASH];  /* of those */
 	struct tree tree;               /* of the records so far */
 	struct tile_nodes nodes;        /* that the last record completed */
 	struct verify_cover cover;
@@ -78,6 +97,18 @@ struct verify_step {
 	void (*close)(struct verify_log *c);                            /* may come without begin */
 	int (*finish)(struct verify *v, struct err *err);               /* all logs have been read */
 	void (*free)(struct verify *v);                                 /* may come without open */
+	/* What it carries from older records, for a later verification that does not read them again: of the store, which is
+	 * taken up behind open, and of a log, behind begin.  What was read is set, or in->bad.  The first number of each is
+	 * its form; steps raise it when they carry something else. */
+	uint64_t form;
+	void (*save)(const struct verify *v, struct str *to);
+	void (*load)(struct verify *v, struct verify_in *in);
+	void (*save_log)(const struct verify_log *c, struct str *to);
+	void (*load_log)(struct verify_log *c, struct verify_in *in);
+	int (*start)(struct verify *v, struct err *err);                /* what was carried, if anything, is there */
+	int (*start_log)(struct verify_log *c, struct err *err);        /* the same of a log */
+	int (*settle_log)(struct verify_log *c, struct err *err);       /* it has been read, nothing is saved yet */
+	int (*settle)(struct verify *v, struct err *err);               /* all logs have been read, nothing is saved yet */
 };
 extern const struct verify_step verify_integrity, verify_forms, verify_lifecycle, verify_retention, verify_payload,
 	verify_anchors, verify_checkpoints, verify_registry, verify_approvals;
@@ -91,6 +122,19 @@ void verify_tell_store(struct verify *v, enum audit_finding_code code, const cha
 void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to);
 void verify_tell_close(struct verify_log *c);           /* what waits for neighbours is told now */
 
+void verify_tell_save(const struct verify_log *c, struct str *to);
+void verify_tell_load(struct verify_log *c, struct verify_in *in);
+
+/* --- bytes.c: trees, beside what verify/verify.h has */
+
+void verify_put_tree(struct str *to, const struct tree *t);
+void verify_get_tree(struct verify_in *in, struct tree *ret);
+
+/* --- past.c: the tree as it was at an earlier size, of a log that is not read from its first record */
+
+/* 1: the root, and the time of the last record, 0 = not known; 0: it cannot be had. */
+int verify_past_root(struct verify_log *c, uint64_t size, uint8_t ret[TREE_HASH], uint64_t *ret_ts, struct err *err);
+
 /* --- checkpoints.c */
 
 /* Who signed a checkpoint from outside.  1: the pinned key of the logs, or that of an epoch that follows from a pinned
@@ -102,6 +146,12 @@ int verify_keys_know(const struct verify *v, const struct note *n, const char *o
 static inline int64_t verify_kind(const struct audit_row *row)
 {
 	return row->v[COL_KIND].present ? row->v[COL_KIND].n : 0;
+}
+
+/* Has an earlier verification taken note of the record? */
+static inline bool verify_is_known(const struct verify_log *c, int64_t idx)
+{
+	return idx < c->known;
 }
 
 static inline bool verify_is_system(const struct verify_log *c)

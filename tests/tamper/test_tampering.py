@@ -138,6 +138,26 @@ class Tampering(unittest.TestCase):
                                    made.crib.store, path], capture_output=True, text=True, timeout=crib.DEADLINE)
             self.assertEqual((done.returncode, done.stdout.split()[0]), (0, "INTACT"), done.stdout + done.stderr)
 
+    def test_t53_a_mark_that_was_edited_is_refused(self):
+        """T53: whatever byte of a mark is another one, whatever is missing or more."""
+        mark, rnd = made.crib.dir / "auditor.mark", random.Random("T53")
+        command = [crib.BUILD / "toolcrib-verify", "--key", made.pins, "--keys", made.crib.store, "--mark", mark, made.pristine]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=crib.DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        good = mark.read_bytes()
+        for seed in range(SEEDS):
+            at, n = rnd.randrange(len(good)), rnd.randrange(1, 9)
+            edited = [good[:at] + t.flipped(good[at:at + n], rnd) + good[at + n:], good[:at], good[:at] + good[at + n:],
+                      good + rnd.randbytes(n), good[:at] + rnd.randbytes(n) + good[at:]][seed % 5]
+            mark.write_bytes(edited)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=crib.DEADLINE)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), (seed, at, n))
+            self.assertRegex(done.stderr, "the mark was changed|this is no mark")
+        mark.write_bytes(good)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=crib.DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("verified 0 new records", done.stdout)
+
     def test_each_kind_is_found_as_the_table_says(self):
         remember_what_is_dear([[*options, made.pristine] for options in made.evidence()])
         rows = []

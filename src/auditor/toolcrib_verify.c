@@ -14,6 +14,7 @@
 
 #include "audit/audit.h"
 #include "audit/commit.h"
+#include "auditor/mark.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/id.h"
@@ -29,13 +30,15 @@
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
 enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE,
-	OPT_PAYLOAD_KEYS, OPT_PROOF, OPT_OPENING };
+	OPT_PAYLOAD_KEYS, OPT_PROOF, OPT_OPENING, OPT_MARK, OPT_MARK_KEY, OPT_MARK_EVERY, OPT_RESUME, OPT_PROGRESS };
 enum { TEXT_SHOWN = 1024 };             /* bytes of a text that are printed, and a NUL */
 #define PROGRESS_US 200000              /* between two lines of it */
+#define PROGRESS_JSON_US 1000000
 
 static const char usage[] =
 	"usage: toolcrib-verify [--quiet | --verbose] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
-	"                       [--anchor-max-age TIME] [--with-bundle FILE] [--keys DIR] STORE | FILE\n"
+	"                       [--anchor-max-age TIME] [--with-bundle FILE] [--keys DIR] [--progress json]\n"
+	"                       [--mark FILE [--mark-key FILE] [--mark-every TIME] [--resume]] STORE | FILE\n"
 	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n"
 	"       toolcrib-verify [--quiet] --key KEY --proof FILE [--opening FILE]\n"
 	"       toolcrib-verify --version | --help\n";
@@ -50,6 +53,11 @@ static const char help[] =
 	"      --anchor FILE       a checkpoint that was taken away earlier; repeatable\n"
 	"      --keys DIR       open what is kept of calls with keys.db and the key files of this directory\n"
 	"      --anchor-max-age TIME  say so when none was taken for that long, such as 7d\n"
+	"      --mark FILE         read only what is new since the run that made this file; made when it is missing\n"
+	"      --mark-key FILE     the key that seals it (FILE.key beside it)\n"
+	"      --mark-every TIME   keep there how far it is, for --resume (5s)\n"
+	"      --resume            with --mark: go on with a run that was cut off\n"
+	"      --progress json     how far it is, for programs: a line of JSON each second on standard error\n"
 	"      --bundle FILE       a bundle of records that were pruned or handed out, without the store\n"
 	"      --proof FILE        a proof that one record is in a log, and what that record says\n"
 	"      --opening FILE      with --proof: what audit payload --opening said, with --json\n"
@@ -71,29 +79,49 @@ static void print_text(const char *text, FILE *to)
 /* What is printed of findings and of the way there; the line of progress stands on the terminal until something
  * else does. */
 struct show {
-	bool quiet, verbose, tty;       /* tty: standard error is one */
+	bool quiet, verbose, tty, json; /* tty: standard error is one; json: progress is for programs */
 	bool standing;
 	uint64_t begun_us, shown_us;
+	uint64_t records, total;        /* as they were said last */
+	struct mark *mark;              /* or NULL */
 };
+
+static void print_json(const struct show *s, bool kept)
+{
+	uint64_t past = clock_mono_us() - s->begun_us;
+
+	fprintf(stderr, "{\"records\":%" PRIu64 ",\"of\":%" PRIu64 ",\"per_s\":%" PRIu64 ",\"kept\":%s}\n", s->records,
+		s->total, past ? (uint64_t)((double)s->records * 1e6 / (double)past) : 0, kept ? "true" : "false");
+}
+
+static void print_line(struct show *s, uint64_t now)
+{
+	uint64_t past = now - s->begun_us;
+	double per_s = past ? (double)s->records * 1e6 / (double)past : 0;
+
+	s->standing = true;
+	fprintf(stderr, "\r\33[K%" PRIu64 " of %" PRIu64 " records", s->records, s->total);
+	if (per_s > 0 && s->total >= s->records)
+		fprintf(stderr, ", %.0f/s, %.0f s left", per_s, (double)(s->total - s->records) / per_s);
+	fflush(stderr);
+}
 
 static void progress(void *arg, uint64_t records, uint64_t total)
 {
 	struct show *s = arg;
-	uint64_t now = clock_mono_us(), past;
-	double per_s;
+	uint64_t now = clock_mono_us();
 
 	if (!s->begun_us)
 		s->begun_us = now;
-	if (s->shown_us && now - s->shown_us < PROGRESS_US)
+	s->records = records;
+	s->total = total;
+	if (s->shown_us && now - s->shown_us < (s->json ? PROGRESS_JSON_US : PROGRESS_US))
 		return;
 	s->shown_us = now;
-	s->standing = true;
-	past = now - s->begun_us;
-	per_s = past ? (double)records * 1e6 / (double)past : 0;
-	fprintf(stderr, "\r\33[K%" PRIu64 " of %" PRIu64 " records", records, total);
-	if (per_s > 0 && total >= records)
-		fprintf(stderr, ", %.0f/s, %.0f s left", per_s, (double)(total - records) / per_s);
-	fflush(stderr);
+	if (s->json)
+		print_json(s, false);
+	else
+		print_line(s, now);
 }
 
 static void clear_progress(struct show *s)
@@ -107,6 +135,8 @@ static void found(void *arg, const struct audit_finding *f)
 {
 	struct show *s = arg;
 
+	if (s->mark)
+		mark_found(s->mark, f);
 	if (s->quiet)
 		return;
 	clear_progress(s);
@@ -128,6 +158,11 @@ static int fail(const struct err *err)
 	fputs(*err->where ? ": " : "", stderr);
 	print_text(err->msg, stderr);
 	putc('\n', stderr);
+	if (*err->hint) {
+		fputs("hint: ", stderr);
+		print_text(err->hint, stderr);
+		putc('\n', stderr);
+	}
 	return EXIT_UNREADABLE;
 }
 
@@ -415,6 +450,9 @@ struct verify_opt {
 	bool is_bundle, is_proof;       /* what the last word is, if no store */
 	struct show show;
 	struct evidence *with;
+	const char *mark, *mark_key;
+	uint64_t mark_every_us;
+	bool resume;
 };
 
 /* In one line: what was looked at, and what not. */
@@ -471,9 +509,96 @@ static void print_rate(const struct audit_coverage *sum, uint64_t past_us)
 	       (double)sum->records * 1e6 / (double)(past_us ? past_us : 1));
 }
 
-static int verify(const char *path, struct verify_opt *o)
+/* --- with a mark */
+
+/* 1,204,113 */
+static void print_count(uint64_t n)
+{
+	char digits[32];
+	int len = snprintf(digits, sizeof(digits), "%" PRIu64, n);
+
+	for (int i = 0; i < len; i++)
+		printf("%s%c", i > 0 && (len - i) % 3 == 0 ? "," : "", digits[i]);
+}
+
+static void print_age(uint64_t us)
+{
+	static const struct { uint64_t s; const char *name; } spans[] = {
+		{ 86400, "day" }, { 3600, "hour" }, { 60, "minute" },
+	};
+	uint64_t s = us / 1000000, n;
+	size_t i = 0;
+
+	while (i < NELEMS(spans) && s < spans[i].s)
+		i++;
+	if (i == NELEMS(spans)) {
+		fputs("less than a minute", stdout);
+		return;
+	}
+	n = s / spans[i].s;
+	printf("%" PRIu64 " %s%s", n, spans[i].name, n == 1 ? "" : "s");
+}
+
+static void print_since(uint64_t made_us, uint64_t oldest_us, const struct audit_coverage *sum)
+{
+	char time[40];
+
+	fputs("verified ", stdout);
+	print_count(sum->records - sum->again);
+	printf(" new records since the mark of %.16sZ; ", clock_format_utc(made_us, time, sizeof(time)));
+	print_count(sum->older);
+	fputs(" older ones were not read again (oldest reading: ", stdout);
+	print_age(oldest_us);
+	fputs(")\n", stdout);
+}
+
+static void kept(void *arg)
+{
+	const struct show *s = arg;
+
+	if (s->json)
+		print_json(s, true);
+}
+
+static int verify_since(struct db *db, const struct audit_evidence *with, struct verify_opt *o,
+			struct audit_coverage *sum, struct err *err)
+{
+	struct mark_run run = { o->resume, o->mark_every_us, found, kept, &o->show };
+	const struct verify_marking *marking = mark_begin(o->show.mark, &run);
+	uint64_t oldest_us, made_us = mark_made_us(o->show.mark, clock_wall_us(), &oldest_us);
+	int rc;
+
+	if (o->resume && !run.resume)
+		fputs("toolcrib-verify: no run was cut off, so this one begins anew\n", stderr);
+	rc = audit_verify_marked(db, with, marking, found, &o->show, sum, err);
+	clear_progress(&o->show);
+	if (rc == 0)
+		rc = mark_end(o->show.mark, sum, err);
+	if (rc == 0 && sum->bad > 0)
+		fputs("toolcrib-verify: the mark stays what it was: the store is damaged\n", stderr);
+	if (rc == 0 && made_us && !o->show.quiet)
+		print_since(made_us, oldest_us, sum);
+	return rc;
+}
+
+static int verify_store(struct db *db, struct verify_opt *o, struct audit_coverage *sum, struct err *err)
 {
 	struct audit_evidence with = *evidence_get(o->with);
+	int rc;
+
+	with.progress = o->show.tty || o->show.json ? progress : NULL;
+	if (o->show.mark)
+		rc = verify_since(db, &with, o, sum, err);
+	else
+		rc = audit_verify_with(db, 0, &with, found, &o->show, sum, err);
+	clear_progress(&o->show);
+	if (rc == 0 && o->bundle && !sum->foreign)
+		rc = join_bundle(db, o->bundle, &o->show, sum, err);
+	return rc;
+}
+
+static int verify(const char *path, struct verify_opt *o)
+{
 	struct audit_coverage sum;
 	struct db *db = NULL;
 	struct err err = { 0 };
@@ -485,12 +610,8 @@ static int verify(const char *path, struct verify_opt *o)
 	begun = clock_mono_us();
 	limit_memory(path);
 	rc = db_open(path, DB_READER, false, &db, &err);
-	with.progress = o->show.tty ? progress : NULL;
 	if (rc == 0)
-		rc = audit_verify_with(db, 0, &with, found, &o->show, &sum, &err);
-	clear_progress(&o->show);
-	if (rc == 0 && o->bundle && !sum.foreign)
-		rc = join_bundle(db, o->bundle, &o->show, &sum, &err);
+		rc = verify_store(db, o, &sum, &err);
 	db_close(&db);
 	if (rc < 0)
 		return fail(&err);
@@ -505,13 +626,17 @@ static int verify_at(const char *at, struct verify_opt *o)
 {
 	struct str path = STR_INIT;
 	struct stat st;
-	int status;
+	struct err err = { 0 };
+	int status = 0;
 
+	if (o->mark && mark_open(o->mark, o->mark_key, at, &o->show.mark, &err) < 0)
+		return fail(&err);
 	str_puts(&path, at);
 	if (stat(at, &st) == 0 && S_ISDIR(st.st_mode))
 		str_puts(&path, "/toolcrib.db");
 	status = verify(str_text(&path), o);
 	str_fini(&path);
+	mark_free(&o->show.mark);
 	return status;
 }
 
@@ -528,6 +653,46 @@ static bool take_evidence(struct evidence *e, int c, const char *value, int *ret
 	}
 }
 
+static bool take_every(struct verify_opt *o, const char *value)
+{
+	uint64_t ms = 0;
+
+	if (text_duration_ms(value, &ms) < 0)
+		return false;
+	o->mark_every_us = ms * 1000;
+	return true;
+}
+
+/* Any other option; false: there is none such, or it cannot be that. */
+static bool take_word(struct verify_opt *o, int c, const char *value)
+{
+	switch (c) {
+	case 'q': o->show.quiet = true; return true;
+	case 'v': o->show.verbose = true; return true;
+	case OPT_BUNDLE: o->is_bundle = true; return true;
+	case OPT_PROOF: o->is_proof = true; return true;
+	case OPT_OPENING: o->opening = value; return true;
+	case OPT_WITH_BUNDLE: o->bundle = value; return true;
+	case OPT_MARK: o->mark = value; return true;
+	case OPT_MARK_KEY: o->mark_key = value; return true;
+	case OPT_RESUME: o->resume = true; return true;
+	case OPT_MARK_EVERY: return take_every(o, value);
+	case OPT_PROGRESS: o->show.json = true; return strcmp(value, "json") == 0;
+	default: return false;
+	}
+}
+
+/* Options that need others, or do not go with them. */
+static bool fits(const struct verify_opt *o)
+{
+	bool store = !o->is_bundle && !o->is_proof;
+
+	return !(o->show.quiet && o->show.verbose) && !(o->is_bundle && o->bundle) &&
+	       !(o->is_proof && (o->is_bundle || o->bundle || evidence_get(o->with)->nkey == 0)) &&
+	       (!o->opening || o->is_proof) && (store || !(o->mark || o->show.json)) &&
+	       (o->mark || !(o->mark_key || o->resume || o->mark_every_us != MARK_KEEP_US));
+}
+
 static int run(int argc, char **argv, struct verify_opt *o)
 {
 	static const struct option options[] = {
@@ -537,49 +702,31 @@ static int run(int argc, char **argv, struct verify_opt *o)
 		{ "anchor", required_argument, NULL, OPT_ANCHOR }, { "anchor-max-age", required_argument, NULL, OPT_ANCHOR_AGE },
 		{ "with-bundle", required_argument, NULL, OPT_WITH_BUNDLE },
 		{ "keys", required_argument, NULL, OPT_PAYLOAD_KEYS }, { "proof", no_argument, NULL, OPT_PROOF },
-		{ "opening", required_argument, NULL, OPT_OPENING }, { 0 },
+		{ "opening", required_argument, NULL, OPT_OPENING }, { "mark", required_argument, NULL, OPT_MARK },
+		{ "mark-key", required_argument, NULL, OPT_MARK_KEY }, { "mark-every", required_argument, NULL, OPT_MARK_EVERY },
+		{ "resume", no_argument, NULL, OPT_RESUME }, { "progress", required_argument, NULL, OPT_PROGRESS }, { 0 },
 	};
 	struct err err = { 0 };
 	int rc = 0;
 
 	for (int c; (c = getopt_long(argc, argv, "qvh", options, NULL)) != -1;) {
-		switch (c) {
-		case 'q':
-			o->show.quiet = true;
-			break;
-		case 'v':
-			o->show.verbose = true;
-			break;
-		case 'h':
+		if (c == 'h') {
 			printf("%s%s", usage, help);
 			return EXIT_INTACT;
-		case OPT_VERSION:
+		}
+		if (c == OPT_VERSION) {
 			puts("toolcrib-verify " PACKAGE_VERSION);
 			return EXIT_INTACT;
-		case OPT_BUNDLE:
-			o->is_bundle = true;
-			break;
-		case OPT_PROOF:
-			o->is_proof = true;
-			break;
-		case OPT_OPENING:
-			o->opening = optarg;
-			break;
-		case OPT_WITH_BUNDLE:
-			o->bundle = optarg;
-			break;
-		default:
-			if (take_evidence(o->with, c, optarg, &rc, &err)) {
-				if (rc < 0)
-					return fail(&err);
-				break;
-			}
+		}
+		if (take_evidence(o->with, c, optarg, &rc, &err)) {
+			if (rc < 0)
+				return fail(&err);
+		} else if (!take_word(o, c, optarg)) {
 			fputs(usage, stderr);
 			return EXIT_USAGE;
 		}
 	}
-	if (argc - optind != 1 || (o->show.quiet && o->show.verbose) || (o->is_bundle && o->bundle) ||
-	    (o->is_proof && (o->is_bundle || o->bundle || evidence_get(o->with)->nkey == 0)) || (o->opening && !o->is_proof)) {
+	if (argc - optind != 1 || !fits(o)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
@@ -590,7 +737,7 @@ static int run(int argc, char **argv, struct verify_opt *o)
 
 int main(int argc, char **argv)
 {
-	struct verify_opt o = { .show = { .tty = isatty(STDERR_FILENO) } };
+	struct verify_opt o = { .show = { .tty = isatty(STDERR_FILENO) }, .mark_every_us = MARK_KEEP_US };
 	int status;
 
 	if (secret_init() < 0)
