@@ -19,7 +19,7 @@
 
 #define MARK_FILE_MAX (1u << 29)        /* bytes */
 #define MARK_FOUND_MAX (1u << 16)       /* findings of one that was cut off; with more it is kept no longer */
-#define MARK_RANGES_MAX 64              /* of a log; the two that are nearest by time become one, of the older time */
+#define MARK_RANGES_MAX 256             /* of a log; the two that are nearest by time become one, of the older time */
 #define MARK_KEEP_US 5000000            /* between two times that what there is is kept */
 
 struct mark;
@@ -28,14 +28,14 @@ struct mark;
  * another key; ERR_DENIED: others may read it or its key. */
 int mark_open(const char *path, const char *key, const char *store, struct mark **ret, struct err *err) MUST_CHECK;
 void mark_free(struct mark **m);
-/* When it was made, 0: it is new; how long ago the oldest of what it has seen was read, at now_us. */
-uint64_t mark_made_us(const struct mark *m, uint64_t now_us, uint64_t *ret_oldest_us);
+uint64_t mark_made_us(const struct mark *m);            /* 0: it is new */
 
 /* A verification with a mark.  found: what one that was cut off had found, when the logs begin; kept: the mark has been
  * given how far it is; or NULL. */
 struct mark_run {
 	bool resume;                    /* of one that was cut off; false from mark_begin() on when there is none */
 	uint64_t every_us;              /* between two times that what there is is kept */
+	unsigned scrub;                 /* 30: a thirtieth of the old records, read longest ago, is read again; 0: none */
 	audit_found_fn *found;
 	void (*kept)(void *arg);
 	void *arg;
@@ -44,8 +44,11 @@ struct mark_run {
 const struct verify_marking *mark_begin(struct mark *m, struct mark_run *run);
 /* Each finding, as it is told. */
 void mark_found(struct mark *m, const struct audit_finding *f);
-/* It came to its end.  Of a store that is damaged the mark stays what it was. */
-int mark_end(struct mark *m, const struct audit_coverage *sum, struct err *err) MUST_CHECK;
+#define MARK_SCRUB_MAX 100              /* of scrub */
+/* It came to its end.  *ret_oldest_us: how long ago the oldest of what it has seen was read.  Of a store that is
+ * damaged the mark stays what it was. */
+int mark_end(struct mark *m, const struct audit_coverage *sum, uint64_t *ret_oldest_us,
+	     struct err *err) MUST_CHECK;
 
 /* The bytes of a file, with any MAC, as mark_open() reads them: ERR_CORRUPT. */
 FOR_TESTS int mark_try(const void *p, size_t len, struct err *err) MUST_CHECK;

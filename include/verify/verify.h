@@ -40,6 +40,7 @@ FOR_TESTS int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *fou
 
 /* The state of all steps, as bytes: with it a later verification reads only what came since.  Whoever keeps it sees to
  * it that nobody else can write it (auditor/mark.h). */
+struct verify_range { int64_t log, from, to; };         /* records from <= idx < to */
 struct verify_marking {
 	const void *base; size_t base_len;      /* of one that ended; NULL: there is none */
 	const void *way; size_t way_len;        /* of one that was cut off, which goes on now; NULL */
@@ -49,6 +50,9 @@ struct verify_marking {
 	void (*keep)(void *arg, const void *p, size_t len);     /* with due */
 	void *arg;
 	struct str *ret;                /* the state at the end */
+	/* Of what base has: records that are read again, by log and then by index; and whether the indexes are compared. */
+	const struct verify_range *again; size_t nagain;
+	bool indexes;
 };
 /* Like audit_verify_with(), of the whole store.  ERR_INVALID: base or way is of another store, or not to be used any
  * more; ERR_CORRUPT: it is malformed. */

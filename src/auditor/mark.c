@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "audit/record.h"
 #include "auditor/mark.h"
 #include "base/clock.h"
 #include "base/crypto.h"
@@ -34,6 +35,7 @@ struct mark_log { int64_t id; struct mark_range *range; size_t n; };
 
 struct mark_file {
 	uint64_t made_us;               /* when the verification began that base is of */
+	uint64_t indexes_us;            /* when the one began that compared the indexes of records last */
 	struct verify_in base;          /* left 0: none has come to its end */
 	struct mark_log *log; size_t nlogs;     /* by id */
 	uint64_t begun_us;              /* the same of way */
@@ -133,6 +135,7 @@ static int mark_file_read(const uint8_t *p, size_t len, struct mark_file *ret, s
 	*ret = (struct mark_file){ .made_us = 0 };
 	in.bad |= verify_get(&in) != FORM;
 	ret->made_us = verify_get(&in);
+	ret->indexes_us = verify_get(&in);
 	verify_get_part(&in, &ret->base);
 	n = verify_get_count(&in, 16);
 	ret->log = mem_calloc(n + 1, sizeof(*ret->log));
@@ -154,6 +157,7 @@ static void mark_file_write(const struct mark_file *f, struct str *to)
 {
 	verify_put(to, FORM);
 	verify_put(to, f->made_us);
+	verify_put(to, f->indexes_us);
 	verify_put_text(to, (const char *)f->base.p, f->base.left);
 	verify_put(to, f->nlogs);
 	for (size_t i = 0; i < f->nlogs; i++)
@@ -189,13 +193,85 @@ static void mark_file_fini(struct mark_file *f)
 	free(f->found);
 }
 
+/* --- what is read again: of old records the part that was read longest ago */
+
+/* A range, and where it stands in the mark. */
+struct mark_old { struct verify_range range; uint64_t at_us; };
+struct mark_chosen { struct verify_range *v; size_t n; bool indexes; };
+
+static int by_age(const void *a, const void *b)
+{
+	const struct mark_old *x = a, *y = b;
+
+	if (x->at_us != y->at_us)
+		return x->at_us < y->at_us ? -1 : 1;
+	if (x->range.log != y->range.log)
+		return x->range.log < y->range.log ? -1 : 1;
+	return x->range.from < y->range.from ? -1 : x->range.from > y->range.from;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct verify_range *x = a, *y = b;
+
+	if (x->log != y->log)
+		return x->log < y->log ? -1 : 1;
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* The oldest so many records; a range is cut where a tile ends. */
+static void choose_oldest(struct mark_chosen *ret, struct mark_old *old, size_t n, uint64_t quota, uint64_t indexes_us)
+{
+	uint64_t newest = 0;
+
+	qsort(old, n, sizeof(*old), by_age);
+	ret->v = mem_calloc(n + 1, sizeof(*ret->v));
+	for (size_t i = 0; i < n && quota > 0; i++) {
+		struct verify_range r = old[i].range;
+		uint64_t size = (uint64_t)(r.to - r.from);
+
+		if (size > quota) {
+			r.to = (r.from + (int64_t)quota + TILE_WIDTH - 1) / TILE_WIDTH * TILE_WIDTH;
+			r.to = r.to < old[i].range.to ? r.to : old[i].range.to;
+			size = quota;
+		}
+		quota -= size;
+		newest = old[i].at_us;
+		ret->v[ret->n++] = r;
+	}
+	ret->indexes = indexes_us <= newest;
+	qsort(ret->v, ret->n, sizeof(*ret->v), by_place);
+}
+
+static void choose(const struct mark_file *f, unsigned part, struct mark_chosen *ret)
+{
+	uint64_t total = 0;
+	size_t n = 0, k = 0;
+	struct mark_old *old;
+
+	for (size_t i = 0; i < f->nlogs; i++)
+		n += f->log[i].n;
+	old = mem_calloc(n + 1, sizeof(*old));
+	for (size_t i = 0; i < f->nlogs; i++)
+		for (size_t j = 0; j < f->log[i].n; j++) {
+			const struct mark_range *r = &f->log[i].range[j];
+
+			total += (uint64_t)(r->to - r->from);
+			old[k++] = (struct mark_old){ { f->log[i].id, r->from, r->to }, r->at_us };
+		}
+	choose_oldest(ret, old, n, total / part + (total % part > 0), f->indexes_us);
+	free(old);
+}
+
 /* --- when what was read */
 
 /* When each range of each log was read, once a verification that began at at_us has read what is new. */
 struct mark_reading {
 	const struct mark_file *was;
 	uint64_t at_us;
+	const struct mark_chosen *chosen;
 	struct mark_log *log; size_t n, cap;
+	uint64_t oldest_us;             /* of all, once they are noted */
 };
 
 static uint64_t apart(const struct mark_range *r)
@@ -233,6 +309,37 @@ static const struct mark_log *find(const struct mark_file *f, int64_t id)
 	return NULL;
 }
 
+/* Neighbours of one time are one range; more of them than there may be become fewer. */
+static void add_range(struct mark_log *l, int64_t from, int64_t to, uint64_t at_us)
+{
+	if (from >= to)
+		return;
+	if (l->n > 0 && l->range[l->n - 1].at_us == at_us) {
+		l->range[l->n - 1].to = to;
+		return;
+	}
+	l->range[l->n++] = (struct mark_range){ from, to, at_us };
+	if (l->n > MARK_RANGES_MAX)
+		merge(l);
+}
+
+/* A range of before, of which parts were read again. */
+static void add_old(struct mark_reading *r, struct mark_log *l, const struct mark_range *old)
+{
+	int64_t at = old->from;
+
+	for (size_t i = 0; r->chosen && i < r->chosen->n; i++) {
+		const struct verify_range *c = &r->chosen->v[i];
+
+		if (c->log != l->id || c->from < at || c->to > old->to)
+			continue;
+		add_range(l, at, c->from, old->at_us);
+		add_range(l, c->from, c->to, r->at_us);
+		at = c->to;
+	}
+	add_range(l, at, old->to, old->at_us);
+}
+
 static void mark_file_note(struct mark_reading *r, int64_t id, int64_t from, int64_t size)
 {
 	const struct mark_log *was = find(r->was, id);
@@ -247,14 +354,14 @@ static void mark_file_note(struct mark_reading *r, int64_t id, int64_t from, int
 	*l = (struct mark_log){ .id = id, .range = mem_calloc(MARK_RANGES_MAX + 1, sizeof(*l->range)) };
 	/* A log of which something was pruned was read anew. */
 	if (was && was->n > 0 && was->range[0].from == from) {
-		memcpy(l->range, was->range, was->n * sizeof(*l->range));
-		l->n = was->n;
-		at = l->range[l->n - 1].to;
+		for (size_t i = 0; i < was->n; i++)
+			add_old(r, l, &was->range[i]);
+		at = was->range[was->n - 1].to;
 	}
-	if (at < size)
-		l->range[l->n++] = (struct mark_range){ at, size, r->at_us };
-	if (l->n > MARK_RANGES_MAX)
-		merge(l);
+	add_range(l, at, size, r->at_us);
+	for (size_t i = 0; i < l->n; i++)
+		if (l->range[i].at_us < r->oldest_us)
+			r->oldest_us = l->range[i].at_us;
 }
 
 static void mark_reading_fini(struct mark_reading *r)
@@ -273,6 +380,7 @@ struct mark {
 	uint64_t begun_us, every_us, kept_us;
 	struct verify_marking marking;
 	struct str state;               /* at the end */
+	struct mark_chosen chosen;
 	struct mark_found *found; size_t nfound, cap, nopened;  /* nopened: told before the first log */
 	struct mark_run *run;
 	struct err failed;              /* the first time that it could not be kept */
@@ -425,26 +533,15 @@ void mark_free(struct mark **mp)
 	free(m->found);
 	str_fini(&m->file);
 	str_fini(&m->state);
+	free(m->chosen.v);
 	secret_wipe(m->key, sizeof(m->key));
 	free(m->path);
 	free(m->key_path);
 	free(m);
 }
 
-static uint64_t oldest_us(const struct mark *m, uint64_t now_us)
+uint64_t mark_made_us(const struct mark *m)
 {
-	uint64_t oldest = now_us;
-
-	for (size_t i = 0; i < m->was.nlogs; i++)
-		for (size_t k = 0; k < m->was.log[i].n; k++)
-			if (m->was.log[i].range[k].at_us < oldest)
-				oldest = m->was.log[i].range[k].at_us;
-	return now_us - oldest;
-}
-
-uint64_t mark_made_us(const struct mark *m, uint64_t now_us, uint64_t *ret_oldest_us)
-{
-	*ret_oldest_us = oldest_us(m, now_us);
 	return m->was.base.left > 0 ? m->was.made_us : 0;
 }
 
@@ -519,6 +616,12 @@ const struct verify_marking *mark_begin(struct mark *m, struct mark_run *run)
 		m->marking.base = m->was.base.p;
 		m->marking.base_len = m->was.base.left;
 	}
+	if (run->scrub > 0 && m->was.base.left > 0 && !m->resumes) {
+		choose(&m->was, run->scrub, &m->chosen);
+		m->marking.again = m->chosen.v;
+		m->marking.nagain = m->chosen.n;
+		m->marking.indexes = m->chosen.indexes;
+	}
 	if (m->resumes) {
 		m->marking.way = m->was.way.p;
 		m->marking.way_len = m->was.way.left;
@@ -561,17 +664,23 @@ static int give_up_way(struct mark *m, struct err *err)
 	return 0;
 }
 
-int mark_end(struct mark *m, const struct audit_coverage *sum, struct err *err)
+int mark_end(struct mark *m, const struct audit_coverage *sum, uint64_t *ret_oldest_us, struct err *err)
 {
-	struct mark_reading reading = { .was = &m->was, .at_us = m->begun_us };
+	struct mark_reading reading = { .was = &m->was, .at_us = m->begun_us, .chosen = &m->chosen, .oldest_us = m->begun_us };
 	struct mark_file f = { .made_us = m->begun_us, .base = { (const uint8_t *)m->state.p, m->state.len, false } };
 	int rc;
 
+	*ret_oldest_us = 0;
 	if (sum->bad > 0 || sum->foreign)
 		return path_exists(m->path) ? give_up_way(m, err) : 0;
 	rc = verify_state_sizes(m->state.p, m->state.len, note_range, &reading, err);
 	f.log = reading.log;
 	f.nlogs = reading.n;
+	f.indexes_us = m->was.base.left == 0 || m->chosen.indexes ? m->begun_us : m->was.indexes_us;
+	if (f.indexes_us < reading.oldest_us)
+		reading.oldest_us = f.indexes_us;
+	if (reading.oldest_us < clock_wall_us())
+		*ret_oldest_us = clock_wall_us() - reading.oldest_us;
 	if (rc == 0)
 		rc = write_file(m, &f, err);
 	mark_reading_fini(&reading);

@@ -30,7 +30,8 @@
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
 enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE,
-	OPT_PAYLOAD_KEYS, OPT_PROOF, OPT_OPENING, OPT_MARK, OPT_MARK_KEY, OPT_MARK_EVERY, OPT_RESUME, OPT_PROGRESS };
+	OPT_PAYLOAD_KEYS, OPT_PROOF, OPT_OPENING, OPT_MARK, OPT_MARK_KEY, OPT_MARK_EVERY, OPT_RESUME, OPT_PROGRESS,
+	OPT_SCRUB, OPT_SCRUB_MAX };
 enum { TEXT_SHOWN = 1024 };             /* bytes of a text that are printed, and a NUL */
 #define PROGRESS_US 200000              /* between two lines of it */
 #define PROGRESS_JSON_US 1000000
@@ -38,7 +39,8 @@ enum { TEXT_SHOWN = 1024 };             /* bytes of a text that are printed, and
 static const char usage[] =
 	"usage: toolcrib-verify [--quiet | --verbose] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
 	"                       [--anchor-max-age TIME] [--with-bundle FILE] [--keys DIR] [--progress json]\n"
-	"                       [--mark FILE [--mark-key FILE] [--mark-every TIME] [--resume]] STORE | FILE\n"
+	"                       [--mark FILE [--mark-key FILE] [--mark-every TIME] [--scrub 1/N] [--scrub-max TIME]\n"
+	"                       [--resume]] STORE | FILE\n"
 	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n"
 	"       toolcrib-verify [--quiet] --key KEY --proof FILE [--opening FILE]\n"
 	"       toolcrib-verify --version | --help\n";
@@ -56,6 +58,8 @@ static const char help[] =
 	"      --mark FILE         read only what is new since the run that made this file; made when it is missing\n"
 	"      --mark-key FILE     the key that seals it (FILE.key beside it)\n"
 	"      --mark-every TIME   keep there how far it is, for --resume (5s)\n"
+	"      --scrub 1/N         with --mark: also the Nth part of the old records that was read longest ago\n"
+	"      --scrub-max TIME    with --mark: say so when some were not read for that long, such as 60d\n"
 	"      --resume            with --mark: go on with a run that was cut off\n"
 	"      --progress json     how far it is, for programs: a line of JSON each second on standard error\n"
 	"      --bundle FILE       a bundle of records that were pruned or handed out, without the store\n"
@@ -451,7 +455,8 @@ struct verify_opt {
 	struct show show;
 	struct evidence *with;
 	const char *mark, *mark_key;
-	uint64_t mark_every_us;
+	uint64_t mark_every_us, scrub_max_us;
+	unsigned scrub;
 	bool resume;
 };
 
@@ -541,15 +546,32 @@ static void print_age(uint64_t us)
 
 static void print_since(uint64_t made_us, uint64_t oldest_us, const struct audit_coverage *sum)
 {
+	uint64_t scrubbed = sum->again < sum->older ? sum->again : sum->older;
 	char time[40];
 
 	fputs("verified ", stdout);
 	print_count(sum->records - sum->again);
 	printf(" new records since the mark of %.16sZ; ", clock_format_utc(made_us, time, sizeof(time)));
-	print_count(sum->older);
-	fputs(" older ones were not read again (oldest reading: ", stdout);
+	print_count(sum->older - scrubbed);
+	if (sum->again) {
+		fputs(" older ones were not read again, ", stdout);
+		print_count(sum->again);
+		fputs(" were (oldest reading: ", stdout);
+	} else {
+		fputs(" older ones were not read again (oldest reading: ", stdout);
+	}
 	print_age(oldest_us);
 	fputs(")\n", stdout);
+}
+
+/* SC-706: what was not read for too long is not checked. */
+static void check_age(struct verify_opt *o, uint64_t oldest_us, struct audit_coverage *sum)
+{
+	if (o->scrub_max_us == 0 || oldest_us <= o->scrub_max_us)
+		return;
+	sum->gaps++;
+	found(&o->show, &(struct audit_finding){ .code = AUDIT_FINDING_NOT_CHECKED, .from = -1, .to = -1,
+		.detail = "some records, or the indexes, were not read for longer than --scrub-max" });
 }
 
 static void kept(void *arg)
@@ -563,9 +585,9 @@ static void kept(void *arg)
 static int verify_since(struct db *db, const struct audit_evidence *with, struct verify_opt *o,
 			struct audit_coverage *sum, struct err *err)
 {
-	struct mark_run run = { o->resume, o->mark_every_us, found, kept, &o->show };
+	struct mark_run run = { o->resume, o->mark_every_us, o->scrub, found, kept, &o->show };
 	const struct verify_marking *marking = mark_begin(o->show.mark, &run);
-	uint64_t oldest_us, made_us = mark_made_us(o->show.mark, clock_wall_us(), &oldest_us);
+	uint64_t oldest_us, made_us = mark_made_us(o->show.mark);
 	int rc;
 
 	if (o->resume && !run.resume)
@@ -573,7 +595,9 @@ static int verify_since(struct db *db, const struct audit_evidence *with, struct
 	rc = audit_verify_marked(db, with, marking, found, &o->show, sum, err);
 	clear_progress(&o->show);
 	if (rc == 0)
-		rc = mark_end(o->show.mark, sum, err);
+		rc = mark_end(o->show.mark, sum, &oldest_us, err);
+	if (rc == 0)
+		check_age(o, oldest_us, sum);
 	if (rc == 0 && sum->bad > 0)
 		fputs("toolcrib-verify: the mark stays what it was: the store is damaged\n", stderr);
 	if (rc == 0 && made_us && !o->show.quiet)
@@ -663,6 +687,29 @@ static bool take_every(struct verify_opt *o, const char *value)
 	return true;
 }
 
+/* 1/30 */
+static bool take_scrub(struct verify_opt *o, const char *value)
+{
+	uint64_t part = 0;
+
+	if (strncmp(value, "1/", 2) != 0 || text_u64(value + 2, strlen(value + 2), &part) < 0)
+		return false;
+	if (part == 0 || part > MARK_SCRUB_MAX)
+		return false;
+	o->scrub = (unsigned)part;
+	return true;
+}
+
+static bool take_scrub_max(struct verify_opt *o, const char *value)
+{
+	uint64_t ms = 0;
+
+	if (text_duration_ms(value, &ms) < 0 || ms == 0)
+		return false;
+	o->scrub_max_us = ms * 1000;
+	return true;
+}
+
 /* Any other option; false: there is none such, or it cannot be that. */
 static bool take_word(struct verify_opt *o, int c, const char *value)
 {
@@ -677,6 +724,8 @@ static bool take_word(struct verify_opt *o, int c, const char *value)
 	case OPT_MARK_KEY: o->mark_key = value; return true;
 	case OPT_RESUME: o->resume = true; return true;
 	case OPT_MARK_EVERY: return take_every(o, value);
+	case OPT_SCRUB: return take_scrub(o, value);
+	case OPT_SCRUB_MAX: return take_scrub_max(o, value);
 	case OPT_PROGRESS: o->show.json = true; return strcmp(value, "json") == 0;
 	default: return false;
 	}
@@ -690,7 +739,7 @@ static bool fits(const struct verify_opt *o)
 	return !(o->show.quiet && o->show.verbose) && !(o->is_bundle && o->bundle) &&
 	       !(o->is_proof && (o->is_bundle || o->bundle || evidence_get(o->with)->nkey == 0)) &&
 	       (!o->opening || o->is_proof) && (store || !(o->mark || o->show.json)) &&
-	       (o->mark || !(o->mark_key || o->resume || o->mark_every_us != MARK_KEEP_US));
+	       (o->mark || !(o->mark_key || o->resume || o->scrub || o->scrub_max_us || o->mark_every_us != MARK_KEEP_US));
 }
 
 static int run(int argc, char **argv, struct verify_opt *o)
@@ -704,7 +753,8 @@ static int run(int argc, char **argv, struct verify_opt *o)
 		{ "keys", required_argument, NULL, OPT_PAYLOAD_KEYS }, { "proof", no_argument, NULL, OPT_PROOF },
 		{ "opening", required_argument, NULL, OPT_OPENING }, { "mark", required_argument, NULL, OPT_MARK },
 		{ "mark-key", required_argument, NULL, OPT_MARK_KEY }, { "mark-every", required_argument, NULL, OPT_MARK_EVERY },
-		{ "resume", no_argument, NULL, OPT_RESUME }, { "progress", required_argument, NULL, OPT_PROGRESS }, { 0 },
+		{ "resume", no_argument, NULL, OPT_RESUME }, { "progress", required_argument, NULL, OPT_PROGRESS },
+		{ "scrub", required_argument, NULL, OPT_SCRUB }, { "scrub-max", required_argument, NULL, OPT_SCRUB_MAX }, { 0 },
 	};
 	struct err err = { 0 };
 	int rc = 0;

@@ -420,7 +420,7 @@ static int integrity_open(struct verify *v, struct err *err)
 static int integrity_start(struct verify *v, struct err *err)
 {
 	(void)err;
-	if (!v->tenant_id && !v->based)
+	if (!v->tenant_id && v->indexes)
 		v->file = start_file_check(v);
 	return 0;
 }

@@ -536,6 +536,17 @@ static int payload_start_log(struct verify_log *c, struct err *err)
 	return 0;
 }
 
+/* What is kept of records of before the mark; those that were not opened then are counted already. */
+static int payload_again(struct verify_log *c, int64_t from, int64_t to, struct err *err)
+{
+	uint64_t shut = c->payload->shut, missing = c->payload->missing;
+	int rc = check_range(c, from, to, err);
+
+	c->payload->shut = shut;
+	c->payload->missing = missing;
+	return rc;
+}
+
 /* --- what is carried */
 
 static void save_kept(const struct verify *v, struct str *to)
@@ -694,5 +705,5 @@ const struct verify_step verify_payload = {
 	.name = "payload", .open = payload_open, .begin = payload_begin, .record = payload_record, .end = payload_end,
 	.close = payload_close, .finish = payload_finish, .free = payload_free, .form = 1, .save = save_kept,
 	.load = load_kept, .save_log = save_payload, .load_log = load_payload, .start = payload_start,
-	.start_log = payload_start_log, .settle_log = payload_settle,
+	.start_log = payload_start_log, .settle_log = payload_settle, .again = payload_again,
 };

@@ -50,6 +50,18 @@ void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int6
 	c->runs->of[code].open = true;
 }
 
+void verify_tell_read(struct verify_log *c, const struct audit_read *got)
+{
+	static const struct { unsigned bit; enum audit_finding_code code; } bits[] = {
+		{ AUDIT_FOUND_TYPE, AUDIT_FINDING_TYPE }, { AUDIT_FOUND_DICT, AUDIT_FINDING_DICT },
+		{ AUDIT_FOUND_ENCODING, AUDIT_FINDING_ENCODING }, { AUDIT_FOUND_LEAF, AUDIT_FINDING_LEAF },
+	};
+
+	for (size_t i = 0; i < NELEMS(bits); i++)
+		if (got->findings & bits[i].bit)
+			verify_tell_record(c, bits[i].code, got->idx, got->idx);
+}
+
 void verify_tell_close(struct verify_log *c)
 {
 	for (int code = 0; c->runs && code < AUDIT_FINDING_COUNT; code++)

@@ -456,18 +456,6 @@ static void close_steps(struct verify_log *c)
 	free(c->nodes.v);
 }
 
-static void tell_record(struct verify_log *c, const struct audit_read *got)
-{
-	static const struct { unsigned bit; enum audit_finding_code code; } bits[] = {
-		{ AUDIT_FOUND_TYPE, AUDIT_FINDING_TYPE }, { AUDIT_FOUND_DICT, AUDIT_FINDING_DICT },
-		{ AUDIT_FOUND_ENCODING, AUDIT_FINDING_ENCODING }, { AUDIT_FOUND_LEAF, AUDIT_FINDING_LEAF },
-	};
-
-	for (size_t i = 0; i < NELEMS(bits); i++)
-		if (got->findings & bits[i].bit)
-			verify_tell_record(c, bits[i].code, got->idx, got->idx);
-}
-
 static void sum_up(struct audit_coverage *sum, const struct audit_value *ts)
 {
 	sum->records++;
@@ -496,7 +484,7 @@ static int check_record(struct verify_log *c, const struct audit_read *got, stru
 	if (got->idx > c->next)
 		verify_tell_record(c, AUDIT_FINDING_GAP, c->next, got->idx - 1);
 	c->next = got->idx + 1;
-	tell_record(c, got);
+	verify_tell_read(c, got);
 	tree_append_nodes(&c->tree, got->leaf, audit_tile_note, &c->nodes);
 	sum_up(c->v->sum, &got->row.v[COL_TS]);
 	for (size_t i = 0; i < NELEMS(steps) && rc == 0; i++)
@@ -530,6 +518,28 @@ static void tell_progress(const struct verify *v)
 {
 	if (v->with->progress)
 		v->with->progress(v->arg, v->sum->records + v->sum->older, v->total);
+}
+
+/* --- records below the mark that are read again (SC-706) */
+
+/* Those of the log at hand, as far as they are below the mark. */
+static int read_chosen(struct verify_log *c, struct err *err)
+{
+	const struct verify_marking *mark = c->v->state ? c->v->state->mark : NULL;
+	int rc = 0;
+
+	for (size_t i = 0; mark && c->start == VERIFY_BEHIND && i < mark->nagain && rc == 0; i++) {
+		const struct verify_range *r = &mark->again[i];
+		int64_t to = r->to < c->known ? r->to : c->known;       /* whole tiles, but for the log's end */
+
+		if (r->log != c->head->id || to > c->head->size || r->from < c->head->min_idx || r->from >= to)
+			continue;
+		rc = verify_past_read(c, r->from, to, err);
+		for (size_t s = 0; s < NELEMS(steps) && rc == 0; s++)
+			if (steps[s]->again)
+				rc = steps[s]->again(c, r->from, to, err);
+	}
+	return rc;
 }
 
 static int read_records(struct verify_log *c, struct err *err)
@@ -572,6 +582,8 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 	if (rc == 0 && c.start == VERIFY_BEHIND)
 		v->sum->older += (uint64_t)(c.known - h->min_idx);
 	tell_progress(v);
+	if (rc == 0)
+		rc = read_chosen(&c, err);
 	if (rc == 0)
 		rc = read_records(&c, err);
 	if (rc == 0 && c.next < h->size && c.next < h->found)
@@ -708,7 +720,7 @@ static int verify_as(struct verify *v, const struct verify_marking *mark, struct
 
 	*v->sum = (struct audit_coverage){ 0 };
 	rc = mark ? state_new(mark, &v->state, err) : 0;
-	v->based = mark && mark->base;
+	v->indexes = !mark || !mark->base || mark->indexes;
 	if (rc == 0)
 		rc = check_store(v, err);
 	for (size_t i = NELEMS(steps); i > 0; i--)

@@ -25,7 +25,7 @@ struct verify {
 	uint64_t next_epoch;            /* of its first checkpoint behind the mark, UINT64_MAX: none; checkpoints.c */
 	struct verify_state *state;     /* of an earlier verification, and what is kept of this one; or NULL */
 	uint64_t opened_bad, opened_gaps;       /* findings of before the first log */
-	bool based;                     /* there is one that came to its end */
+	bool indexes;                   /* those of the records are compared: there is none, or it is asked for */
 	bool way;                       /* what is saved is of a verification that goes on, not of one that has ended */
 	/* What a step keeps from one log to the next; NULL: it has no such thing, or the store as a whole is not looked at. */
 	struct verify_file *file;       /* integrity.c */
@@ -108,6 +108,8 @@ struct verify_step {
 	int (*start)(struct verify *v, struct err *err);                /* what was carried, if anything, is there */
 	int (*start_log)(struct verify_log *c, struct err *err);        /* the same of a log */
 	int (*settle_log)(struct verify_log *c, struct err *err);       /* it has been read, nothing is saved yet */
+	/* These records below the mark are read again: what of them is in no hash. */
+	int (*again)(struct verify_log *c, int64_t from, int64_t to, struct err *err);
 	int (*settle)(struct verify *v, struct err *err);               /* all logs have been read, nothing is saved yet */
 };
 extern const struct verify_step verify_integrity, verify_forms, verify_lifecycle, verify_retention, verify_payload,
@@ -120,6 +122,8 @@ void verify_tell(struct verify *v, const struct audit_finding *f);
 void verify_tell_store(struct verify *v, enum audit_finding_code code, const char *origin, const char *detail);
 /* Of records from <= idx <= to; neighbours are one finding. */
 void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to);
+/* What is wrong with a record by itself. */
+void verify_tell_read(struct verify_log *c, const struct audit_read *got);
 void verify_tell_close(struct verify_log *c);           /* what waits for neighbours is told now */
 
 void verify_tell_save(const struct verify_log *c, struct str *to);
@@ -134,6 +138,9 @@ void verify_get_tree(struct verify_in *in, struct tree *ret);
 
 /* 1: the root, and the time of the last record, 0 = not known; 0: it cannot be had. */
 int verify_past_root(struct verify_log *c, uint64_t size, uint8_t ret[TREE_HASH], uint64_t *ret_ts, struct err *err);
+
+/* Records below the mark are read again, from the first of a tile; they must lead to the tree, as tiles do. */
+int verify_past_read(struct verify_log *c, int64_t from, int64_t to, struct err *err);
 
 /* --- checkpoints.c */
 

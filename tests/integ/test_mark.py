@@ -13,7 +13,7 @@ import crib
 
 VERIFY = crib.BUILD / "toolcrib-verify"
 SINCE = re.compile(r"(?m)^verified ([\d,]+) new records since the mark of \d{4}-\d\d-\d\dT\d\d:\d\dZ; ([\d,]+) older ones were not "
-                   r"read again \(oldest reading: (?:less than a|\d+) (?:minute|hour|day)s?\)$")
+                   r"read again(?:, [\d,]+ were)? \(oldest reading: (?:less than a|\d+) (?:minute|hour|day)s?\)$")
 CALLS = 40
 F_SETPIPE_SZ = 1031
 
@@ -144,7 +144,8 @@ class Life(Marked):
         c.cli("--yes", "erase", "--principal", "acme/bot", "--ground", "asked for", "--ticket", "T-2")
         c.stop()
         self.both()
-        self.both()
+        plain = self.verify(mark=False)
+        self.assertEqual(self.verify("--scrub", "1/1")[:2], plain[:2])
         self.mark.write_bytes(old)
         self.refused("older than what was pruned")
 
@@ -272,7 +273,7 @@ class File(Marked):
         self.assertRegex(done.stdout, r"(?m)^(INTACT|INCOMPLETE) 0 records")
 
     def test_what_options_need_each_other(self):
-        for words in (("--resume",), ("--mark-key", "k"), ("--mark-every", "1s"), ("--progress", "xml"), ("--mark-every", "soon", "--mark", "m"),
+        for words in (("--resume",), ("--scrub", "1/3"), ("--scrub-max", "1d"), ("--mark-key", "k"), ("--mark-every", "1s"), ("--progress", "xml"), ("--mark-every", "soon", "--mark", "m"),
                       ("--bundle", "--mark", "m"), ("--proof", "--progress", "json")):
             done = subprocess.run([str(VERIFY), *words, str(self.crib.store)], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr[:6]), (2, "usage:"), words)
@@ -284,6 +285,63 @@ class File(Marked):
         self.assertEqual(set(line), {"records", "of", "per_s", "kept"})
         self.assertEqual((status, line["records"], line["kept"]), (0, 0, False))
         self.assertGreater(line["of"], 600)
+
+
+class Scrub(Marked):
+    def test_sc706_each_record_is_read_again_in_as_many_runs(self):
+        """SC-706: the part that was read longest ago, whole tiles; what changes no head is found when its turn comes."""
+        c = self.served()
+        self.calls(self.key, 400)
+        c.stop()
+        self.both()
+        read = 0
+        for _ in range(4):
+            status, found, said = self.verify("--scrub", "1/4")
+            self.assertEqual((status, found), (0, []), said)
+            old, again = (int(n.replace(",", "")) for n in re.search(r"; ([\d,]+) older ones were not read again, ([\d,]+) were", said).groups())
+            read += again
+            self.assertGreater(again, (old + again) // 4 - 1)
+        self.assertGreaterEqual(read, old + again)
+        kept = self.mark.read_bytes()
+        for statement, code in (("UPDATE rec SET leaf = zeroblob(32) WHERE log = 2 AND idx = 300", "LEAF"),
+                                ("DELETE FROM pay WHERE rec = (SELECT id FROM rec WHERE log = 2 AND idx = 300 AND cm IS NOT NULL)", "PAYLOAD_MISSING"),
+                                ("UPDATE rec SET outcome = 3 WHERE log = 2 AND idx = 301", "ROOT"),
+                                ("UPDATE tile SET hashes = zeroblob(length(hashes)) WHERE log = 2 AND level = 1", "TILE"),
+                                ("DELETE FROM rec WHERE log = 2 AND idx = 302", "GAP")):
+            shutil.copy(c.store / "toolcrib.db", self.mine / "good.db")
+            self.sql(statement)
+            status, found, said = self.verify()
+            self.assertEqual((status, found), (0, []), (statement, said))       # nobody looks there
+            codes = set()
+            for _ in range(4):
+                status, found, said = self.verify("--scrub", "1/4")
+                codes |= {line.split()[0] for line in found}
+                if codes:
+                    break
+            self.assertEqual(status, 4, (statement, said))
+            self.assertIn(code, codes, (statement, said))
+            shutil.copy(self.mine / "good.db", c.store / "toolcrib.db")
+            self.mark.write_bytes(kept)
+        self.verify("--scrub", "1/1")
+        self.sql("DROP INDEX rec_call", "CREATE INDEX rec_call ON rec(call) WHERE kind <> 1001 AND call IS NOT NULL AND idx <> 301")
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db:
+            db.execute("PRAGMA writable_schema = ON")
+            db.execute("UPDATE sqlite_schema SET sql = replace(sql, ' AND idx <> 301', '') WHERE name = 'rec_call'")
+            db.commit()
+        self.assertEqual(self.verify()[0], 0)
+        status, found, said = self.verify("--scrub", "1/1")
+        self.assertEqual((status, {line.split()[0] for line in found}), (4, {"INDEX"}), said)
+
+    def test_sc706_what_was_not_read_for_too_long_is_said(self):
+        """SC-706: a gap, and exit status 5."""
+        self.crib.fill(600, "--tenants", 2)
+        self.assertEqual(self.verify("--scrub-max", "1d")[:2], (0, []))
+        status, found, said = self.verify("--scrub-max", "1ms")
+        self.assertEqual((status, found), (5, ["NOT_CHECKED -"]), said)
+        self.assertEqual(self.verify("--scrub-max", "1d")[:2], (0, []))
+        for words in (("--scrub", "30"), ("--scrub", "1/0"), ("--scrub", "1/101"), ("--scrub-max", "0s")):
+            done = subprocess.run([str(VERIFY), "--mark", "m", *words, str(self.crib.store)], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr[:6]), (2, "usage:"), words)
 
 
 class Resumed(Marked):

@@ -96,7 +96,8 @@ static void keep(void *arg, const void *p, size_t len)
 
 static unsigned run(struct fix *f, struct run *r)
 {
-	const struct verify_marking mark = { r->base.p, r->base.len, r->way.p, r->way.len, NULL, due, keep, r, &r->ret };
+	const struct verify_marking mark = { .base = r->base.p, .base_len = r->base.len, .way = r->way.p,
+		.way_len = r->way.len, .due = due, .keep = keep, .arg = r, .ret = &r->ret };
 	struct db *reader = NULL;
 
 	memset(f->count, 0, sizeof(f->count));
