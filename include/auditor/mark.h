@@ -28,8 +28,6 @@ struct mark;
  * another key; ERR_DENIED: others may read it or its key. */
 int mark_open(const char *path, const char *key, const char *store, struct mark **ret, struct err *err) MUST_CHECK;
 void mark_free(struct mark **m);
-uint64_t mark_made_us(const struct mark *m);            /* 0: it is new */
-
 /* A verification with a mark.  found: what one that was cut off had found, when the logs begin; kept: the mark has been
  * given how far it is; or NULL. */
 struct mark_run {
@@ -39,6 +37,7 @@ struct mark_run {
 	audit_found_fn *found;
 	void (*kept)(void *arg);
 	void *arg;
+	uint64_t made_us;               /* by mark_begin(): when the mark was made; 0: it is new */
 };
 /* What audit_verify_marked() takes; borrowed, as run is. */
 const struct verify_marking *mark_begin(struct mark *m, struct mark_run *run);

@@ -540,11 +540,6 @@ void mark_free(struct mark **mp)
 	free(m);
 }
 
-uint64_t mark_made_us(const struct mark *m)
-{
-	return m->was.base.left > 0 ? m->was.made_us : 0;
-}
-
 /* --- writing */
 
 static int write_file(struct mark *m, const struct mark_file *f, struct err *err)
@@ -607,6 +602,7 @@ static void opened(void *arg)
 const struct verify_marking *mark_begin(struct mark *m, struct mark_run *run)
 {
 	m->run = run;
+	run->made_us = m->was.base.left > 0 ? m->was.made_us : 0;
 	m->resumes = run->resume = run->resume && m->was.way.left > 0;
 	m->begun_us = m->resumes ? m->was.begun_us : clock_wall_us();
 	m->every_us = run->every_us;

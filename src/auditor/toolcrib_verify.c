@@ -585,9 +585,9 @@ static void kept(void *arg)
 static int verify_since(struct db *db, const struct audit_evidence *with, struct verify_opt *o,
 			struct audit_coverage *sum, struct err *err)
 {
-	struct mark_run run = { o->resume, o->mark_every_us, o->scrub, found, kept, &o->show };
+	struct mark_run run = { o->resume, o->mark_every_us, o->scrub, found, kept, &o->show, 0 };
 	const struct verify_marking *marking = mark_begin(o->show.mark, &run);
-	uint64_t oldest_us, made_us = mark_made_us(o->show.mark);
+	uint64_t oldest_us;
 	int rc;
 
 	if (o->resume && !run.resume)
@@ -600,8 +600,8 @@ static int verify_since(struct db *db, const struct audit_evidence *with, struct
 		check_age(o, oldest_us, sum);
 	if (rc == 0 && sum->bad > 0)
 		fputs("toolcrib-verify: the mark stays what it was: the store is damaged\n", stderr);
-	if (rc == 0 && made_us && !o->show.quiet)
-		print_since(made_us, oldest_us, sum);
+	if (rc == 0 && run.made_us && !o->show.quiet)
+		print_since(run.made_us, oldest_us, sum);
 	return rc;
 }
 

@@ -62,7 +62,7 @@ void verify_tell_read(struct verify_log *c, const struct audit_read *got)
 			verify_tell_record(c, bits[i].code, got->idx, got->idx);
 }
 
-void verify_tell_close(struct verify_log *c)
+static void tell_all(struct verify_log *c)
 {
 	for (int code = 0; c->runs && code < AUDIT_FINDING_COUNT; code++)
 		end_run(c, (enum audit_finding_code)code);
@@ -71,7 +71,7 @@ void verify_tell_close(struct verify_log *c)
 }
 
 /* Those that wait for neighbours. */
-void verify_tell_save(const struct verify_log *c, struct str *to)
+static void save(const struct verify_log *c, struct str *to)
 {
 	uint64_t n = 0;
 
@@ -90,7 +90,7 @@ void verify_tell_save(const struct verify_log *c, struct str *to)
 	}
 }
 
-void verify_tell_load(struct verify_log *c, struct verify_in *in)
+static void load(struct verify_log *c, struct verify_in *in)
 {
 	for (size_t n = verify_get_count(in, 24); n > 0 && !in->bad; n--) {
 		char name[32];
@@ -106,4 +106,14 @@ void verify_tell_load(struct verify_log *c, struct verify_in *in)
 		if (!in->bad)
 			verify_tell_record(c, (enum audit_finding_code)code, (int64_t)from, (int64_t)to);
 	}
+}
+
+void verify_tell_runs(struct verify_log *c, struct str *to, struct verify_in *in)
+{
+	if (to)
+		save(c, to);
+	else if (in)
+		load(c, in);
+	else
+		tell_all(c);
 }

@@ -154,7 +154,7 @@ static void load_steps(struct verify *v, struct verify_log *c, struct verify_in 
 
 /* --- a log */
 
-static void save_log(const struct verify_log *c, struct str *to)
+static void save_log(struct verify_log *c, struct str *to)
 {
 	const struct verify_cover *k = &c->cover;
 	const uint64_t cover[] = { k->covered, k->last_size, k->owed_size, k->owed_epoch };
@@ -167,7 +167,7 @@ static void save_log(const struct verify_log *c, struct str *to)
 	verify_put_tree(to, &c->tree);
 	for (size_t i = 0; i < NELEMS(cover); i++)
 		verify_put(to, cover[i]);
-	verify_tell_save(c, to);
+	verify_tell_runs(c, to, NULL);
 	save_steps(c->v, c, to);
 }
 
@@ -239,7 +239,7 @@ static int state_log(struct verify_log *c, struct err *err)
 	c->next = state.next;
 	c->tree = state.tree;
 	c->cover = state.cover;
-	verify_tell_load(c, &in);
+	verify_tell_runs(c, NULL, &in);
 	load_steps(c->v, c, &in);
 	return in.bad ? malformed(err) : 0;
 }
@@ -452,7 +452,7 @@ static void close_steps(struct verify_log *c)
 	for (size_t i = NELEMS(steps); i > 0; i--)
 		if (steps[i - 1]->close)
 			steps[i - 1]->close(c);
-	verify_tell_close(c);
+	verify_tell_runs(c, NULL, NULL);
 	free(c->nodes.v);
 }
 
@@ -534,7 +534,6 @@ static int read_chosen(struct verify_log *c, struct err *err)
 
 		if (r->log != c->head->id || to > c->head->size || r->from < c->head->min_idx || r->from >= to)
 			continue;
-		rc = verify_past_read(c, r->from, to, err);
 		for (size_t s = 0; s < NELEMS(steps) && rc == 0; s++)
 			if (steps[s]->again)
 				rc = steps[s]->again(c, r->from, to, err);

@@ -124,23 +124,19 @@ void verify_tell_store(struct verify *v, enum audit_finding_code code, const cha
 void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to);
 /* What is wrong with a record by itself. */
 void verify_tell_read(struct verify_log *c, const struct audit_read *got);
-void verify_tell_close(struct verify_log *c);           /* what waits for neighbours is told now */
 
-void verify_tell_save(const struct verify_log *c, struct str *to);
-void verify_tell_load(struct verify_log *c, struct verify_in *in);
+/* What waits for neighbours is written to, taken up from in, or told now, if both are NULL. */
+void verify_tell_runs(struct verify_log *c, struct str *to, struct verify_in *in);
 
 /* --- bytes.c: trees, beside what verify/verify.h has */
 
 void verify_put_tree(struct str *to, const struct tree *t);
 void verify_get_tree(struct verify_in *in, struct tree *ret);
 
-/* --- past.c: the tree as it was at an earlier size, of a log that is not read from its first record */
+/* --- retention.c: the tree as it was at an earlier size, of a log that is not read from its first record */
 
 /* 1: the root, and the time of the last record, 0 = not known; 0: it cannot be had. */
 int verify_past_root(struct verify_log *c, uint64_t size, uint8_t ret[TREE_HASH], uint64_t *ret_ts, struct err *err);
-
-/* Records below the mark are read again, from the first of a tile; they must lead to the tree, as tiles do. */
-int verify_past_read(struct verify_log *c, int64_t from, int64_t to, struct err *err);
 
 /* --- checkpoints.c */
 
