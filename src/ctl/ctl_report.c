@@ -443,6 +443,7 @@ static const struct head_line {
 };
 
 #define HEAD_INDENT 10
+#define LOGS_SHOWN 5
 
 /* On a terminal broken into lines. */
 static void print_head_line(const struct ctl_print *p, const char *title, const char *text, FILE *out)
@@ -459,12 +460,41 @@ static void print_head_line(const struct ctl_print *p, const char *title, const 
 	} while (*rest);
 }
 
+/* Of a report on several logs: the first of them, by the names of their tenants. */
+static void print_logs(const struct ctl_print *p, const json_t *header, FILE *out)
+{
+	const json_t *logs = json_object_get(header, "logs"), *log;
+	const size_t n = json_array_size(logs) + (size_t)number(header, "logs_not_named");
+	struct str text = STR_INIT;
+	size_t i;
+
+	str_printf(&text, "%zu", n);
+	json_array_foreach(logs, i, log) {
+		const json_t *name = json_object_get(log, "tenant");
+		char *cell = ctl_cell(name ? name : json_object_get(log, "log"), COL_PLAIN);
+
+		if (i < LOGS_SHOWN && json_object_get(log, "to"))
+			str_printf(&text, "%s%s %lld to %lld", i ? ", " : ": ", cell, (long long)number(log, "from"),
+				   (long long)number(log, "to"));
+		else if (i < LOGS_SHOWN)
+			str_printf(&text, "%s%s none", i ? ", " : ": ", cell);
+		free(cell);
+	}
+	if (n > LOGS_SHOWN)
+		str_puts(&text, ", …; json names them");
+	if (logs)
+		print_head_line(p, "logs", str_text(&text), out);
+	str_fini(&text);
+}
+
 static void print_header(const struct ctl_print *p, const json_t *header, FILE *out)
 {
 	for (size_t i = 0; i < NELEMS(lines); i++) {
 		struct str text = STR_INIT;
 		bool any = false;
 
+		if (strcmp(lines[i].title, "signed") == 0)
+			print_logs(p, header, out);
 		for (size_t k = 0; k < NELEMS(lines[i].part) && lines[i].part[k].member; k++) {
 			const json_t *value = json_object_get(header, lines[i].part[k].member);
 			char *cell = ctl_cell(value, type_of(value));
@@ -768,7 +798,7 @@ static void print_next(const struct ctl_report *r)
 	if (fflush(p->out) == 0 && next)
 		fprintf(p->err, "next: --after %s\n", next);
 	else
-		fprintf(p->err, "there are more rows, of too many logs to go on with: --limit 0 has all\n");
+		fprintf(p->err, "there are more rows: --limit 0 has all\n");
 }
 
 /* What is wanted of this part is written, then the file that says so. */

@@ -135,12 +135,25 @@ int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err
 
 #define SYSTEM_LOG 1
 
+#define LOGS_SAID_MAX 1000              /* that a header names; a line of one reporter has room for them */
+
 /* What the header says of a log, or of all of them together. */
 struct coverage {
 	char origin[512], tenant[80];
-	int64_t size, pruned, erased;
+	int64_t size, pruned, erased, covered;  /* covered: how many of its records the newest checkpoint covers; -1: none */
 	int64_t from, to;               /* positions in the span that was asked for; to < from: none */
+	uint64_t checkpoint_us;
 	struct verified verified;
+};
+
+/* All that a report stands on. */
+struct basis {
+	const struct report_ask *ask;
+	struct coverage sum;
+	struct verified whole;          /* of the whole store, and so of each log */
+	bool stepped;                   /* the clock was set, as far as anybody knows */
+	struct reply logs;              /* of several logs, one after another */
+	int64_t nlogs;
 };
 
 /* Time and size of the newest checkpoint of a log, or of the newest anchor; 0 and -1: there is none. */
@@ -189,12 +202,48 @@ static int read_size(struct db *db, int64_t log, struct coverage *cov, struct er
 	return rc < 0 ? rc : 0;
 }
 
-static int read_span(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+static int one_of(struct db *db, enum sql_id id, int64_t log, int64_t number, int64_t *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, forms_seen(db) ? SQL_REPORT_HEAD_SPAN_FORMS
-					: SQL_REPORT_HEAD_SPAN);
+	struct db_stmt *st = db_stmt_get(db, id);
 	int rc;
 
+	db_bind_i64(st, 1, log);
+	if (db_param_count(st) > 1)
+		db_bind_i64(st, 2, number);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* Whether times may go back somewhere: the record of that may be pruned. */
+static int read_stepped(struct db *db, bool *ret, struct err *err)
+{
+	int64_t first = 0, step;
+	int rc = one_of(db, SQL_REPORT_PLACE_FROM, SYSTEM_LOG, 0, &first, err);
+
+	if (rc >= 0)
+		rc = one_of(db, SQL_REPORT_STEPS, 1, 0, &step, err);
+	*ret = rc == 1 || first > 0;
+	return rc < 0 ? rc : 0;
+}
+
+/* The first and the last record of the span.  Where nothing bounds it, or the clock was set, those of the log: all of
+ * it is looked through. */
+static int read_span(struct db *db, const struct basis *b, int64_t log, struct coverage *cov, struct err *err)
+{
+	const struct report_ask *ask = b->ask;
+	struct db_stmt *st;
+	int rc;
+
+	if (b->stepped || (ask->since_us == 0 && ask->until_us == 0)) {
+		rc = one_of(db, SQL_REPORT_PLACE_FROM, log, 0, &cov->from, err);
+		if (rc == 1)
+			rc = one_of(db, SQL_REPORT_PLACE_BELOW, log, INT64_MAX, &cov->to, err);
+		return rc < 0 ? rc : 0;
+	}
+	st = db_stmt_get(db, forms_seen(db) ? SQL_REPORT_HEAD_SPAN_FORMS : SQL_REPORT_HEAD_SPAN);
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, (int64_t)ask->since_us);
 	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : INT64_MAX);
@@ -208,48 +257,27 @@ static int read_span(struct db *db, const struct report_ask *ask, int64_t log, s
 }
 
 /* The later one of two; that one was changed is said unless a later one is there. */
-static void take_verified(struct coverage *cov, const struct verified *v)
+static void take_verified(struct verified *sum, const struct verified *v)
 {
-	if (v->us > cov->verified.us || (v->result && !cov->verified.result))
-		cov->verified = *v;
+	if (v->us > sum->us || (v->result && !sum->result))
+		*sum = *v;
 }
 
-static int add_log(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+static int read_log(struct db *db, const struct basis *b, int64_t log, struct coverage *cov, struct err *err)
 {
-	struct verified v = { 0, NULL };
-	int rc = read_size(db, log, cov, err);
-
-	if (rc == 0)
-		rc = read_span(db, ask, log, cov, err);
-	if (rc == 0)
-		rc = count(db, log, AUDIT_ERASE_DONE, &cov->erased, err);
-	if (rc == 0)
-		rc = verify_newest(db, ask, log, &v, err);
-	take_verified(cov, &v);
-	return rc;
-}
-
-static int read_coverage(struct db *db, const struct report_ask *ask, struct coverage *cov, struct err *err)
-{
-	struct verified v = { 0, NULL };
-	int64_t log = 0;
 	int rc;
 
 	*cov = (struct coverage){ .from = 0, .to = -1 };
-	if (ask->log > 0) {
-		rc = add_log(db, ask, ask->log, cov, err);
-		if (rc == 0)    /* the whole store was verified, and this log with it */
-			rc = verify_newest(db, ask, SYSTEM_LOG, &v, err);
-		take_verified(cov, &v);
-		return rc;
-	}
-	while ((rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0) {
-		rc = add_log(db, ask, log, cov, err);
-		if (rc < 0)
-			return rc;
-	}
-	(void)snprintf(cov->origin, sizeof(cov->origin), "all");
-	*cov->tenant = '\0';
+	rc = read_size(db, log, cov, err);
+	if (rc == 0)
+		rc = read_span(db, b, log, cov, err);
+	if (rc == 0)
+		rc = count(db, log, AUDIT_ERASE_DONE, &cov->erased, err);
+	if (rc == 0)
+		rc = newest_of(db, SQL_REPORT_HEAD_SIGNED, log, &cov->checkpoint_us, &cov->covered, err);
+	if (rc == 0)
+		rc = verify_newest(db, b->ask, log, &cov->verified, err);
+	take_verified(&cov->verified, &b->whole);
 	return rc;
 }
 
@@ -261,6 +289,82 @@ static void put_time_or(struct reply *o, const char *name, uint64_t us, const ch
 		reply_text(o, name, none);
 }
 
+static void put_range(struct reply *o, const struct coverage *cov)
+{
+	if (cov->to < cov->from)
+		return;
+	reply_int(o, "from", cov->from);
+	reply_int(o, "to", cov->to);
+}
+
+static void put_verified(struct reply *o, const struct verified *v)
+{
+	put_time_or(o, "verified", v->us, v->result ? NULL : "never");
+	reply_text(o, "verified_as", v->result);
+}
+
+static void put_log(struct reply *o, const struct coverage *cov)
+{
+	str_puts(&o->text, o->text.len > 0 ? ",{" : "{");
+	o->any = false;
+	reply_text(o, "log", cov->origin);
+	if (*cov->tenant)
+		reply_text(o, "tenant", cov->tenant);
+	put_range(o, cov);
+	reply_int(o, "records", cov->size);
+	if (cov->covered >= 0)
+		reply_int(o, "signed", cov->covered);
+	put_verified(o, &cov->verified);
+	str_putc(&o->text, '}');
+}
+
+/* How little is known: several logs stand together on the one that is worst off, and of those on the oldest. */
+static int trust_in(const struct verified *v)
+{
+	static const char *const best_last[] = { "DAMAGED", NOT_AS_WRITTEN, NULL, "INCOMPLETE", "INTACT" };
+
+	for (size_t i = 0; v->result && i < NELEMS(best_last); i++)
+		if (best_last[i] && strcmp(v->result, best_last[i]) == 0)
+			return (int)i;
+	return 2;                       /* never, or nobody knows with which result */
+}
+
+static void add_log(struct basis *b, const struct coverage *cov)
+{
+	struct verified *sum = &b->sum.verified;
+	const int had = trust_in(sum), has = trust_in(&cov->verified);
+
+	b->sum.size += cov->size;
+	b->sum.pruned += cov->pruned;
+	b->sum.erased += cov->erased;
+	if (b->nlogs == 0 || has < had || (has == had && cov->verified.us < sum->us))
+		*sum = cov->verified;
+	if (b->nlogs++ < LOGS_SAID_MAX)
+		put_log(&b->logs, cov);
+}
+
+/* Of one log, or of each that the report reads. */
+static int read_basis(struct db *db, struct basis *b, struct err *err)
+{
+	const struct report_ask *ask = b->ask;
+	int64_t log = report_ask_scope(ask) == SCOPE_TENANTS ? SYSTEM_LOG : 0, size;
+	struct coverage cov;
+	int rc = read_stepped(db, &b->stepped, err);
+
+	if (rc == 0)            /* the whole store was verified, and each log with it */
+		rc = verify_newest(db, ask, SYSTEM_LOG, &b->whole, err);
+	if (rc < 0 || ask->log > 0)
+		return rc < 0 ? rc : read_log(db, b, ask->log, &b->sum, err);
+	b->sum = (struct coverage){ .origin = "all", .from = 0, .to = -1, .covered = -1, .verified = b->whole };
+	while ((rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0) {
+		rc = read_log(db, b, log, &cov, err);
+		if (rc < 0)
+			return rc;
+		add_log(b, &cov);
+	}
+	return rc < 0 ? rc : newest_of(db, SQL_REPORT_HEAD_SIGNED, SYSTEM_LOG, &b->sum.checkpoint_us, &size, err);
+}
+
 static void put_age(struct reply *o, const char *name, uint64_t us)
 {
 	uint64_t now_us = clock_wall_us();
@@ -269,8 +373,21 @@ static void put_age(struct reply *o, const char *name, uint64_t us)
 	reply_text(o, name, us ? text_format_age(now_us > us ? now_us - us : 0, age, sizeof(age)) : NULL);
 }
 
-static void put_coverage(struct reply *o, const struct report_ask *ask, const struct coverage *cov)
+static void put_logs(struct reply *o, const struct basis *b)
 {
+	struct str list = STR_INIT;
+
+	str_printf(&list, "[%s]", str_text(&b->logs.text));
+	reply_raw(o, "logs", list.p, list.len);
+	str_fini(&list);
+	if (b->nlogs > LOGS_SAID_MAX)
+		reply_int(o, "logs_not_named", b->nlogs - LOGS_SAID_MAX);
+}
+
+static void put_coverage(struct reply *o, const struct basis *b)
+{
+	const struct report_ask *ask = b->ask;
+	const struct coverage *cov = &b->sum;
 	char title[80];
 
 	(void)snprintf(title, sizeof(title), "%s %s", ask->report->noun, ask->report->verb);
@@ -282,13 +399,12 @@ static void put_coverage(struct reply *o, const struct report_ask *ask, const st
 		reply_text(o, "tenant", cov->tenant);
 	put_time_or(o, "since", ask->since_us, "the beginning");
 	put_time_or(o, "until", ask->until_us, "now");
-	if (ask->log > 0 && cov->to >= cov->from) {
-		reply_int(o, "from", cov->from);
-		reply_int(o, "to", cov->to);
-	}
+	put_range(o, cov);
 	reply_int(o, "records", cov->size);
 	reply_int(o, "pruned", cov->pruned);
 	reply_int(o, "erasures", cov->erased);
+	if (ask->log == 0)
+		put_logs(o, b);
 }
 
 /* What draws the same sample again. */
@@ -391,36 +507,33 @@ static void put_columns(struct reply *o, const struct report_ask *ask, struct db
 int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
 		const char *const *names, struct err *err)
 {
-	struct coverage cov;
-	uint64_t checkpoint_us = 0, anchor_us = 0;
-	int64_t checked = -1, anchored = -1;
-	int rc = read_coverage(db, ask, &cov, err);
+	struct basis b = { .ask = ask };
+	uint64_t anchor_us = 0;
+	int64_t anchored = -1;
+	int rc = read_basis(db, &b, err);
 
 	if (rc == 0)
-		rc = newest_of(db, SQL_REPORT_HEAD_SIGNED, ask->log > 0 ? ask->log : SYSTEM_LOG, &checkpoint_us, &checked,
-			       err);
-	if (rc == 0)
 		rc = newest_of(db, SQL_REPORT_HEAD_ANCHOR, 0, &anchor_us, &anchored, err);
-	if (rc < 0)
-		return rc;
-	str_puts(&o->text, "{\"header\":{");
-	o->any = false;
-	put_coverage(o, ask, &cov);
-	if (ask->way->drawn)
-		put_drawn(o, ask);
-	put_time_or(o, "checkpoint", checkpoint_us, "none");
-	if (ask->log > 0 && checked >= 0)
-		reply_int(o, "signed", checked);
-	put_time_or(o, "anchor", anchor_us, "none");
-	put_age(o, "anchor_age", anchor_us);
-	put_time_or(o, "verified", cov.verified.us, cov.verified.result ? NULL : "never");
-	reply_text(o, "verified_as", cov.verified.result);
-	if (ask->way->not_evidence)
-		reply_text(o, "not_evidence", ask->way->not_evidence);
-	reply_bool(o, "must_be_empty", ask->way->must_be_empty);
-	if (ask->report->room)
-		rc = put_room(o, db, ask, err);
-	put_columns(o, ask, columns, names);
+	if (rc == 0) {
+		str_puts(&o->text, "{\"header\":{");
+		o->any = false;
+		put_coverage(o, &b);
+		if (ask->way->drawn)
+			put_drawn(o, ask);
+		put_time_or(o, "checkpoint", b.sum.checkpoint_us, "none");
+		if (b.sum.covered >= 0)
+			reply_int(o, "signed", b.sum.covered);
+		put_time_or(o, "anchor", anchor_us, "none");
+		put_age(o, "anchor_age", anchor_us);
+		put_verified(o, &b.sum.verified);
+		if (ask->way->not_evidence)
+			reply_text(o, "not_evidence", ask->way->not_evidence);
+		reply_bool(o, "must_be_empty", ask->way->must_be_empty);
+		if (ask->report->room)
+			rc = put_room(o, db, ask, err);
+		put_columns(o, ask, columns, names);
+	}
+	str_fini(&b.logs.text);
 	return rc;
 }
 

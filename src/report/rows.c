@@ -636,6 +636,12 @@ static int check_met(const struct rows *r, struct err *err)
 		: err_set(err, ERR_INVALID, "after", "after: the cursor names a log that is no part of the question");
 }
 
+/* So many are asked for, to know whether there are more; of a sample there are always. */
+static int64_t one_more(const struct rows *r)
+{
+	return r->left < INT64_MAX && !r->ask->way->drawn ? r->left + 1 : r->left;
+}
+
 static int ask_paged(struct rows *r, struct db *db, int64_t log, struct err *err)
 {
 	struct report_place at = { .log = log };
@@ -646,7 +652,7 @@ static int ask_paged(struct rows *r, struct db *db, int64_t log, struct err *err
 		rc = check_met(r, err);
 	r->idx = w.below;
 	if (rc == 0)
-		rc = ask_rows(r, db, &w, r->left < INT64_MAX ? r->left + 1 : r->left, err);
+		rc = ask_rows(r, db, &w, one_more(r), err);
 	at.below = r->idx;
 	return rc == 0 && r->out->more ? report_cursor_text(db, r->ask, &at, 1, &r->out->next, err) : rc;
 }
@@ -658,7 +664,7 @@ static int ask_log(struct rows *r, struct db *db, int64_t log, struct err *err)
 	r->out->seen(r->out->arg, r->tenant_id, -1);
 	if (r->ask->way->paged)
 		return ask_paged(r, db, log, err);
-	rc = ask_page(r, db, log, 0, r->ask->to >= 0 ? r->ask->to + 1 : INT64_MAX, r->left, err);
+	rc = ask_page(r, db, log, 0, r->ask->to >= 0 ? r->ask->to + 1 : INT64_MAX, one_more(r), err);
 	rc = rc < 0 ? rc : pass_on(r, PASSED_BYTES, err);
 	return rc;
 }
@@ -672,14 +678,16 @@ static int ask_each(struct rows *r, struct db *db, int64_t log, struct err *err)
 
 	if (r->sums)
 		r->left = GROUPS_MAX + 1;
-	while ((rc = report_next_log(db, &log, &r->tenant_id, err)) == 0 && log > 0 && r->left > 0
+	while ((rc = report_next_log(db, &log, &r->tenant_id, err)) == 0 && log > 0 && !r->out->more
 		&& !reply_full(r->out->reply)) {
 		rc = ask_log(r, db, log, err);
 		if (rc < 0)
 			return rc;
 	}
-	if (rc == 0 && r->sums)
+	if (rc == 0 && r->sums) {
 		sums_put(r->sums, left, r->out->reply);
+		r->out->more = (int64_t)map_count(r->sums->groups) > left;
+	}
 	return rc;
 }
 

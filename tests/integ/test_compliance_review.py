@@ -84,7 +84,7 @@ def masked(text, c):
                          (r"base\+landlock:\d[^\s,]*", "base+landlock:…"), (r"\b\d+\.\d+\b", "0.5"),
                          (r"(?m)^(acme +2026-07-28 .*\s)\d+$", r"\1N"), (r"\d+(?= records of)|\d+(?= checkpoints of)|\d+(?= epochs,)", "N"),
                          (r"/tmp/toolcrib-test-\w+", "/tmp"),
-                         (r"(?<=covers )\d+|(?<=up to record )\d+|(?<=to )\d+(?= of)|(?<= of )\d+(?=, pruned)|(?<=records   )\d+(?=,)", "N")):
+                         (r"(?<=covers )\d+|(?<=up to record )\d+|(?<= 0 to )\d+|(?<=to )\d+(?= of)|(?<= of )\d+(?=, pruned)|(?<=records   )\d+(?=,)", "N")):
         text = re.sub(pattern, put, text)
     for n, accessor in enumerate(c.accessors):
         text = text.replace(accessor, f"KEY{n + 1}")

@@ -68,6 +68,9 @@ class Store(crib.Case):
                 peer.receive()
         peer.close()
 
+    def header(self, command, **args):
+        return json.loads(said_by(self.crib, command, args).splitlines()[0])["header"]
+
     def page(self, command, **args):
         """Rows and cursor of an answer over the daemon's socket."""
         said = [json.loads(line) for line in said_by(self.crib, command, args).splitlines()]
@@ -138,6 +141,9 @@ class Pages(Store):
         times = sorted(t for t, in self.crib.rows("SELECT time FROM v_calls WHERE tenant = 'acme'"))
         for since, until in ((times[3], times[-4]), (times[-200], times[-2]), (times[5], times[150])):
             want = self.by_position("acme", f"AND time >= '{since}' AND time < '{until}'")
+            header, all = self.header("audit calls", tenant="acme", since=since, until=until), self.header("audit calls", tenant="acme")
+            self.assertEqual([header[end] for end in ("from", "to")], [0, header["records"] - 1], "the clock was set: all of it is read")
+            self.assertEqual([all[end] for end in ("from", "to")], [0, all["records"] - 1])
             got, n = self.pages("audit calls", 40, tenant="acme", since=since, until=until)
             self.assertEqual([r["call"] for r in got], want)
             self.assertGreater(n, 1)
@@ -275,6 +281,23 @@ class Cursors(crib.Case):
             whole = c.run(*report, "--limit", limit, "--format", "json")
             self.assertEqual((list(json.loads(whole.stdout)), whole.stderr), (["header", "columns", "rows"], ""), limit)
             self.assertNotIn("next", c.run(*report, "--limit", limit).stderr)
+
+    def test_sc003_a_limit_without_pages_is_said_as_well(self):
+        """Of counts and other lists that have no cursor: there are more, on record too; none at the limit itself."""
+        c = self.crib
+        for words, n in ((["calls", "--group-by", "tenant"], 2), (["calls", "--tenant", "acme", "--group-by", "outcome,tool,principal"], 1),
+                         (["coverage", "--tenant", "acme"], 1), (["capacity"], 3)):
+            for limit in (n, n + 1, 0):
+                done = c.run("audit", *words, "--limit", str(limit), "--format", "json")
+                self.assertEqual((len(json.loads(done.stdout)["rows"]), "next" in json.loads(done.stdout)), (n, False), words)
+            if n == 1:
+                continue
+            said = json.loads(c.cli("audit", *words, "--limit", str(n - 1), "--format", "json"))
+            self.assertEqual((len(said["rows"]), said["next"]), (n - 1, None), words)
+            done = c.run("audit", *words, "--limit", str(n - 1))
+            self.assertEqual(done.stderr, "there are more rows: --limit 0 has all\n")
+        said = c.rows("SELECT detail FROM v_records WHERE log_id = 1 AND kind = 'audit.read' AND detail LIKE '%capacity%' ORDER BY idx DESC")
+        self.assertTrue(said[0][0].endswith("audit capacity limit=2: limit, 2 rows"), said)
 
     def test_sc003_it_works_without_a_server(self):
         self.crib.stop()

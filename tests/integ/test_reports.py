@@ -114,6 +114,52 @@ class Reports(crib.Case):
             self.assertTrue(said["columns"], report)
             self.assertTrue(all(list(row) == said["columns"] for row in said["rows"]), report)
             self.assertFalse(header["must_be_empty"] and said["rows"], report)
+            self.assertEqual("logs" in header, header["log"] == "all", report)
+            for log in header.get("logs", [header]):
+                self.assertIn("verified", log, report)
+                self.assertTrue(0 <= log["from"] <= log["to"] < log["records"], report)
+
+    def test_sc002_a_report_on_several_logs_says_how_far_it_read_each(self):
+        """SC-002: positions, checkpoint and verification of each log; together they stand on the one that is worst off."""
+        c = self.crib
+        self.use()
+        c.cli("audit", "checkpoint")
+
+        def header(*words):
+            return json.loads(c.cli("audit", *words, "--format", "json"))["header"]
+
+        sizes = dict(c.rows("SELECT l.origin, h.size FROM log l JOIN head h ON h.log = l.id"))
+        said = header("access")
+        self.assertEqual([(log.get("tenant"), log["from"]) for log in said["logs"]], [(None, 0), ("acme", 0), ("other", 0)])
+        for log in said["logs"]:
+            self.assertEqual(log["to"], log["records"] - 1)
+            self.assertGreaterEqual(log["records"], sizes[log["log"]])
+            self.assertGreater(log["signed"], 0)
+            self.assertEqual((log["verified"], log["verified_as"]), ("never", None))
+        self.assertEqual(said["records"], sum(log["records"] for log in said["logs"]))
+        self.assertEqual([log["tenant"] for log in header("calls")["logs"]], ["acme", "other"], "the system's is not read")
+        c.cli("audit", "verify", "--tenant", "acme")
+        c.cli("audit", "checkpoint")
+        one, whole = header("calls", "--tenant", "acme"), header("calls")
+        self.assertEqual(one["verified_as"], "INTACT")
+        self.assertNotIn("logs", one)
+        self.assertEqual([log["verified_as"] for log in whole["logs"]], ["INTACT", None])
+        self.assertEqual((whole["verified"], whole["verified_as"]), ("never", None), "nobody looked at the other")
+        c.cli("audit", "verify")
+        c.cli("audit", "checkpoint")
+        whole = header("calls")
+        self.assertEqual([log["verified_as"] for log in whole["logs"]], ["INTACT", "INTACT"])
+        self.assertEqual(whole["verified_as"], "INTACT")
+        later = header("calls", "--since", whole["at"])
+        self.assertEqual([log["to"] for log in later["logs"]], [log["records"] - 1 for log in later["logs"]], "its own records")
+        self.assertTrue(all(log["from"] > 0 for log in later["logs"]), later)
+        table = c.cli("audit", "calls")
+        self.assertRegex(table, r"(?m)^logs      2: acme 0 to \d+, other 0 to \d+$")
+        self.assertRegex(c.run("audit", "calls", "--format", "csv").stderr, r"(?m)^logs      2: acme 0 to ")
+        self.assertIn('"logs":[', c.cli("audit", "calls", "--format", "jsonl").splitlines()[0])
+        for i in range(4):
+            c.tenant(f"more{i}")
+        self.assertRegex(c.cli("audit", "calls"), r"(?m)^logs      6: acme 0 to .*, more2 0 to \d+, …; json names them$")
 
     def test_formats_say_the_same(self):
         self.use()

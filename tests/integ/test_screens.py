@@ -32,6 +32,8 @@ def at(clock, day=DAY):
 def header(report, **more):
     return {"report": report, "asked": "uid 0 (cli): " + report, "at": at("10:02:11"), "log": "all", "since": "the beginning", "until": "now",
             "records": 41207, "pruned": 0, "erasures": 0, "checkpoint": at("10:02:10"), "anchor": at("09:00:00"), "anchor_age": "1h",
+            "logs": [{"log": f"{LOG}/t/{tenant}", "tenant": tenant, "from": 0, "to": size - 1, "records": size, "signed": size,
+                      "verified": at("06:25:00"), "verified_as": "INTACT"} for tenant, size in (("acme", 31002), ("north-wind", 10205))],
             "verified": at("06:25:00"), "verified_as": "INTACT", "must_be_empty": False, **more}
 
 

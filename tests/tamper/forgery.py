@@ -495,8 +495,8 @@ class Printed:
     ASIDE = {"label", "last_used", "generation", "budget_audit", "budgets", "now"}
     SECRETS_ASIDE = {"actor", "key"}
 
-    HEADER = ("at", "anchor_age", "anchor", "checkpoint", "signed", "verified", "records", "erasures", "store_bytes", "unused_bytes",
-              "bytes_per_record", "records_a_day", "free_bytes", "full_in_days")
+    HEADER = ("at", "anchor_age", "anchor", "checkpoint", "signed", "verified", "records", "erasures", "logs", "store_bytes",
+              "unused_bytes", "bytes_per_record", "records_a_day", "free_bytes", "full_in_days")
 
     def __init__(self):
         with contextlib.closing(sqlite3.connect(f"file:{made.pristine}?mode=ro", uri=True)) as db:
