@@ -49,6 +49,10 @@ SELECT n, pk, cert FROM epoch WHERE n >= ?1 ORDER BY n;
 -- name: verify_next_note
 SELECT size, epoch, note FROM cp WHERE log = ?1 AND size > ?2 AND size <= ?3 ORDER BY size LIMIT 1;
 
+-- checkpoints_end(): whether one was stored since the log's head was read.  Primary key.
+-- name: verify_newest_note
+SELECT max(size) FROM cp WHERE log = ?1;
+
 -- look_at_cuts(): logs of which something was pruned.  Primary key.
 -- name: verify_list_cuts
 SELECT id, min_idx FROM log WHERE min_idx > 0 ORDER BY id;
