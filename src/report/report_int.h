@@ -3,7 +3,7 @@
 
 #include "report/report.h"
 
-/* cursor.c: where a list goes on (SC-003).  Of each log that has more the position below which that is, logs ascending.
+/* place.c: where a list goes on (SC-003).  Of each log that has more the position below which that is, logs ascending.
  * ERR_INVALID: ask->after is none, or one of another question; else ask's since and until become those of its first
  * page, whatever they are relative to.  place: free() it. */
 struct report_place { int64_t log, below; };
