@@ -6,17 +6,19 @@
 -- test row by row; the engine asks them for parts in which the probes at the end have found something.  Counts of several
 -- logs are added up by the engine: rows.c says by which columns.
 
--- audit calls.  rec_pos.
+-- audit calls: records of ends and refusals, with the begins of calls; texts.c makes texts of them.  rec_pos.
 -- name: report_calls
-SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
-  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
-  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
-FROM v_calls WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
-  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
-  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
-  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-  AND (?7 < 0 OR +outcome_code = ?7)
-ORDER BY idx DESC LIMIT ?8;
+SELECT row_out(?13, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
+  e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
+  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, b.rule, b.obo, b.peer, b.client, b.rev, b.tdef,
+  b.pol, b.scope, b.sbox, b.authn, b.tport, b.n_req) AS _row, e.ts AS _ts, e.idx AS _idx
+FROM rec e LEFT JOIN rec b ON b.log = e.log AND b.idx = e.beg
+WHERE e.log = ?1 AND e.idx < ?9 AND e.idx >= ?10 AND +e.ts >= ?2 AND +e.ts < ?3 AND +e.kind IN (1002, 1003, 1004)
+  AND (?5 IS NULL OR +e.prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +e.cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +e.tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +e.outcome = ?7)
+ORDER BY e.idx DESC LIMIT ?8;
 
 -- audit calls --group-by: the names in ?11, with commas around.  rec_ts.
 -- name: report_calls_grouped
@@ -526,18 +528,20 @@ SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragm
   (SELECT x.ts FROM rec x JOIN log s ON s.id = 1 WHERE x.log = 1 AND x.idx = s.min_idx)
 FROM head h JOIN log l ON l.id = h.log;
 
--- audit tail.  rec_pos.
--- name: report_tail
-SELECT idx AS "index", log, time, tenant, kind, tool, principal, outcome, ms, rule, object, call, detail
-FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER BY idx LIMIT ?4;
+-- audit tail, export; texts.c makes texts of them.  rec_pos.
+-- name: report_records
+SELECT row_out(?6, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
+  e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
+  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg) AS _row, e.idx AS _at
+FROM rec e WHERE e.log = ?1 AND e.idx >= ?2 AND e.idx < ?3 AND +e.ts < ?5 ORDER BY e.idx LIMIT ?4;
 
--- audit export.  rec_pos.
--- name: report_export
-SELECT idx AS "index", log, time, tenant, kind, call, principal, pseudonym, "key", tool, outcome, rule, ms, transport, authn, actor,
-  on_behalf_of, address, client, revision, definition, policy, scopes, sandbox, object, detail, generation, receivers, before,
-  after, range_from, range_to, ground, ticket, approver, request_bytes, result_bytes, stored_bytes, level, flags, status, signal,
-  cpu_ms, rss_kib, clock, boot, build, previous, trace, beg AS begin
-FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER BY idx LIMIT ?4;
+-- A word of a record.  Primary key.
+-- name: report_word
+SELECT text FROM dict WHERE id = ?1;
+
+-- Who is meant by a pseudonym of a tenant's log (?2), as long as anybody knows.  Primary key; index principal.
+-- name: report_person
+SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = ?2 AND p.pseudonym = d.text WHERE d.id = ?1;
 
 -- audit export-check.  Primary key.
 -- name: report_export_check

@@ -23,6 +23,7 @@ struct place { int64_t log, tenant_id, next, end; char *origin; };
 
 struct report_feed {
 	struct report_ask *ask;
+	struct report_texts *texts;
 	bool bytes, begun;
 	struct place *at;
 	size_t n, now;                  /* logs, and which of them comes next */
@@ -121,13 +122,14 @@ static int put_bytes(struct reply *o, struct audit_walk *walk, int64_t idx, stru
 
 static struct db_stmt *next_rows(const struct report_feed *job, struct db *db, const struct place *p)
 {
-	struct db_stmt *st = db_stmt_get(db, job->bytes ? SQL_REPORT_EXPORT : SQL_REPORT_TAIL);
+	struct db_stmt *st = db_stmt_get(db, job->ask->way->sql);
 
 	db_bind_i64(st, 1, p->log);
 	db_bind_i64(st, 2, p->next);
 	db_bind_i64(st, 3, job->ask->follow ? INT64_MAX : p->end);
 	db_bind_i64(st, 4, PART_ROWS);
 	db_bind_i64(st, 5, job->ask->until_us ? (int64_t)job->ask->until_us : INT64_MAX);
+	db_bind_row(st, 6);
 	return st;
 }
 
@@ -138,13 +140,15 @@ static int put_rows(struct report_feed *job, struct reply *o, struct db *db, str
 	struct db_stmt *st = next_rows(job, db, p);
 	int rc = 0;
 
+	report_texts_page(job->texts, p->log, p->tenant_id);
 	*ret_rows = 0;
 	while (rc == 0 && o->text.len < PART_BYTES && (rc = db_step(st, err)) == 1) {
-		int64_t idx = db_col_i64(st, 0);
+		int64_t idx = db_col_i64(st, 1);
 
 		reply_row_begin(o);
-		report_columns(o, job->ask, st);
-		rc = walk ? put_bytes(o, walk, idx, err) : 0;
+		rc = report_texts_row(job->texts, st, o, err);
+		if (rc == 0 && walk)
+			rc = put_bytes(o, walk, idx, err);
 		reply_row_end(o);
 		p->next = idx + 1;
 		++*ret_rows;
@@ -179,16 +183,13 @@ static const char *const export_more[] = { "enc", "leaf", "bytes", NULL };
 int report_feed_part(struct report_feed *job, struct report_out *out, struct db *db, enum report_more *ret,
 		     struct err *err)
 {
-	struct db_stmt *st;
-	struct place none = { 0 };
 	int rc = forms_see(db, err);      /* a log may be followed for days */
 
 	if (rc == 0 && !job->begun)
 		rc = report_ask_find(db, job->ask, err);
 	if (rc == 0 && !job->begun) {
-		st = next_rows(job, db, &none);
-		rc = report_head(out->reply, db, job->ask, st, job->bytes ? export_more : NULL, err);
-		db_stmt_put(&st);
+		job->texts = report_texts_new(db, job->ask->way->columns, job->bytes ? export_more : NULL);
+		rc = report_head(out->reply, db, job->ask, NULL, report_texts_names(job->texts), err);
 	}
 	if (rc == 0 && (!job->begun || job->ask->follow))
 		rc = find_logs(job, db, err);
@@ -215,6 +216,7 @@ void report_feed_free(struct report_feed **jobp)
 	for (size_t i = 0; i < job->n; i++)
 		free(job->at[i].origin);
 	free(job->at);
+	report_texts_free(&job->texts);
 	free(job);
 }
 

@@ -30,6 +30,18 @@ void report_columns(struct reply *o, const struct report_ask *ask, struct db_stm
 /* The next log behind *log, 0 = there is none; *ret_tenant may be NULL. */
 int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
 
+/* texts.c: rows of statements that hand over records (row_out()), with the columns that are listed there, then more. */
+struct report_column { const char *name; uint8_t how, at, begin; uint16_t more; };      /* ended by name NULL */
+extern const struct report_column report_calls_columns[], report_tail_columns[], report_export_columns[];
+struct report_texts;
+struct report_texts *report_texts_new(struct db *db, const struct report_column *columns, const char *const *more);
+void report_texts_free(struct report_texts **t);
+const char *const *report_texts_names(const struct report_texts *t);
+/* What comes is of another transaction, or log. */
+void report_texts_page(struct report_texts *t, int64_t log, int64_t tenant_id);
+/* The members of a row. */
+int report_texts_row(struct report_texts *t, struct db_stmt *st, struct reply *o, struct err *err) MUST_CHECK;
+
 /* Bodies of reports[]; that of samples is sample.c. */
 int report_tool_health(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_stats(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;

@@ -273,6 +273,7 @@ struct rows {
 	int64_t got, ts, idx;           /* rows of the page, and where its last one stands */
 	size_t met;                     /* of the logs that the cursor names */
 	struct steps *steps;
+	struct report_texts *texts;     /* what makes rows, or NULL: they are the statement's */
 	struct lane *lane;              /* where they wait; NULL: they are said at once */
 	struct sums *sums;              /* or where they are added up */
 	struct lane **heap;             /* lanes with a row to say, the newest on top */
@@ -310,6 +311,8 @@ void report_bind(struct db_stmt *st, const struct report_ask *ask, int64_t log, 
 	static const bool is_text[PARAMS] = { [3] = true, [4] = true, [5] = true, [10] = true };
 	unsigned count = db_param_count(st);
 
+	if (count > PARAMS)
+		db_bind_row(st, PARAMS + 1);
 	for (unsigned i = 0; i < PARAMS && i < count; i++) {
 		if (is_text[i])
 			db_bind_textz(st, i + 1, text[i]);
@@ -330,28 +333,40 @@ static void find_place(struct rows *r, struct db_stmt *st)
 	}
 }
 
-static void hold_row(struct rows *r, struct db_stmt *st)
+static int put_members(struct rows *r, struct db_stmt *st, struct reply *o, struct err *err)
+{
+	int rc = 0;
+
+	reply_row_begin(o);
+	if (r->texts)
+		rc = report_texts_row(r->texts, st, o, err);
+	else
+		report_columns(o, r->ask, st);
+	reply_row_end(o);
+	return rc;
+}
+
+static int hold_row(struct rows *r, struct db_stmt *st, struct err *err)
 {
 	struct lane *lane = r->lane;
 	struct reply o = { STR_INIT, false, 0 };
+	int rc = put_members(r, st, &o, err);
 
-	reply_row_begin(&o);
-	report_columns(&o, r->ask, st);
-	reply_row_end(&o);
 	lane->row = mem_realloc(lane->row, (lane->n + 1) * sizeof(*lane->row));
 	lane->row[lane->n] = (struct held){ r->ts, r->idx, NULL, o.text.len };
 	lane->row[lane->n++].text = str_take(&o.text);
 	r->held++;
+	return rc;
 }
 
-static void put_row(struct rows *r, struct db_stmt *st)
+static int put_row(struct rows *r, struct db_stmt *st, struct err *err)
 {
-	reply_row_begin(r->out->reply);
-	report_columns(r->out->reply, r->ask, st);
-	reply_row_end(r->out->reply);
+	int rc = put_members(r, st, r->out->reply, err);
+
 	if (r->ask->way->paged)
 		r->out->seen(r->out->arg, r->tenant_id, r->idx);
 	r->left--;
+	return rc;
 }
 
 /* One more than may be said shows that the limit leaves some out. */
@@ -359,20 +374,21 @@ static int take_row(struct rows *r, struct db_stmt *st, struct err *err)
 {
 	const int64_t above = r->idx;
 	struct report_out *out = r->out;
+	int rc = 0;
 
 	r->got++;
 	find_place(r, st);
 	if (r->sums)
 		return sums_add(r->sums, st, err);
 	if (r->lane) {
-		hold_row(r, st);
+		rc = hold_row(r, st, err);
 	} else if (r->left > 0) {
-		put_row(r, st);
+		rc = put_row(r, st, err);
 	} else {
 		out->more = true;
 		r->idx = above;
 	}
-	return out->hold && out->reply->text.len >= REPORT_HELD ? out->hold(out->arg, err) : 0;
+	return rc == 0 && out->hold && out->reply->text.len >= REPORT_HELD ? out->hold(out->arg, err) : rc;
 }
 
 /* No statement is open: whoever reads may take what was said, and his time (SCALE SC-505). */
@@ -391,6 +407,8 @@ static int ask_page(struct rows *r, struct db *db, int64_t log, int64_t low, int
 	int rc = 0;
 
 	report_bind(st, r->ask, log, low, below, rows);
+	if (r->texts)
+		report_texts_page(r->texts, log, r->tenant_id);
 	r->got = 0;
 	while (rc == 0 && !reply_full(r->out->reply) && (rc = db_step(st, err)) == 1)
 		rc = take_row(r, st, err);
@@ -845,12 +863,11 @@ static int ask_merged(struct rows *r, struct db *db, int64_t log, struct err *er
 
 /* --- all of it */
 
-static int put_head(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err)
+static int put_head(struct rows *r, struct db *db, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, ask->way->sql);
-	int rc;
+	struct db_stmt *st = db_stmt_get(db, r->ask->way->sql);
+	int rc = report_head(r->out->reply, db, r->ask, st, r->texts ? report_texts_names(r->texts) : NULL, err);
 
-	rc = report_head(out->reply, db, ask, st, NULL, err);
 	db_stmt_put(&st);
 	return rc;
 }
@@ -861,8 +878,10 @@ static int put_rows(struct report_out *out, struct db *db, const struct report_a
 	struct rows r = { .out = out, .ask = ask, .from = from, .tenant_id = ask->tenant_id,
 			  .left = ask->limit > 0 ? ask->limit : INT64_MAX };
 	const int64_t before = report_ask_scope(ask) == SCOPE_TENANTS ? 1 : 0;  /* the first log is the system's */
-	int rc = put_head(out, db, ask, err);
+	int rc;
 
+	r.texts = ask->way->columns ? report_texts_new(db, ask->way->columns, NULL) : NULL;
+	rc = put_head(&r, db, err);
 	r.sums = ask->log == 0 && ask->way->sums ? sums_new(ask) : NULL;
 	if (rc == 0 && ask->log > 0)
 		rc = ask_log(&r, db, ask->log, err);
@@ -875,6 +894,7 @@ static int put_rows(struct report_out *out, struct db *db, const struct report_a
 	free(r.heap);
 	free(r.steps);
 	sums_free(&r.sums);
+	report_texts_free(&r.texts);
 	return rc;
 }
 
