@@ -485,10 +485,13 @@ class Daemon(crib.Case):
 
         def holders():
             found = {}
-            for path in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
-                with contextlib.suppress(OSError):
-                    if path.readlink().parent == c.store:
-                        found.setdefault(path.readlink().name, set()).add(int(path.parts[2]))
+            for process in pathlib.Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):      # any of the machine's may end meanwhile
+                    for name in os.listdir(process / "fd"):
+                        with contextlib.suppress(OSError):
+                            path = (process / "fd" / name).readlink()
+                            if path.parent == c.store:
+                                found.setdefault(path.name, set()).add(int(process.name))
             return found
         crib.wait_for("a tool's own program", lambda: naps(NAP))
         self.assertEqual(holders()["toolcrib.lock"], {c.daemon.pid})
