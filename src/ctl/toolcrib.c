@@ -107,6 +107,7 @@ static enum ctl_exit status_of(const struct err *err, bool reached, bool partly)
 
 #define PROGRESS_FIRST_US 1000000
 #define PROGRESS_NEXT_US 200000
+#define ERASE_LINE "\r\x1b[K"
 
 struct progress {
 	const struct ctl_sink *sink;            /* where the parts of an answer go, or NULL */
@@ -128,7 +129,7 @@ static void draw_progress(const struct progress *g, uint64_t now_us)
 		str_printf(&text, ", %" PRIu64 " record%s", g->rows, g->rows == 1 ? "" : "s");
 	if (bytes > 0)
 		str_printf(&text, ", %.1f MiB", (double)bytes / (1 << 20));
-	fprintf(stderr, "\r\x1b[K%.*s", (int)(columns_of(STDERR_FILENO) - 1), str_text(&text));
+	fprintf(stderr, ERASE_LINE "%.*s", (int)(columns_of(STDERR_FILENO) - 1), str_text(&text));
 	fflush(stderr);
 	str_fini(&text);
 }
@@ -160,8 +161,11 @@ static void count(void *arg, const struct str *rows)
 	for (const char *p = str_text(rows); (p = strstr(p, "{\"row\":")); p++)
 		g->rows += p == str_text(rows) || p[-1] == '\n';
 	g->bytes += rows->len;
-	progress_tick(g);
+	if (g->drawn_us)
+		fputs(ERASE_LINE, stderr);
 	g->sink->rows(g->sink->arg, rows);
+	fflush(stdout);
+	progress_tick(g);
 }
 
 /* ctl_run() of the line's command. */
@@ -185,7 +189,7 @@ static int run_shown(const struct ctl_line *line, const json_t *args, const stru
 	rc = ctl_run(&line->opt, line->cmd, args, sink ? &counted : NULL, rows, ret_reached, err);
 	ctl_on_tick(NULL, NULL);
 	if (g.drawn_us)
-		fputs("\r\x1b[K", stderr);
+		fputs(ERASE_LINE, stderr);
 	return rc;
 }
 
