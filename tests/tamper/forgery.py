@@ -496,7 +496,7 @@ class Printed:
     ASIDE = {"label", "last_used", "generation", "budget_audit", "budgets", "now"}
     SECRETS_ASIDE = {"actor", "key"}
 
-    HEADER = ("at", "anchor_age", "anchor", "checkpoint", "signed", "verified", "records", "erasures", "logs", "store_bytes",
+    HEADER = ("at", "drawn_to", "anchor_age", "anchor", "checkpoint", "signed", "verified", "records", "erasures", "logs", "store_bytes",
               "unused_bytes", "bytes_per_record", "records_a_day", "free_bytes", "full_in_days")
 
     def __init__(self):
