@@ -6,7 +6,7 @@
  *
  * base64url of: version; 8 bytes of the digest of question and store; since and until of the first page; for each log
  * how far its number is above the one before, and the position below which its next row lies; 8 bytes of the digest of
- * all that.  Numbers are LEB128. */
+ * all that.  Numbers are those of base/varint.h. */
 #include "config.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/varint.h"
 #include "tenant/tenant_rows.h"
 
 #include "report_int.h"
@@ -104,26 +105,20 @@ void report_ask_fini(struct report_ask *ask)
 
 static void put_number(struct str *out, uint64_t n)
 {
-	for (; n >= 0x80; n >>= 7)
-		str_putc(out, (char)(n | 0x80));
-	str_putc(out, (char)n);
+	uint8_t bytes[VARINT_MAX];
+
+	str_put(out, bytes, (size_t)(put_varint(bytes, n) - bytes));
 }
 
-/* Numbers of a record are below 2^63, and in their shortest form. */
+/* Numbers of a record are below 2^63. */
 static bool take_number(const uint8_t **at, const uint8_t *end, uint64_t *ret)
 {
-	uint64_t n = 0;
+	const uint8_t *behind = get_varint(*at, end, ret);
 
-	for (unsigned shift = 0; shift < 63 && *at < end; shift += 7) {
-		const uint8_t byte = *(*at)++;
-
-		n |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80) {
-			*ret = n;
-			return byte > 0 || shift == 0;
-		}
-	}
-	return false;
+	if (!behind || *ret > INT64_MAX)
+		return false;
+	*at = behind;
+	return true;
 }
 
 static void digest_of(const void *p, size_t len, uint8_t ret[CURSOR_MARK])

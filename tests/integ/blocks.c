@@ -16,6 +16,7 @@
 #include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "block/zone.h"
 
 #include "../unit/block_mutants.h"
@@ -415,18 +416,22 @@ static void fini(struct blocks *s)
 int main(int argc, char **argv)
 {
 	static struct blocks s;
+	const bool counted = argc == 3;
+	uint64_t seeds = 0, mutants = 0;
 
-	if (argc != 3 && !(argc == 2 && strcmp(argv[1], "example") == 0)) {
+	if ((!counted && !(argc == 2 && strcmp(argv[1], "example") == 0)) ||
+	    (counted && (text_u64(argv[1], strlen(argv[1]), &seeds) < 0 || seeds > UINT32_MAX ||
+			 text_u64(argv[2], strlen(argv[2]), &mutants) < 0 || mutants > UINT32_MAX))) {
 		fprintf(stderr, "usage: blocks SEEDS MUTANTS | blocks example\n");
 		return 2;
 	}
 	init(&s);
-	if (argc == 2)
+	if (!counted)
 		example(&s);
 	else
 		by_hand(&s);
-	for (unsigned seed = 0; argc == 3 && seed < (unsigned)atoi(argv[1]); seed++)
-		seed_of(&s, seed, (unsigned)atoi(argv[2]));
+	for (unsigned seed = 0; seed < seeds; seed++)
+		seed_of(&s, seed, (unsigned)mutants);
 	fini(&s);
 	return ferror(stdout) || fclose(stdout) != 0;
 }
