@@ -1,6 +1,6 @@
 # awk -v dialect=sqlite -v mode=h|c -f contrib/sqlgen.awk sql/migrate/*.sql sql/queries/*.sql
-# -- name: topic_verb_what   starts a statement (a migration: step_NNNN_what, of keys.db keys_step_NNNN_what, in this order
-#                            and before all others); it runs to the next name
+# -- name: topic_verb_what   starts a statement (a migration: step_NNNN_what, of keys.db keys_step_NNNN_what, of sealed files
+#                            segment_step_NNNN_what, in this order and before all others); it runs to the next name
 # -- only: DIALECT           the text below is for that dialect alone; "-- only: all" ends it
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
 function replace(s, what, by,   n, part, i, out) {
@@ -20,6 +20,8 @@ function flush() {
 	if (name ~ /^step_/ && (++steps != n || substr(name, 6, 4) + 0 != n)) fail("steps come first and in order")
 	if (name ~ /^keys_step_/ && (steps + ++keys_steps != n || substr(name, 11, 4) + 0 != keys_steps))
 		fail("steps of keys.db come behind those of the store and in order")
+	if (name ~ /^segment_step_/ && (steps + keys_steps + ++segment_steps != n || substr(name, 14, 4) + 0 != segment_steps))
+		fail("steps of sealed files come behind those of keys.db and in order")
 	next }
 /^-- only:/ { flush(); only = $3; next }
 /^[ \t]*--/ || /^[ \t]*$/ { next }
@@ -35,7 +37,7 @@ END {
 	if (mode == "h") {
 		print "#ifndef DB_SQL_GEN_H\n#define DB_SQL_GEN_H\nenum sql_id {"
 		for (i = 1; i <= n; i++) printf "\tSQL_%s,\n", toupper(order[i])
-		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 ",\n\tSQL__KEYS_STEPS = " keys_steps + 0 "\n};\nstruct sql_text { const char *name, *text; };"
+		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 ",\n\tSQL__KEYS_STEPS = " keys_steps + 0 ",\n\tSQL__SEGMENT_STEPS = " segment_steps + 0 "\n};\nstruct sql_text { const char *name, *text; };"
 		print "extern const struct sql_text sql_" dialect "[SQL__COUNT];\n#endif"
 		exit
 	}

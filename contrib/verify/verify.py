@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """An independent verifier of a toolcrib store, for the sceptic: Python 3.8 and its standard library, no code of toolcrib.
 
-    verify.py [--key KEYS] [--signer-state FILE] [--anchor NOTE] [--keys DIR] /var/lib/toolcrib/toolcrib.db
+    verify.py [--key KEYS] [--signer-state FILE] [--anchor NOTE] [--keys DIR] [--from INDEX] [--to INDEX] /var/lib/toolcrib/toolcrib.db
+    verify.py [--key KEYS] FILE.tcs...
     verify.py [--key KEYS] --bundle FILE
     verify.py --key KEYS --proof FILE [--opening FILE]
 
@@ -11,6 +12,13 @@ row of table rec.  Its bytes are the letters TCAR, its encoding number, then eac
 tag, four of length and the value, tags ascending: integers as eight bytes, ids of the dictionary and of logs as the text
 that they stand for.  The leaf is SHA-256(0x00 || bytes); the leaves of a log are the leaves of a Merkle tree (RFC 6962),
 whose root stands in table head.
+
+Below the end of a log's newest block (table blk) its records are in blocks, by columns (contrib/doc/block-format.md): the same
+values, hence the same bytes.  What stands beside the columns has to be what they come to, rows of rec below that line are
+leftovers and have to say what their block says, and what is kept of records in blocks is in table blkpay.
+
+With --from or --to the tree before the part is made of table tile, and has to lead to the checkpoints in the part; what hangs on
+other records (the registry, holds, names, what logs say of each other) is not looked at, so exit status 5 is the best there is.
 
 Table cp holds checkpoints: signed notes (C2SP signed-note, tlog-checkpoint) of origin, size and root of a log, with a line
 of the log key under the log's origin and a line of the key of an epoch under "<instance>/e/<number>".  Table epoch holds
@@ -24,7 +32,8 @@ change has the numbers of the rows that it made (tag 0103 of ext) and their dige
 A proof (C2SP tlog-proof) shows one record to be in a log, without the store.  What it commits to is shown by the openings of
 "toolcrib --json audit payload CALL --opening": the HMAC-SHA-256 of "toolcrib/c/1", a zero byte, the ctag as two bytes and the
 value, under the opening, is the commitment that column cm has behind the ctag.  A bundle is a range of a log as a tar: the
-records' bytes, the tree at both ends, notes and epochs of the range, and a manifest with the hashes of these.
+records' bytes, the tree at both ends, notes and epochs of the range, and a manifest with the hashes of these.  A sealed file
+(contrib/doc/segment-format.md) is a range as blocks, in a file of SQLite of its own with the texts that they use.
 
 Everything in the store may be a forger's.  So no loop is as long as a number in it says, what is larger than any release
 writes is a finding, and texts are printed escaped and cut.
@@ -138,16 +147,22 @@ ROWS = {
 PLACES = {24: "state_log, state_idx"}           # of the others: rec_log, rec_idx
 LATER = 19                      # from here on, kinds that have records since there is registry.vouch
 # What a file says it is (application_id), and by its schema's number (user_version) the digest of that schema, see schema().
-STORE, KEYS = 0x54435242, 0x54434B59
+STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        24: "4e77e330d5fac63c6f022166d5dc4f8e77bea49210657887c11b5557a6c4e384",
+        25: "337cec817f8ff8128c3c83bde380594f74588b35dcfe1213ec2db4e2d43c242e",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
+    LEAN: {
+        25: "889ce7e0d456556a9a6da637fd1db0e337626a2bc415bc6a6318dee90572865d",
+    },
+    SEGMENT: {
+        1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
+    },
 }
-GAPS = {"DANGLING", "NOT_CHECKED", "KEY_MISSING"}
+GAPS = {"DANGLING", "NOT_CHECKED", "KEY_MISSING", "SEGMENT_MISSING"}
 
 
 def safe(value):
@@ -532,13 +547,13 @@ def only_tables(action, what, _, __, view):
     return sqlite3.SQLITE_OK if may else sqlite3.SQLITE_DENY
 
 
-def open_store(path):
-    """Read-only, and so that nothing in the file runs."""
+def open_store(path, alone=False):
+    """Read-only, and so that nothing in the file runs.  alone: what lies beside it is not looked at, and no lock is taken."""
     path = os.path.realpath(path)
     for name in (path + tail for tail in ("", "-wal", "-shm", "-journal")):
-        if name == path or os.path.lexists(name):
+        if name == path or not alone and os.path.lexists(name):
             regular(name)
-    db = sqlite3.connect(f"file://{urllib.parse.quote(os.fsencode(path))}?mode=ro", uri=True)
+    db = sqlite3.connect(f"file://{urllib.parse.quote(os.fsencode(path))}?mode=ro{'&immutable=1' * alone}", uri=True)
     if hasattr(db, "setlimit"):         # Python 3.11; before, memory is the limit
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_MAX)
     for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", f"hard_heap_limit = {VALUE_MAX}"):
@@ -561,7 +576,7 @@ def schema(db, what):
         if row not in STATISTICS:
             for value in row:
                 digest.update(struct.pack(">I", len(value or b"")) + (value or b""))
-    if digest.hexdigest() != SCHEMAS[what][version]:
+    if digest.hexdigest() not in (SCHEMAS[what][version], what == STORE and SCHEMAS[LEAN][version]):
         return "SCHEMA", f"the schema is not that of any release that has number {version}, so nothing was read by it"
     return None
 
@@ -767,6 +782,9 @@ class Findings:
         """A line for each finding and one for the sum; the exit status."""
         for code, origin, first, last, detail, _ in self.findings:
             print(code, safe(origin), *([first] if first == last else [first, last]) if first is not None else [], safe(detail))
+        return self.sum(unpinned)
+
+    def sum(self, unpinned=False):
         word, status = next((word, status) for word, status, true in (
             ("DAMAGED", 4, self.bad), ("UNPINNED", 3, unpinned), ("INCOMPLETE", 5, self.gaps), ("INTACT", 0, True)) if true)
         return status, f"{word} {self.records} records of {self.logs} logs: {self.bad} bad, {self.gaps} gaps"
@@ -790,8 +808,9 @@ class Commit:
 
 
 class Verifier(Findings):
-    def __init__(self, db, keys=None, state=None, anchors=(), payload_keys=None):
+    def __init__(self, db, keys=None, state=None, anchors=(), payload_keys=None, range=None):
         super().__init__()
+        self.range = range              # of each log, these records alone
         self.db, self.entries = db, {}
         self.keys, self.state, self.anchors = keys, state, anchors
         self.epochs, self.instance, self.stopped, self.life = [], None, False, None
@@ -1089,20 +1108,24 @@ class Verifier(Findings):
     def payloads(self, number, origin, tenant, first, size):
         for row in self.db.execute('SELECT r.idx, r.cm, r.sh, r.n_sto, r."key", p.rec, p.salt, p.nonce, p.ct FROM rec r '
                                    "LEFT JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx >= ? AND r.idx < ? ORDER BY r.idx",
-                                   (number, first, size)):
-            try:
-                code = self.payload(origin, tenant, row)
-            except (ValueError, TypeError, struct.error):
-                code = "PAYLOAD"
-            if code:
-                self.found(code, origin, row[0])
+                                   (number, max(first, self.forms.line), size)):
+            self.kept_of(origin, tenant, row)
+
+    def kept_of(self, origin, tenant, row):
+        try:
+            code = self.payload(origin, tenant, row)
+        except (ValueError, TypeError, struct.error):
+            code = "PAYLOAD"
+        if code:
+            self.found(code, origin, row[0])
 
     def alias(self, origin, tenant, row):
         """Whether a pseudonym is the one of its record, and of whom that says."""
-        name, kind, idx, key, nonce, ct, said, cm, its_key, its_name, salt, person = row
-        if said != ALIAS or name != its_name or key != its_key:
+        name, kind, idx, key, nonce, ct, person = row
+        record = self.forms.record(idx)
+        if not record or record["kind"] != ALIAS or name != self.object(record["obj"]) or key != record["key"]:
             return False
-        (ctag, commitment), = commitments(cm).items()
+        (ctag, commitment), = commitments(record["cm"]).items()
         secret = self.payload_keys and self.payload_keys.find(tenant, key)
         if ctag != {1: 4, 2: 4, 3: 3, 4: 5}.get(kind):
             return False
@@ -1113,14 +1136,13 @@ class Verifier(Findings):
             return True
         place = b"toolcrib/a/1\0" + struct.pack(">QQ", kind, key) + origin.encode() + b"\0" + name.encode()
         value = decrypt(mac(secret, b"toolcrib/e/1\0"), nonce, place, ct)
-        return value is not None and opens(secret, salt, origin, idx, ctag, value, commitment) and \
+        return value is not None and opens(secret, self.forms.salt(idx), origin, idx, ctag, value, commitment) and \
             person in (None, value.decode())
 
     def aliases(self, number, origin, tenant, first, size):
-        rows = self.db.execute('SELECT a.name, a.kind, a.idx, a."key", a.nonce, a.ct, r.kind, r.cm, r."key", d.text, '
-                               "p.salt, n.name FROM alias a LEFT JOIN rec r ON r.log = a.log AND r.idx = a.idx LEFT JOIN dict d ON d.id = r.obj "
-                               "LEFT JOIN pay p ON p.rec = r.id LEFT JOIN principal n ON n.pseudonym = a.name "
-                               "AND n.tenant_id = ? AND a.kind = 1 WHERE a.log = ?", (tenant, number))
+        rows = self.db.execute('SELECT a.name, a.kind, a.idx, a."key", a.nonce, a.ct, n.name FROM alias a '
+                               "LEFT JOIN principal n ON n.pseudonym = a.name AND n.tenant_id = ? AND a.kind = 1 "
+                               "WHERE a.log = ? ORDER BY a.idx", (tenant, number))
         for row in rows:
             try:
                 good = row[2] < first or self.alias(origin, tenant, row)
@@ -1129,11 +1151,11 @@ class Verifier(Findings):
             if not good:
                 self.found("ALIAS", origin, detail=row[0])
         gone = set()
-        for idx, key, name in self.db.execute('SELECT r.idx, r."key", d.text FROM rec r LEFT JOIN dict d ON d.id = r.obj LEFT JOIN alias a '
-                                        "ON a.name = d.text AND a.log = r.log AND a.idx = r.idx WHERE r.log = ? "
-                                        "AND r.kind = ? AND r.idx >= ? AND r.idx < ? AND a.id IS NULL ORDER BY r.idx",
-                                        (number, ALIAS, first, size)):
-            if self.erased(idx, key):
+        for row in self.forms.of_kinds(ALIAS):
+            idx, name = row["idx"], self.object(row["obj"])
+            if idx >= size or self.db.execute("SELECT 1 FROM alias WHERE log = ? AND idx = ? AND name = ?", (number, idx, name)).fetchone():
+                continue
+            if self.erased(idx, row["key"]):
                 gone.add(name)
             else:
                 self.found("ALIAS", origin, idx)
@@ -1243,14 +1265,13 @@ class Verifier(Findings):
 
     # --- one log
 
-    def cut(self, number, origin, first):
+    def cut(self, origin, first):
         """The tree of what was pruned, from the record that says so."""
         if first == 0:
             return Tree()
-        row = self.db.execute("SELECT ext FROM rec WHERE log = ? AND kind = ? ORDER BY idx DESC", (number, PRUNE))
-        for (ext,) in row:
+        for row in self.forms.of_kinds(PRUNE, backwards=True):
             try:
-                found = fields(ext)
+                found = fields(row["ext"])
                 start, end = struct.unpack(">QQ", found[0x102])
                 peaks = [found[0x109][at:at + 32] for at in range(0, len(found[0x109]), 32)]
                 tree = Tree(first, peaks)
@@ -1270,21 +1291,25 @@ class Verifier(Findings):
             elif code in ("ANCHOR", "SIGNER_AHEAD"):
                 self.outsiders[origin] = max(self.outsiders.get(origin, 0), tree.size)
 
-    def log(self, number, origin, size, root, first, here, origins, tenant):
-        tree, expected, running = self.cut(number, origin, first), first, {}
-        whole = tree is not None
+    def log(self, number, origin, size, root, first, here, origins, tenant, said):
+        self.forms = Forms(self, number, origin, first, tenant)
+        tree, expected, running = self.cut(origin, first), first, {}
+        whole, met = tree is not None, False
         tree = tree or Tree()
         self.compare(origin, tree)
         self.tombs, self.places, self.intents, self.kept = {}, {}, set(), {HOLD_SET: {}, HOLD_RELEASE: {}, RETENTION: {}}
-        rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx", (number, first, size))
-        names = [column[0] for column in rows.description]
-        for values in rows:
-            row = dict(zip(names, values))
+        forms = self.forms
+        for row in forms.of_kinds(ERASE, ERASE_DONE):
+            self.tomb(row)
+        for row, leaf in forms.records(size):
+            expected = max(expected, forms.unread)
             if row["idx"] > expected:
                 self.found("GAP", origin, expected, last=row["idx"] - 1)
             expected = row["idx"] + 1
-            tree.append(self.leaf(origin, row))
+            tree.append(leaf)
             self.compare(origin, tree)
+            if tree.size == said and not met:           # which lags behind while a server runs, or after it died
+                met, at_head = True, tree.root()
             self.pair(origin, row, running, first)
             if number == 1:
                 self.system(origins, row)
@@ -1298,17 +1323,63 @@ class Verifier(Findings):
             self.found("TRUNCATED", origin, here, last=size - 1)
         if here > size:
             self.found("UNCOVERED_TAIL", origin, size, last=here - 1)
+        expected = max(expected, forms.unread)
         if expected < min(size, here):
             self.found("GAP", origin, expected, last=min(size, here) - 1)
+        forms.opened(running)
         for idx, _, ts in sorted(running.values(), key=lambda begun: begun[0] or 0):
             if idx is not None and not self.may_run(ts):
                 self.found("DANGLING", origin, idx)
         if root is None:
             self.found("NOT_CHECKED", origin, detail="no tree yet")
-        elif whole and root != tree.root():
+        elif whole and root != (at_head if met else tree.root()):
             self.found("ROOT", origin)
         self.logs += 1
         return min(size, here)
+
+    # --- a part of each log
+
+    def of_tiles(self, number, origin, size):
+        """The tree of so many records, a multiple of 256, from hashes of whole tiles: nobody's word until a root fits."""
+        def perfect(height, at):
+            if height % 8 == 0:
+                row = self.db.execute("SELECT hashes FROM tile WHERE log = ? AND level = ? AND n = ?", (number, height // 8, at >> 8)).fetchone()
+                return (row[0] if row and isinstance(row[0], bytes) else b"")[32 * (at & 255):][:32]
+            return node(perfect(height - 1, 2 * at), perfect(height - 1, 2 * at + 1))
+        at, peaks = 0, []
+        for height in reversed(range(8, 63)):
+            if size >> height & 1:
+                peaks.append(perfect(height, at >> height))
+                at += 1 << height
+        return Tree(size, peaks)
+
+    def part(self, number, origin, size, first, tenant, start, end):
+        """Records start to end of a log: that they are those that were signed, and what is kept of them."""
+        start, end = max(first, start - start % 256), min(size, end)
+        if start >= end:
+            return
+        self.forms = Forms(self, number, origin, first, tenant)
+        tree = self.cut(origin, first) if start == first else self.of_tiles(number, origin, start)
+        newest = max([at for at in self.wanted.get(origin, ()) if start < at <= end], default=start)
+        self.tombs, self.places, expected, running = {}, {}, start, {}
+        for row in self.forms.of_kinds(ERASE, ERASE_DONE):
+            self.tomb(row)
+        for row, leaf in self.forms.records(end, start):
+            expected = max(expected, self.forms.unread)
+            if row["idx"] > expected:
+                self.found("GAP", origin, expected, last=row["idx"] - 1)
+            expected = row["idx"] + 1
+            tree = tree or Tree()
+            tree.append(leaf)
+            self.compare(origin, tree)
+            self.pair(origin, row, running, start)
+            self.records += 1
+        if max(expected, self.forms.unread) < end:
+            self.found("GAP", origin, expected, last=end - 1)
+        if newest < end:
+            self.found("NOT_CHECKED", origin, newest, "no checkpoint covers these records by themselves", last=end - 1)
+        self.payloads(number, origin, tenant, start, end)
+        self.logs += 1
 
     def system(self, origins, row):
         """Records of the system log that others depend on."""
@@ -1324,8 +1395,6 @@ class Verifier(Findings):
 
     def keep(self, origin, row, first):
         idx, kind = row["idx"], row["kind"]
-        if kind in (ERASE, ERASE_DONE):
-            self.tomb(row)
         if kind in (PRUNE, ERASE):
             self.intents.add(idx)
         if kind in (PRUNE_DONE, ERASE_DONE):
@@ -1369,8 +1438,10 @@ class Verifier(Findings):
             self.found("REGISTRY", origin, idx)
         for idx in sorted(self.intents):
             self.found("DANGLING", origin, idx)
-        for count, low, high in self.db.execute("SELECT count(*), min(idx), max(idx) FROM rec WHERE log = ? AND idx >= 0 AND idx < ?",
-                                                (number, first)):
+        for count, low, high in (*self.db.execute("SELECT count(*), min(idx), max(idx) FROM rec WHERE log = ? AND idx >= 0 AND idx < ?",
+                                                  (number, first)),
+                                 *self.db.execute("SELECT count(*), min(first), max(first + cnt - 1) FROM blk WHERE log = ? AND first < ?",
+                                                  (number, first))):
             if count and not self.intents:
                 self.found("ERASED_BUT_PRESENT", origin, low, "records that were pruned are still there", last=high)
 
@@ -1425,7 +1496,7 @@ class Verifier(Findings):
                 "SELECT log, count(*), min(idx), max(idx) FROM rec NOT INDEXED WHERE typeof(log) <> 'integer' OR idx < 0 OR "
                 "typeof(idx) <> 'integer' OR typeof(kind) <> 'integer' OR typeof(ts) <> 'integer' GROUP BY log LIMIT ?", (FINDINGS_MAX,)):
             self.found("TYPE", detail=f"{count} records of log {log} have no place in it, or are of no kind: {low} to {high}")
-        for table in ("rec", "head", "cp", "hold", "retention", "alias", "tile"):
+        for table in ("rec", "head", "cp", "hold", "retention", "alias", "tile", "blk", "blkpay", "chap", "open_call"):
             for (number,) in self.db.execute(f"SELECT DISTINCT log FROM {table} WHERE log NOT IN (SELECT id FROM log) LIMIT ?",
                                              (FINDINGS_MAX,)):
                 self.found("LOG_MISSING", detail=f"rows of {table} of log {number}")
@@ -1483,7 +1554,8 @@ class Verifier(Findings):
         if self.db.execute("SELECT 1 FROM pay WHERE rec NOT IN (SELECT id FROM rec) LIMIT 1").fetchone():
             self.found("PAYLOAD_EXTRA", detail="payloads of records that are not there")
         logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx, coalesce(l.tenant_id, 0), "
-                               "(SELECT coalesce(max(idx), -1) FROM rec WHERE log = l.id), "
+                               "max((SELECT coalesce(max(idx), -1) FROM rec WHERE log = l.id), "
+                               "(SELECT coalesce(max(first + cnt), 0) - 1 FROM blk WHERE log = l.id)), "
                                "(SELECT coalesce(max(size), 0) FROM cp WHERE log = l.id) FROM log l JOIN head h ON h.log = l.id "
                                "ORDER BY l.id LIMIT ?", (LOGS_MAX + 1,)).fetchall()
         if len(logs) > LOGS_MAX:
@@ -1498,9 +1570,16 @@ class Verifier(Findings):
         self.chain()
         covered = {log[0]: self.checkpoints(log[0], log[1], log[7]) for log in logs}
         self.outside()
+        if self.range:
+            for number, origin, size, _, first, tenant, *_ in logs[:LOGS_MAX]:
+                self.part(number, origin, size, first, tenant, *self.range)
+            self.found("NOT_CHECKED", detail="records before {} and from {} on, and what hangs on them".format(*self.range))
+            return
         sizes, firsts = {}, {log[0]: log[4] for log in logs}
-        for number, origin, size, root, first, tenant, highest, _ in logs[:LOGS_MAX]:
-            sizes[number] = self.log(number, origin, size, root, first, highest + 1, origins, tenant)
+        last = Forms(self, 1, self.instance, firsts.get(1, 0), 0).record(max([log[6] for log in logs if log[0] == 1], default=-1))
+        for number, origin, said, root, first, tenant, highest, _ in logs[:LOGS_MAX]:
+            size = said if last and last["kind"] == STOP else max(said, highest + 1)   # a stop leaves no head behind
+            sizes[number] = self.log(number, origin, size, root, first, highest + 1, origins, tenant, said)
             if number == 1:
                 self.say(origins)
             self.payloads(number, origin, tenant, first, size)
@@ -1510,8 +1589,8 @@ class Verifier(Findings):
         self.taken(firsts.get(1, 0), sizes.get(1, 0))
         self.registry(firsts, sizes)
         covered = {number: max(covered[number], self.outsiders.get(origin, 0)) for number, origin in origins.items()}
-        last = self.db.execute("SELECT kind FROM rec WHERE log = 1 AND idx = ?", (covered.get(1, 0) - 1,)).fetchone()
-        self.stopped = STOP in (last and last[0], self.last)
+        last = Forms(self, 1, self.instance, firsts.get(1, 0), 0).record(covered.get(1, 0) - 1)
+        self.stopped = STOP in (last and last["kind"], self.last)
         for number in sizes if self.epochs else ():
             self.uncovered(origins[number], covered[number], sizes[number])
         self.two.finish()
@@ -1774,9 +1853,9 @@ def check_bundle(path, keys):
     return status
 
 
-# --- records by columns: blocks, zones, sums and payloads of blocks (contrib/doc/block-format.md).  No store has them yet.
+# --- records by columns: blocks, zones, sums and payloads of blocks (contrib/doc/block-format.md)
 
-BLOCK_FORMAT, BLOCK_RECORDS, CHAPTER_RECORDS, BLOCK_PAYLOADS = 1, 4096, 64 * 4096, 256
+BLOCK_FORMAT, BLOCK_RECORDS, CHAPTER_BLOCKS, CHAPTER_RECORDS, BLOCK_PAYLOADS = 1, 4096, 64, 64 * 4096, 256
 STREAM_MAX, BODY_MAX, BLOB_MAX, DEFLATE_MIN = 4 << 20, 4 << 20, 65536, 64
 ZONE_IDS, SUMS_SHARE, HIST_STEPS = 1024, 8, 320
 BIG = (1 << 63) - 1
@@ -1786,6 +1865,9 @@ ZONES = "kind", "outcome", "prn", "cred", "tool", "tdef", "obj", "key"
 SUM_KEYS = "cred", "prn", "authn", "obo", "peer", "client", "tport", "rev", "kind", "tool", "tdef", "rule", "outcome", "sbox"
 HOUR_US, DAY_US = 3600 * 10 ** 6, 86400 * 10 ** 6
 CLASSES = {0: 1, 7: 1, 1: 2, 5: 3, 2: 4, 3: 4, 4: 4, 10: 4}     # outcome: ok, error, timeout, refused; 5: what is none of these
+
+
+NO_TEXT = object()              # what an id stands for, for a reader who goes on without
 
 
 class Later(ValueError):
@@ -1990,7 +2072,7 @@ class Block:
             value = text(tag, number)
             if value is None:
                 raise no_block(name, f"the dictionary has no id {number} of this kind")
-            found[number] = struct.pack(">HI", tag, len(value)) + value
+            found[number] = b"" if value is NO_TEXT else struct.pack(">HI", tag, len(value)) + value
         return found
 
     def leaves(self, origin, text):
@@ -2030,8 +2112,9 @@ def zone_bytes(counts):
 
 # --- sums of a chapter
 
-SUM_WORDS = ("day", "night", *SUM_KEYS, "count", "timed", "dur", "dur_max", "n_req", "n_res", "idx_min", "idx_max", "ts_min", "ts_max")
-SUM_KEY, HIST_KEY, HIST_GROUP = 2 + len(SUM_KEYS), 5, 4
+SUM_WORDS = ("day", "night", "called", *SUM_KEYS, "count", "timed", "dur", "dur_max", "n_req", "n_res", "idx_min", "idx_max", "ts_min", "ts_max")
+SUM_KEY, HIST_KEY, HIST_GROUP = 3 + len(SUM_KEYS), 5, 4
+OF_BEGIN, EITHER = ("authn", "tport"), ("obo", "peer", "client", "rev", "tdef", "rule", "sbox")
 HIST_WORDS = "day", "night", "tool", "class", "step", "count"
 IDX_MIN, TS_MIN = SUM_WORDS.index("idx_min"), SUM_WORDS.index("ts_min")
 
@@ -2054,28 +2137,61 @@ def groups(hist):
     return len({entry[:HIST_GROUP] for entry in hist})
 
 
+def join_begin(record, begin):
+    """What its begin says of a call that has ended: where the end says nothing, or alone."""
+    joined = dict(record)
+    if record["kind"] in (END, RECOVERED):
+        joined.update({name: begin.get(name) for name in OF_BEGIN})
+    joined.update({name: begin.get(name) for name in (*EITHER, "n_req") if record[name] is None})
+    return joined
+
+
+class Sums:
+    """Those of a chapter, counted block by block."""
+
+    NAMES = (*SUM_KEYS, "ts", "dur", "n_req", "n_res", "beg", "call")
+
+    def __init__(self):
+        self.sums, self.hist, self.apart, self.begins = {}, collections.Counter(), [], {}
+
+    def add(self, block):
+        columns = {name: block.columns.get(name) or [None] * block.cnt for name in self.NAMES}
+        for idx, values in enumerate(zip(*columns.values()), block.first):
+            record = dict(zip(self.NAMES, values))
+            if record["kind"] == BEGIN:
+                self.begins[idx] = columns, idx - block.first
+            elif record["beg"] is not None and record["beg"] not in self.begins:
+                self.apart.append((idx,))
+            else:
+                self.count(idx, record)
+
+    def count(self, idx, record):
+        columns, at = self.begins.get(record["beg"], ({}, 0))
+        record = join_begin(record, {name: column[at] for name, column in columns.items()})
+        ts, dur, called = record["ts"], record["dur"], int(record["call"] is not None)
+        keys = ts // DAY_US, is_night(ts), called, *(-1 if record[name] is None else record[name] for name in SUM_KEYS)
+        old = self.sums.get(keys, (0, 0, 0, 0, 0, 0, idx, idx, ts, ts))
+        self.sums[keys] = (
+            old[0] + 1, old[1] + (dur is not None), old[2] + (dur or 0), max(old[3], dur or 0), old[4] + (record["n_req"] or 0),
+            old[5] + (record["n_res"] or 0), old[6], idx, min(old[8], ts), max(old[9], ts))
+        if record["kind"] == END and called:
+            tool = -1 if record["tool"] is None else record["tool"]
+            self.hist[ts // DAY_US, is_night(ts), tool, CLASSES.get(record["outcome"], 5), step_of(dur or 0)] += 1
+
+    def listed(self):
+        """(sums, histogram, apart) as read_sums() has them, or None: they are partial."""
+        listed = [key + value for key, value in sorted(self.sums.items())], [key + (n,) for key, n in sorted(self.hist.items())], self.apart
+        records = sum(value[0] for value in self.sums.values())
+        whole = all(few(n, records) for n in (len(self.sums), groups(self.hist), len(self.apart))) and \
+            all(max(value[2], value[4], value[5]) <= BIG for value in self.sums.values())
+        return listed if whole else None
+
+
 def count_sums(blocks):
-    """Of the records of a chapter, (sums, histogram) as read_sums() has them, or None: they are partial."""
-    sums, hist, records = {}, collections.Counter(), 0
+    sums = Sums()
     for block in blocks:
-        columns = {name: block.columns.get(name) or [None] * block.cnt for name in (*SUM_KEYS, "ts", "dur", "n_req", "n_res")}
-        for i in range(block.cnt):
-            *keys, ts, dur, n_req, n_res = (columns[name][i] for name in columns)
-            keys = [-1 if key is None else key for key in keys]
-            kind, tool, outcome = (keys[SUM_KEYS.index(name)] for name in ("kind", "tool", "outcome"))
-            if kind == BEGIN:
-                continue
-            records, idx = records + 1, block.first + i
-            old = sums.get((ts // DAY_US, is_night(ts), *keys), (0, 0, 0, 0, 0, 0, idx, idx, ts, ts))
-            sums[ts // DAY_US, is_night(ts), *keys] = (
-                old[0] + 1, old[1] + (dur is not None), old[2] + (dur or 0), max(old[3], dur or 0), old[4] + (n_req or 0),
-                old[5] + (n_res or 0), old[6], idx, min(old[8], ts), max(old[9], ts))
-            if kind == END:
-                hist[ts // DAY_US, is_night(ts), tool, CLASSES.get(outcome, 5), step_of(dur or 0)] += 1
-    listed = [key + value for key, value in sorted(sums.items())], [key + (n,) for key, n in sorted(hist.items())]
-    whole = few(len(sums), records) and few(groups(hist), records) and all(max(value[2], value[4], value[5]) <= BIG
-                                                                          for value in sums.values())
-    return listed if whole else None
+        sums.add(block)
+    return sums.listed()
 
 
 class SumsReader:
@@ -2120,6 +2236,20 @@ class SumsReader:
             raise no_block("sums", "entries do not ascend")
         return entries
 
+    def apart(self, most):
+        """Records that are in no sum, each a tuple of one."""
+        count = self.number(most)
+        if not count:
+            return []
+        head = self.number(2 * BIG + 1)
+        if head == 0:
+            raise no_block("sums", "a stream is cut off")
+        data, self.at = stream(self.data, self.at, head, count * 10, "sums")
+        values, end = varints(data, 0, count, "sums")
+        if end != len(data) or not all(values[1:]):
+            raise no_block("sums", "records that stand apart do not ascend, or something stands behind them")
+        return [(idx,) for idx in itertools.accumulate([self.first + values[0], *values[1:]])]
+
     def named(self):
         tags, before, named = {COLUMNS[name][0]: name for name in SUM_KEYS}, 0, []
         for _ in range(self.number(2 * BIG + 1)):
@@ -2138,11 +2268,12 @@ def sum_is_sound(entry, first, cnt):
     return 0 < value["count"] <= cnt and value["timed"] <= value["count"] and value["dur_max"] <= value["dur"] and \
         (value["timed"] > 0 or value["dur"] == 0) and value["idx_max"] < first + cnt and \
         value["idx_max"] - value["idx_min"] >= value["count"] - 1 and value["kind"] not in (BEGIN, -1) and \
-        value["ts_max"] // DAY_US == value["day"] and is_night(value["ts_min"]) == is_night(value["ts_max"]) == value["night"]
+        value["called"] <= 1 and value["ts_max"] // DAY_US == value["day"] and is_night(value["ts_min"]) == is_night(value["ts_max"]) == value["night"]
 
 
 def read_sums(data, first, cnt):
-    """Of a chapter of cnt records from first on: (sums, histogram), each a list of tuples in order, or None: they are partial."""
+    """Of a chapter of cnt records from first on: (sums, histogram, apart), each a list of tuples in order, or None: they are
+    partial."""
     if not 1 <= cnt <= CHAPTER_RECORDS or not 0 <= first <= BIG - BLOCK_RECORDS - cnt + 1:
         raise no_block("sums", "such a place, or so many records, no chapter has")
     reader, listed = SumsReader(data, first), None
@@ -2153,7 +2284,7 @@ def read_sums(data, first, cnt):
         named = reader.named()
         sums = reader.entries(cnt // SUMS_SHARE, SUM_WORDS, named)
         records = sum(entry[SUM_KEY] for entry in sums)
-        seen = [name for at, name in enumerate(SUM_KEYS, 2) if any(entry[at] >= 0 for entry in sums)]
+        seen = [name for at, name in enumerate(SUM_KEYS, 3) if any(entry[at] >= 0 for entry in sums)]
         if seen != named or records > cnt or not few(len(sums), records) or \
                 not all(sum_is_sound(entry, first, cnt) for entry in sums):
             raise no_block("sums", "entries contradict themselves")
@@ -2161,7 +2292,10 @@ def read_sums(data, first, cnt):
         if not few(groups(hist), records) or sum(entry[5] for entry in hist) > records or \
                 not all(entry[1] <= 1 and 1 <= entry[3] <= 5 and entry[4] < HIST_STEPS and entry[5] > 0 for entry in hist):
             raise no_block("sums", "steps contradict themselves")
-        listed = sums, hist
+        apart = reader.apart(records // SUMS_SHARE)
+        if len(apart) + records > cnt or apart and apart[-1][0] >= first + cnt:
+            raise no_block("sums", "records that stand apart are none of the chapter's")
+        listed = sums, hist, apart
     if reader.at != len(data):
         raise no_block("sums", "something stands behind it")
     return listed
@@ -2182,6 +2316,303 @@ def read_payloads(body):
                                               for salt, nonce, text in payloads):
         raise no_block("blkpay", "lengths do not make up the payloads that are there")
     return payloads
+
+
+# --- the records of a log, in their forms
+
+ROW_NAMES = ["log", "idx", *COLUMN_NAMES]
+BLOCKS_KEPT = 4                 # decoded ones, for those who ask for single records
+NOTHING_KEPT = (None,) * 3
+
+
+class Forms:
+    """Records of a log in blocks, below the line where the newest one ends, and rows from there on.  Blocks are looked at where
+    records() reads them; who asks for kinds or single records gets what there is."""
+
+    def __init__(self, verifier, number, origin, first, tenant):
+        self.verifier, self.db, self.found = verifier, verifier.db, verifier.found
+        self.number, self.origin, self.first, self.tenant = number, origin, first, tenant
+        newest = self.db.execute("SELECT first + cnt FROM blk WHERE log = ? ORDER BY first DESC LIMIT 1", (number,)).fetchone()
+        self.line = newest[0] if newest and isinstance(newest[0], int) else -1 << 63
+        self.unread = 0                 # records below cannot be read, which was told
+        self.open = collections.OrderedDict()   # first -> Block, those that were asked for last
+        self.groups = 0                 # of what is kept, that were read
+
+    # blocks
+
+    def block(self, row):
+        """A block that is open already, or is opened: Wrong or Later."""
+        first, cnt, fmt, cols, hashes = row
+        if first not in self.open:
+            if not (all(isinstance(value, int) for value in row[:3]) and all(isinstance(value, bytes) for value in row[3:])):
+                raise no_block("block", "a column has a value of another kind")
+            self.open[first] = Block(first, cnt, fmt, cols, hashes)
+            if len(self.open) > BLOCKS_KEPT:
+                self.open.popitem(last=False)
+        return self.open[first]
+
+    def rows_of(self, block):
+        """Records of a block as rows are."""
+        return (dict(zip(ROW_NAMES, values)) for values in zip(
+            itertools.repeat(self.number), range(block.first, block.first + block.cnt),
+            *(block.columns.get(name) or itertools.repeat(None) for name in COLUMN_NAMES)))
+
+    def leaves(self, block):
+        """The leaves of a block's records; what its ids do not stand for is told."""
+        wrong = {}
+
+        def text(tag, number):
+            entry = self.verifier.entry(number)
+            if not entry or entry[0] != tag:
+                wrong[tag, number] = "DICT"
+            elif entry[2] != "text":
+                wrong[tag, number] = "TYPE"
+            return NO_TEXT if not entry else entry[1].encode() if isinstance(entry[1], str) else entry[1]
+        leaves = block.leaves(self.origin, text)
+        for tag, name in ((COLUMNS[name][0], name) for name in COLUMN_NAMES if COLUMNS[name][1] == "d") if wrong else ():
+            for i, number in enumerate(block.columns.get(name, ())):
+                if (tag, number) in wrong:
+                    self.found(wrong[tag, number], self.origin, block.first + i, name)
+        return leaves
+
+    def blocks(self, start):
+        """Those that can be read, in order, from the one on that has this record, or all, with their chapters.  Blocks join without a gap; the gaps are seen
+        where records are counted."""
+        end, chapters = None, Chapters(self, start is not None)
+        for first, cnt, fmt, ts_min, ts_max, cols, hashes, zone in self.db.execute(
+                "SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk WHERE log = ?1 AND first >= "
+                "coalesce((SELECT max(first) FROM blk WHERE log = ?1 AND first <= ?2), -1) ORDER BY first", (self.number, start or 0)):
+            try:
+                block = self.block((first, cnt, fmt, cols, hashes))
+                if end is not None and first < end:
+                    self.found("GAP", self.origin, first, "the block begins before the one before it ends", last=first + cnt - 1)
+                    chapters.take(first, cnt, None)
+                    continue
+                end = first + cnt
+                try:
+                    block.derived(ts_min, ts_max, zone)
+                except Wrong as wrong:
+                    self.found(wrong.args[0], self.origin, first, wrong.args[1], last=end - 1)
+                chapters.take(first, cnt, block)
+                yield block
+            except (Wrong, Later) as wrong:
+                place = isinstance(first, int) and isinstance(cnt, int) and first >= 0 and 0 < cnt <= BLOCK_RECORDS
+                self.found("PARSE", self.origin, *([first, wrong.args[-1], None, first + cnt - 1] if place else [None, wrong.args[-1]]))
+                if place:
+                    chapters.take(first, cnt, None)
+                    end = self.unread = first + cnt
+                    self.groups += self.db.execute("SELECT count(*) FROM blkpay WHERE log = ? AND first >= ? AND first < ?",
+                                                   (self.number, first, end)).fetchone()[0]
+        chapters.end()
+
+    # what is kept of records in blocks
+
+    def group(self, first, body):
+        """Wrong: it is none."""
+        if not isinstance(body, bytes):
+            raise no_block("blkpay", "body is of another kind")
+        return first, read_payloads(body)
+
+    def kept_of(self, block):
+        """Salt, nonce and ciphertext of each record of a block.  Groups lie in one block, beside each other."""
+        kept, at, end = [NOTHING_KEPT] * block.cnt, block.first, block.first + block.cnt
+        for row in self.db.execute("SELECT first, body FROM blkpay WHERE log = ? AND first >= ? AND first < ? ORDER BY first",
+                                   (self.number, block.first, end)):
+            self.groups += 1
+            try:
+                first, payloads = self.group(*row)
+            except Wrong as wrong:
+                self.found("PARSE", self.origin, row[0], wrong.args[1])
+                continue
+            if first < at or first + len(payloads) > end:
+                self.found("PAYLOAD_EXTRA", self.origin, first, "what is kept of records twice, or of several blocks in one group")
+                continue
+            at = first + len(payloads)
+            kept[first - block.first:at - block.first] = payloads
+        return kept
+
+    def salt(self, idx):
+        """Of a record in whatever form, or None."""
+        if idx >= self.line:
+            found = self.db.execute("SELECT p.salt FROM rec r JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx = ?",
+                                    (self.number, idx)).fetchone()
+            return found and found[0]
+        row = self.db.execute("SELECT first, body FROM blkpay WHERE log = ? AND first <= ? ORDER BY first DESC LIMIT 1",
+                              (self.number, idx)).fetchone()
+        first, payloads = self.group(*row) if row else (idx, ())
+        return payloads[idx - first][0] if idx - first < len(payloads) else None
+
+    # records
+
+    def records(self, size, start=None):
+        """Each record that counts, and its leaf, with what is kept of it and what it has replaced looked at; of a part, from
+        start on."""
+        low = self.first if start is None else start
+        leftovers = self.leftovers(-1 << 63 if start is None else start)
+        left = next(leftovers, None)
+        for block in self.blocks(start) if self.line > low else ():
+            if start is not None and block.first >= size:
+                break
+            for row, leaf, kept in zip(self.rows_of(block), self.leaves(block), self.kept_of(block)):
+                idx = row["idx"]
+                while left and left[0]["idx"] < idx:
+                    left = self.stray(left, leftovers)
+                if left and left[0]["idx"] == idx:
+                    self.compare(row, leaf, kept, *left)
+                    left = next(leftovers, None)
+                if low <= idx < size:
+                    there = None if kept[0] is None else idx
+                    self.verifier.kept_of(self.origin, self.tenant, (idx, row["cm"], row["sh"], row["n_sto"], row["key"], there, *kept))
+                    yield row, leaf
+        while left and start is None:
+            left = self.stray(left, leftovers)
+        if start is None and self.db.execute("SELECT count(*) FROM blkpay WHERE log = ?", (self.number,)).fetchone()[0] > self.groups:
+            self.found("PAYLOAD_EXTRA", self.origin, detail="payloads of records that are in no block")
+        rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx",
+                               (self.number, max(low, self.line), size))
+        names = [column[0] for column in rows.description]
+        for values in rows:
+            row = dict(zip(names, values))
+            yield row, self.verifier.leaf(self.origin, row)
+
+    def leftovers(self, start):
+        """Rows below the line, and what is kept of them."""
+        if self.line < 0:
+            return
+        rows = self.db.execute("SELECT r.*, p.rec, p.salt, p.nonce, p.ct FROM rec r LEFT JOIN pay p ON p.rec = r.id "
+                               "WHERE r.log = ? AND r.idx >= ? AND r.idx < ? ORDER BY r.idx", (self.number, start, self.line))
+        names = [column[0] for column in rows.description][:-4]
+        for values in rows:
+            yield dict(zip(names, values)), values[-4:]
+
+    def stray(self, left, leftovers):
+        """A leftover that no block has; of what was pruned it is told elsewhere."""
+        idx = left[0]["idx"]
+        if not 0 <= idx < max(self.first, self.unread):
+            self.found("FORM", self.origin, idx)
+        return next(leftovers, None)
+
+    def compare(self, row, leaf, kept, left, left_kept):
+        same = left["enc"] == ENCODING and left["leaf"] in (None, leaf) and all(
+            left[name] == row[name] and type(left[name]) is type(row[name]) for name in ROW_NAMES)
+        if not same or left_kept[0] is not None and kept[0] is not None and left_kept[1:] != kept:
+            self.found("FORM", self.origin, row["idx"])
+        if left_kept[0] is not None and kept[0] is None:
+            self.found("ERASED_BUT_PRESENT", self.origin, row["idx"])
+
+    def rows(self, where, *args):
+        """Of the tail."""
+        rows = self.db.execute(f"SELECT * FROM rec WHERE log = ? AND idx >= ? AND {where}", (self.number, max(self.first, self.line), *args))
+        names = [column[0] for column in rows.description]
+        return (dict(zip(names, values)) for values in rows)
+
+    def of_kinds(self, *kinds, backwards=False):
+        """Records of these kinds.  A zone that leaves one out is found where blocks are looked at."""
+        way = "DESC" if backwards else "ASC"
+        tail = self.rows(f"kind IN ({','.join('?' * len(kinds))}) ORDER BY idx {way}", *kinds)
+        if backwards:
+            yield from tail
+        for first, zone in self.db.execute(f"SELECT first, zone FROM blk WHERE log = ? ORDER BY first {way}", (self.number,)) \
+                if self.line > 0 else ():
+            if zone_may_have(zone, kinds):
+                block = self.open_block(first)
+                rows = [row for row in self.rows_of(block) if row["kind"] in kinds and row["idx"] >= self.first] if block else ()
+                yield from reversed(rows) if backwards else rows
+        if not backwards:
+            yield from tail
+
+    def open_block(self, first):
+        row = self.db.execute("SELECT first, cnt, fmt, cols, hash FROM blk WHERE log = ? AND first = ?", (self.number, first)).fetchone()
+        try:
+            return self.block(row)
+        except (Wrong, Later):
+            return None
+
+    def record(self, idx):
+        """The one at this index, or None."""
+        if idx >= self.line:
+            return next(self.rows("idx = ?", idx), None)
+        found = self.db.execute("SELECT first FROM blk WHERE log = ? AND first <= ? ORDER BY first DESC LIMIT 1", (self.number, idx)).fetchone()
+        block = found and self.open_block(found[0])
+        return next(itertools.islice(self.rows_of(block), idx - block.first, None), None) if block else None
+
+    def opened(self, running):
+        """Begins in blocks without an end are in open_call, for a start to find, and nothing else is."""
+        if RUNNING_MAX in running:
+            return
+        wanted = {begun[0]: call for call, begun in running.items() if begun[0] < self.line}
+        for idx, call in self.db.execute("SELECT idx, call FROM open_call WHERE log = ?", (self.number,)):
+            if wanted.pop(idx, None) != call:
+                self.found("INDEX", self.origin, idx, "open_call has a call that no block has, or that has ended")
+        for idx in sorted(wanted):
+            self.found("INDEX", self.origin, idx, "open_call has not a call that is in a block and has not ended")
+
+
+class Chapters:
+    """Chapters of a log, counted while its blocks are read: they begin and end where a block does, and have 64 at most."""
+
+    def __init__(self, forms, part):
+        self.forms, self.edge = forms, -1
+        self.rows = iter(()) if part else forms.db.execute(
+            "SELECT first, cnt, ts_min, ts_max, zone, sums FROM chap WHERE log = ? ORDER BY first", (forms.number,))
+        self.next()
+
+    def next(self):
+        self.row, self.blocks = next(self.rows, None), 0
+        self.sums, self.zone, self.times, self.whole = Sums(), [collections.Counter() for _ in ZONES], [], True
+
+    def tell(self, what):
+        first, cnt = self.row[:2]
+        self.forms.found("INDEX", self.forms.origin, first, "the chapter " + what, last=first + max(cnt, 1) - 1)
+
+    def take(self, first, cnt, block):
+        """A block that is there, None: it cannot be read, or not where it is."""
+        while self.row and not self.blocks and (self.row[0] < max(first, self.edge) or self.row[1] < 1):
+            self.tell("does not begin where a block does, or lies upon another")
+            self.next()
+        if not self.row or not self.blocks and self.row[0] != first:
+            return
+        self.whole = self.whole and block is not None and (not self.blocks or first == self.at)
+        self.blocks, self.at = self.blocks + 1, first + cnt
+        if self.whole:
+            self.sums.add(block)
+            self.zone = [sum(counts, collections.Counter()) for counts in zip(self.zone, block.zone())]
+            self.times += [min(block.columns["ts"]), max(block.columns["ts"])]
+        if self.at - self.row[0] < self.row[1] and self.blocks < CHAPTER_BLOCKS:
+            return
+        if self.at - self.row[0] != self.row[1]:
+            self.tell("does not end where a block does, or has more blocks than one may have")
+        elif self.whole:
+            self.compare()
+        self.edge = self.row[0] + self.row[1]
+        self.next()
+
+    def compare(self):
+        first, cnt, ts_min, ts_max, zone, sums = self.row
+        try:
+            if [ts_min, ts_max] != [min(self.times), max(self.times)]:
+                self.tell("says other times than its records have")
+            elif zone != zone_bytes(self.zone):
+                self.tell("has a zone that does not list what its records have")
+            elif read_sums(sums, first, cnt) != self.sums.listed():
+                self.tell("has sums that are not what its records come to")
+        except (Wrong, Later, TypeError):
+            self.tell("has sums that no release writes")
+
+    def end(self):
+        while self.row:
+            self.tell("has more records than there are in blocks")
+            self.next()
+
+
+def zone_may_have(zone, kinds):
+    """Whether a block's zone says that it has records of these kinds, or cannot be read."""
+    try:
+        count, at = varint(zone, 0, "zone")
+        values, at = varints(zone, at, 2 * count, "zone") if count <= ZONE_IDS else ([], at)
+    except (Wrong, TypeError):
+        return True
+    return count > ZONE_IDS or not set(kinds).isdisjoint(itertools.accumulate(values[::2]))
 
 
 # --- a proof, and what its record commits to
@@ -2253,10 +2684,310 @@ def prove(path, opening, keys):
     return status
 
 
+# --- sealed files (contrib/doc/segment-format.md)
+
+TILE, SEALED_RECORDS, SEALED_BYTES, SEALED_PAGE, SEALED_TEXT, NOTE_SIZE, PROOF_HASHES = 256, 4 << 20, 64 << 30, 8192, 512, 16384, 64
+
+
+class Text(bytes):
+    """A value that SQLite has as a text."""
+
+
+class Sealed(Findings):
+    """Records of one log, by themselves: nothing is believed that they do not lead to, or a key that you have."""
+
+    def __init__(self, path, keys):
+        super().__init__()
+        self.path, self.keys, self.logs = path, keys or {}, 1
+        self.origin, self.first, self.end, self.epochs, self.pinned = "-", 0, 0, [], False
+        self.times, self.shut, self.used, self.broken, self.misplaced = [], 0, 0, False, False
+
+    def wrong(self, code, detail="", idx=None, last=None):
+        self.found(code, self.origin, idx, detail, last=last)
+
+    def check(self):
+        try:
+            self.file()
+            self.info()
+            self.chain()
+            self.checkpoint()
+            self.texts()
+            self.blocks()
+            self.covered()
+        except Wrong as wrong:
+            self.wrong(*wrong.args)
+        except sqlite3.DatabaseError as error:
+            self.wrong("SEGMENT", f"the file cannot be read: {error}")
+
+    def file(self):
+        """What says that it is none is an error, no finding."""
+        if os.path.islink(self.path):
+            raise ValueError(f"{self.path!r} is a link: name the file that it leads to")
+        with open(regular(self.path), "rb") as file:
+            head, size = file.read(100), os.fstat(file.fileno()).st_size
+        if len(head) < 100 or head[:16] != b"SQLite format 3\0" or head[68:72] != struct.pack(">I", SEGMENT):
+            raise ValueError(f"{self.path!r} is no sealed file")
+        if size > SEALED_BYTES:
+            raise ValueError(f"{self.path!r} is larger than any sealed file")
+        if head[16:20] != b"\x20\0\1\1":
+            raise Wrong("SEGMENT", "the file was not made as sealed files are")
+        if size != struct.unpack(">I", head[28:32])[0] * SEALED_PAGE:
+            raise Wrong("SEGMENT", "the file is not as long as it says: it was cut, or something was added")
+        self.db = open_store(self.path, True)
+        foreign = schema(self.db, SEGMENT)
+        if foreign and foreign[0] == "NOT_CHECKED":
+            raise ValueError(foreign[1])
+        if foreign:
+            raise Wrong("SEGMENT", foreign[1])
+        said = self.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if said != "ok":
+            self.wrong("SEGMENT", said)
+        self.db.text_factory = Text
+
+    def rows(self, sql, *kinds):
+        for row in self.db.execute(sql):
+            if [type(value) for value in row] != list(kinds):
+                raise Wrong("SEGMENT", "a column has a value of another kind")
+            yield row
+
+    def info(self):
+        rows = list(itertools.islice(self.rows(
+            "SELECT origin, from_idx, to_idx, from_peaks, to_peaks, epoch, note, growth, release FROM info",
+            Text, int, int, bytes, bytes, int, bytes, bytes, Text), 2))
+        try:
+            (origin, first, end, before, after, self.epoch, self.note, growth, release), = rows
+            named = origin.decode(), release.decode()
+            if not 0 <= first < end <= BIG - BLOCK_RECORDS or first % TILE or end % TILE or end - first > SEALED_RECORDS or \
+                    len(before) != 32 * bin(first).count("1") or len(after) != 32 * bin(end).count("1") or self.epoch < 0 or \
+                    not 0 < len(origin) <= 255 or not 0 < len(release) <= 63 or any("\0" in name for name in named) or \
+                    not 0 < len(self.note) <= NOTE_SIZE or len(growth) % 32 or len(growth) > 32 * PROOF_HASHES:
+                raise ValueError("info")
+        except ValueError:
+            raise Wrong("SEGMENT", "table info does not say what a sealed file is of")
+        self.origin, self.first, self.end, self.next = named[0], first, end, first
+        self.tree, self.after, self.growth = Tree(first, pieces(before)), Tree(end, pieces(after)), pieces(growth)
+        self.before = self.tree.root()
+
+    def chain(self):
+        self.instance = self.origin.partition("/t/")[0]
+        for n, key, cert in self.db.execute("SELECT n, pk, cert FROM epoch ORDER BY n"):
+            if type(n) is not int or type(key) is not bytes or len(key) != 32 or cert is not None and (
+                    type(cert) is not bytes or len(cert) != 64):
+                self.wrong("SEGMENT", "table epoch has what is no key")
+                return
+            pin = self.keys.get(f"{self.instance}/e/{n}")
+            if n != len(self.epochs) or n > self.epoch or pin not in (None, key) or (cert is None) != (n == 0) or \
+                    n and not signed_by(self.epochs[-1], b"epoch" + struct.pack(">Q", n) + key, cert):
+                self.wrong("KEYCHAIN", "an epoch does not follow from the one before, or is not the pinned one")
+                return
+            self.pinned |= pin is not None
+            self.epochs.append(key)
+
+    def checkpoint(self):
+        try:
+            note = Note(self.note)
+            if note.origin != self.origin or note.size < self.end:
+                raise ValueError(note.size)
+        except ValueError:
+            self.wrong("PARSE", "the note is malformed, of another log, or does not cover the records")
+            return
+        if self.epoch >= len(self.epochs) or not note.signed_by(f"{self.instance}/e/{self.epoch}", self.epochs[self.epoch]):
+            self.wrong("CP_SIG", "the checkpoint is not signed by the key of its epoch")
+        if not consistent(self.end, note.size, self.growth, self.after.root(), note.root):
+            self.wrong("ROOT", "the tree behind the records does not lead to the note")
+        if not self.pinned:
+            self.wrong("NOT_CHECKED", "no key is pinned: the checkpoint is signed by keys of the file itself")
+
+    def texts(self):
+        """How many there are, and the digest over blocks and texts."""
+        digest, self.count = hashlib.sha256(), 0
+        for row in self.all_blocks():
+            digest.update(b"b" + struct.pack(">5q", *row[:5]) + b"".join(struct.pack(">q", len(part)) + part for part in row[5:]))
+        for number, kind, text in self.rows("SELECT id, kind, text FROM text NOT INDEXED ORDER BY id", int, int, Text):
+            self.count += 1
+            if number != self.count:
+                raise Wrong("SEGMENT", "ids of table text are not those from 1 on")
+            digest.update(b"t" + struct.pack(">3q", number, kind, len(text)) + text)
+        self.digest = digest.hexdigest()
+
+    def all_blocks(self):
+        return self.rows("SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk ORDER BY first", *[int] * 5, *[bytes] * 3)
+
+    def text(self, tag, number):
+        """What an id stands for; one that stands for nothing is told."""
+        row = self.db.execute("SELECT kind, text FROM text WHERE id = ?", (number,)).fetchone()
+        try:
+            if row[0] == tag and type(row[1]) is Text and len(row[1]) <= SEALED_TEXT and row[1].decode():
+                return bytes(row[1])
+            if row[0] == tag and row[1] == b"" and type(row[1]) is Text:
+                return b""
+        except (TypeError, ValueError):
+            pass
+        self.broken = True
+        self.wrong("DICT", f"no text {number} of kind {tag}")
+        return NO_TEXT
+
+    def blocks(self):
+        self.beside = self.kept()
+        self.left = self.next_kept()
+        for row in self.all_blocks():
+            first, cnt = row[:2]
+            if not 1 <= cnt <= BLOCK_RECORDS or not self.next <= first < self.end or cnt > self.end - first:
+                self.broken = True
+                self.wrong("GAP", "a block is not where its records have to be")
+                continue
+            if first > self.next:
+                self.broken = True
+                self.wrong("GAP", "a block is missing", self.next, first - 1)
+            self.next = first + cnt
+            if first // BLOCK_RECORDS != (self.next - 1) // BLOCK_RECORDS:
+                self.wrong("PARSE", "the block goes over a multiple of 4096", first, self.next - 1)
+            try:
+                block = Block(*row[:3], *row[5:7])
+            except (Wrong, Later) as error:
+                self.broken = True
+                self.wrong(*(error.args if isinstance(error, Wrong) else ("NOT_CHECKED", "a block of a later release")), first, self.next - 1)
+                continue
+            self.block(block, row)
+
+    def block(self, block, row):
+        try:
+            block.derived(row[3], row[4], row[7])
+        except Wrong as wrong:
+            self.wrong(*wrong.args, block.first, self.next - 1)
+        for leaf in block.leaves(self.origin, self.text):
+            self.tree.append(leaf)
+        self.records += block.cnt
+        self.times += [min(block.columns["ts"]), max(block.columns["ts"])]
+        self.times = [min(self.times), max(self.times)]
+        named = [block.columns[name] for name in COLUMN_NAMES if COLUMNS[name][1] == "d" and name in block.columns]
+        for number in (value for values in zip(*named) for value in values if value is not None):
+            if number == self.used + 1:
+                self.used = number
+            elif number > self.used and not self.misplaced:
+                self.misplaced = True
+                self.wrong("DICT", "ids of texts do not ascend in the order in which records use them")
+        while self.left and self.left[0] < self.next:
+            idx, payload = self.left
+            code = self.payload(*((block.columns.get(name) or [None] * block.cnt)[idx - block.first] for name in ("cm", "sh", "n_sto")),
+                                *payload) if idx >= block.first else None
+            if code:
+                self.wrong(code, idx=idx)
+            self.left = self.next_kept()
+
+    def kept(self):
+        """Index, and salt, nonce and ciphertext, of each record beside which something is kept."""
+        at = self.first
+        for first, body in self.rows("SELECT first, body FROM blkpay ORDER BY first", int, bytes):
+            payloads = read_payloads(body)
+            if not at <= first < self.end or first % TILE + len(payloads) > TILE:
+                raise Wrong("SEGMENT", "a group of what is kept is of no records of this file, or of more than one tile")
+            at = first + len(payloads)
+            for idx, payload in enumerate(payloads, first):
+                if payload[0] is not None:
+                    yield idx, payload
+
+    def next_kept(self):
+        try:
+            return next(self.beside, None)
+        except Wrong as wrong:
+            self.wrong("SEGMENT", wrong.args[1])
+            return None
+
+    def payload(self, cm, sh, stored, salt, nonce, ct):
+        if cm is None:
+            return "PAYLOAD_EXTRA"
+        if len(salt) != 16 or sh and hashlib.sha256(b"toolcrib/s/1\0" + salt).digest()[:16] != sh:
+            return "PAYLOAD"
+        if not stored:
+            return "PAYLOAD" if ct is not None or not sh else None
+        if len(nonce or b"") != 24 or len(ct or b"") < 16:
+            return "PAYLOAD"
+        self.shut += 1
+        return None
+
+    def covered(self):
+        if self.next < self.end:
+            self.broken = True
+            self.wrong("GAP", "a block is missing", self.next, self.end - 1)
+        if not self.broken and self.tree.root() != self.after.root():
+            self.wrong("ROOT", "the records do not give the root behind them", self.first, self.end - 1)
+        if not self.broken and not self.misplaced and self.used != self.count:
+            self.wrong("DICT", "there are texts that no record uses")
+        while self.left:
+            self.left = self.next_kept()
+
+
+def pieces(data):
+    return [data[at:at + 32] for at in range(0, len(data), 32)]
+
+
+def is_sealed(path):
+    """By its name, or by what it says."""
+    try:
+        if path.endswith(".tcs"):
+            return True
+        with open(regular(path), "rb") as file:
+            return file.read(72)[68:] == struct.pack(">I", SEGMENT)
+    except (OSError, ValueError):
+        return False
+
+
+def join(files, all):
+    """Of each log, those that are whole begin where the one before ends, with the tree that it ends with."""
+    for origin, group in itertools.groupby(sorted(files, key=lambda file: (file.origin, file.first, file.end)), lambda file: file.origin):
+        all.logs, last = all.logs + 1, None
+        for file in group:
+            if file.bad:
+                continue
+            if last and file.first > last.end:
+                all.found("SEGMENT_MISSING", origin, last.end, "no file that is whole has these records", last=file.first - 1)
+            elif last and file.first < last.end:
+                all.found("SEGMENT", origin, file.first, "two files have these records", last=min(file.end, last.end) - 1)
+            elif last and file.before != last.after.root():
+                all.found("ROOT", origin, file.first, "the file does not begin with the tree that the one before it ends with")
+            last = file if not last or file.end > last.end else last
+
+
+def print_sealed(file):
+    if file.end:
+        print(f"sealed file of {safe(file.origin)}, records {file.first}-{file.end - 1}",
+              *([f"from {utc(file.times[0])} to {utc(file.times[1])}"] if file.times else []), sep=", ")
+        print("its digest is", getattr(file, "digest", "not known"))
+
+
+def check_sealed(paths, keys):
+    all, files, unread = Findings(), [], None
+    for path in paths:
+        file = Sealed(path, keys)
+        try:
+            file.check()
+        except (ValueError, OSError, sqlite3.Error) as error:
+            print(f"verify.py: {safe(error)}", file=sys.stderr)
+            unread = 3
+            continue
+        file.tell()
+        print_sealed(file)
+        files.append(file)
+    join(files, all)
+    all.tell()
+    all.records, all.bad, all.gaps = (sum(getattr(file, name) for file in (*files, all)) for name in ("records", "bad", "gaps"))
+    status, said = all.sum()
+    if unread and not all.bad:
+        return unread
+    shut = sum(file.shut for file in files)
+    print(("whether calls pair, clocks and the registry were not looked at" if len(paths) > 1 else
+           "alone: whether calls pair, clocks, the registry and the records around it were not looked at") +
+          (f"; {shut} kept values not opened" if shut else ""))
+    print(said)
+    return status
+
+
 def verify(args, keys):
     path = os.path.join(args.store, "toolcrib.db") if os.path.isdir(args.store) else args.store
     verifier = Verifier(open_store(path), keys, args.signer_state and read(args.signer_state),
-                        [read(name).encode() for name in args.anchor], args.keys and PayloadKeys(args.keys))
+                        [read(name).encode() for name in args.anchor], args.keys and PayloadKeys(args.keys),
+                        (args.start or 0, BIG if args.end is None else args.end) if (args.start, args.end) != (None, None) else None)
     verifier.store()
     status, said = verifier.tell(not verifier.pinned and not verifier.unread)
     if verifier.since:
@@ -2275,19 +3006,29 @@ def main():
     parser.add_argument("--signer-state", metavar="FILE", help="the file state of toolcrib-sign")
     parser.add_argument("--anchor", metavar="NOTE", action="append", default=[], help="a checkpoint that was taken outside")
     parser.add_argument("--keys", metavar="DIR", help="open payloads with keys.db and the key files of this folder")
+    parser.add_argument("--from", metavar="INDEX", type=int, dest="start", help="of each log, records from this one on, or some before it")
+    parser.add_argument("--to", metavar="INDEX", type=int, dest="end", help="of each log, records before this one")
     parser.add_argument("--bundle", metavar="FILE", help="check this bundle of records")
     parser.add_argument("--proof", metavar="FILE", help="check this proof of one record")
     parser.add_argument("--opening", metavar="FILE", help="with --proof: what audit payload --opening said, with --json")
-    parser.add_argument("store", nargs="?", help="the store's folder, its toolcrib.db, or a copy of it")
+    parser.add_argument("store", nargs="*", help="the store's folder, its toolcrib.db, or a copy of it; or sealed files")
     args = parser.parse_args()
+    sealed = args.store if args.store and all(map(is_sealed, args.store)) else []
+    if len(args.store) > 1 and not sealed:
+        parser.error("one store, or sealed files")
+    args.store = args.store[0] if args.store else None
     if (args.proof, args.bundle, args.store).count(None) != 2 or args.proof and not args.key or args.opening and not args.proof:
         parser.error("a store, or --bundle, or --proof with --key and perhaps --opening")
+    if sealed and (args.signer_state or args.anchor or args.keys or (args.start, args.end) != (None, None)):
+        parser.error("of a sealed file nothing but --key has a meaning")
+    if (args.start, args.end) != (None, None) and (not args.store or not 0 <= (args.start or 0) < (BIG if args.end is None else args.end)):
+        parser.error("--from and --to are of a store, and leave some records between them")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, resource.getrlimit(resource.RLIMIT_AS)[1]))
     try:
         keys = args.key and parse_keys(read(args.key) if os.path.exists(args.key) else args.key)
         if args.proof:
             return prove(args.proof, args.opening, keys)
-        return check_bundle(args.bundle, keys) if args.bundle else verify(args, keys)
+        return check_bundle(args.bundle, keys) if args.bundle else check_sealed(sealed, keys) if sealed else verify(args, keys)
     except (ValueError, struct.error) as error:
         print(f"verify.py: {safe(error)}", file=sys.stderr)
         return 4 if args.proof else 3

@@ -196,8 +196,10 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 struct audit_mark { size_t undo; };
 struct audit_mark audit_logs_mark(const struct audit_logs *logs);      /* undo grows with every append */
 void audit_logs_rollback(struct audit_logs *logs, struct audit_mark mark);
-/* Last thing in a transaction that appended: write the sizes of the logs. */
+/* Last thing in a transaction that appended: the heads of logs that have grown; _rows: if they are due (SC-104). */
 int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
+int audit_logs_flush_rows(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
+void audit_heads_due(struct audit_logs *logs);  /* somebody looks at them next; else a start finds the rows alone */
 void audit_logs_commit(struct audit_logs *logs);                        /* after the COMMIT */
 /* Create the log of a new tenant (writes log.open as its record 0).  System log (tenant 0) at store creation:
  * it must be the first, and draws the id of the instance. */

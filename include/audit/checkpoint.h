@@ -37,7 +37,8 @@ struct audit_beat_opt {
 	bool always;                    /* there is a logs.commit also when it has no heads to say */
 	const uint8_t *policies;        /* AUDIT_POLICIES_SIZE bytes of audit/second.h that it says, or NULL */
 };
-/* In the writer's open transaction: what was not signed yet, and logs.commit. */
+/* In the writer's open transaction: what was not signed yet, and logs.commit.  Heads are due then: nothing is signed
+ * that table head does not know. */
 int audit_beat(struct audit_logs *logs, struct db *db, const struct audit_beat_opt *opt, struct audit_beat *ret,
 	       struct err *err) MUST_CHECK;
 /* Nobody knows any more which heads a logs.commit has said: the next one says all. */

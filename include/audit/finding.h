@@ -21,6 +21,8 @@
 	X(GAP, true, "an index is missing") \
 	X(LEAF, true, "the columns do not give the stored leaf") \
 	X(FORM, true, "a row that a block has replaced says something else") \
+	X(SEGMENT, true, "a sealed file is damaged, or not what it says") \
+	X(SEGMENT_MISSING, false, "records that are in no sealed file that is here") \
 	X(ROOT, true, "the records do not give the log's root") \
 	X(TILE, true, "the hashes kept of whole tiles do not fit") \
 	X(TRUNCATED, true, "fewer records than the log's head says") \
@@ -95,6 +97,7 @@ struct audit_evidence {
 	const struct signer_state *signer;
 	const struct audit_anchor *anchor; size_t nanchor;
 	uint64_t anchor_age_s;          /* an older one than this is NO_ANCHOR, or one of unknown age; 0 = any */
+	unsigned threads;               /* that read records, the caller's among them; 0: that one alone */
 	uint64_t young_s;               /* the owner asks: unsigned records are no finding unless they are older than this */
 	/* How far it is, at each log and each AUDIT_VERIFY_STEP records, in the caller's thread; NULL: nobody wants to
 	 * know. */

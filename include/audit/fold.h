@@ -22,14 +22,20 @@
 enum {
 	AUDIT_FOLD_RECORDS = 2048,      /* of one block, at most */
 	AUDIT_FOLD_SLICE = 256,         /* rows that one drop takes, at most */
+	AUDIT_LEAN_ROWS_MAX = 3 << 19,  /* rows of a store whose indexes are dropped in one transaction: plain_rows, a tail */
+	AUDIT_LEAN_TAIL_MAX = 1 << 17,  /* of these, rows that are in no block: what is asked of them reads all of a log */
 };
 
 struct db;
 
 /* Reading half.  db: a reader that sees tables, not forms (audit/forms.h); borrowed.  One thread. */
 struct audit_folder;
-FOR_TESTS struct audit_folder *audit_folder_new(struct db *db);
-FOR_TESTS void audit_folder_free(struct audit_folder **folder);
+struct audit_folder *audit_folder_new(struct db *db);
+void audit_folder_free(struct audit_folder **folder);
+/* Where rows of a log begin to count: behind its newest block, else with its first record.  *ret_waits: blocks of
+ * before wait to be pruned, and nothing can be folded. */
+int audit_folder_line(struct audit_folder *folder, int64_t log, int64_t *ret, bool *ret_waits,
+		      struct err *err) MUST_CHECK;
 
 /* One block and what is kept beside it; owned by who has it, any thread. */
 struct audit_folded { int64_t log, first, cnt; };
@@ -37,23 +43,56 @@ struct audit_folded { int64_t log, first, cnt; };
  * the last one that can be made.  1: *ret; 0: there is nothing to fold, or blocks of before wait to be pruned.
  * ERR_CORRUPT: a record is missing, or not as it was written; ERR_INVALID: format 1 cannot carry it (SC-204).  Then the
  * log is folded no further, and where says "log/2/idx/42". */
-FOR_TESTS int audit_folder_next(struct audit_folder *folder, int64_t log, int64_t to, struct audit_folded **ret,
-				struct err *err) MUST_CHECK;
-FOR_TESTS void audit_folded_free(struct audit_folded **folded);
+int audit_folder_next(struct audit_folder *folder, int64_t log, int64_t to, struct audit_folded **ret,
+		      struct err *err) MUST_CHECK;
+void audit_folded_free(struct audit_folded **folded);
 /* The oldest leftovers of a log: 1: rows from *ret_from on and below *ret_to are in a block, each as it was; 0: there
  * are none.  ERR_CORRUPT: one is not, or its block cannot be read. */
-FOR_TESTS int audit_folder_left(struct audit_folder *folder, int64_t log, int64_t *ret_from, int64_t *ret_to,
-				struct err *err) MUST_CHECK;
+int audit_folder_left(struct audit_folder *folder, int64_t log, int64_t *ret_from, int64_t *ret_to,
+		      struct err *err) MUST_CHECK;
 
 /* Writing half: writer thread, in its transaction. */
 
 /* Puts the block.  Calls that have not ended are remembered in open_call (SC-307).  ERR_CONFLICT: it does not follow
  * any more, or something was erased meanwhile; nothing was changed, and another can be made. */
-FOR_TESTS int audit_fold_put(struct audit_logs *logs, struct db *db, const struct audit_folded *folded,
-			     struct err *err) MUST_CHECK;
-/* Deletes the next rows of from <= idx < to, which a block has that was put, or of which audit_folder_left() said so.
- * *ret_more: there may be others. */
-FOR_TESTS int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, bool *ret_more,
-			      struct err *err) MUST_CHECK;
+int audit_fold_put(struct audit_logs *logs, struct db *db, const struct audit_folded *folded,
+		   struct err *err) MUST_CHECK;
+/* Deletes the next rows of from <= idx < to, which a block has that was put, or of which audit_folder_left() said so,
+ * that came no later than rec.id upto.  *ret_n: how many; less than a slice: there are no others. */
+int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_t upto, int64_t *ret_n,
+		    struct err *err) MUST_CHECK;
+
+/* The tail, in the order of arrival: rows whose rec.id is no greater than this are all leftovers.  Where a log cannot
+ * be folded it stays below that log's first row.  0: nobody has said so yet. */
+#define AUDIT_META_TAIL_FROM "tail_from"
+int audit_fold_tail_set(struct db *db, int64_t id, struct err *err) MUST_CHECK;
+int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err) MUST_CHECK;
+
+/* rec.id of the newest row, as the picture has it. */
+int64_t audit_newest_row(const struct audit_logs *logs);
+
+/* --- chapters */
+
+/* 64 blocks that were put get zone and sums of all their records (SCALE D2, block/zone.h)
+ *
+ *	a thread that reads	audit_chapter_next() -> a proposal, as long as there is one
+ *	the writer		audit_chapter_put(), in a transaction
+ *
+ * Nothing waits for a chapter: blocks without one are read. */
+enum { AUDIT_CHAPTER_BLOCKS = 64 };
+struct audit_chapter { int64_t log, first, cnt; };      /* owned by who has it, any thread */
+/* Of the oldest so many blocks (AUDIT_CHAPTER_BLOCKS; fewer in tests) of a log behind its newest chapter.  1: *ret; 0:
+ * there are fewer.  ERR_CORRUPT: one cannot be read, or does not join.  Reads up to 262,144 records, some 0.2 s, in one
+ * transaction. */
+int audit_chapter_next(struct db *db, int64_t log, unsigned blocks, struct audit_chapter **ret,
+		       struct err *err) MUST_CHECK;
+void audit_chapter_free(struct audit_chapter **chapter);
+/* ERR_CONFLICT: another was put, or its blocks are being pruned; nothing was changed. */
+int audit_chapter_put(struct db *db, const struct audit_chapter *chapter, struct err *err) MUST_CHECK;
+
+/* A start, in its transaction: a store whose records are in blocks, but for a tail, loses the indexes that find rows by
+ * time, call, principal, key, tool, outcome and kind: who reads sees forms, which walk the tail by position, and each
+ * record dirtied a page of each (SCALE D1).  *ret_made: they went now. */
+int audit_make_lean(struct db *db, bool *ret_made, struct err *err) MUST_CHECK;
 
 #endif

@@ -11,7 +11,7 @@
  * two metrics. */
 struct str;
 
-enum metric_type { METRIC_COUNTER, METRIC_GAUGE };
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_INFO, METRIC_HISTOGRAM };
 
 enum metric_id {
 #define METRIC(name, type, unit, help) METRIC_##name,
@@ -32,7 +32,19 @@ const char *metric_name(enum metric_id id);              /* without the prefix "
 FOR_TESTS const char *metric_help(enum metric_id id);
 FOR_TESTS const char *metric_unit(enum metric_id id);      /* what one is: "connections", "calls" */
 
-/* Append all of them in Prometheus' text format 0.0.4. */
-FOR_TESTS void metric_expose(struct str *ret);
+/* --- the text for scrapers: Prometheus' 0.0.4, or OpenMetrics 1.0.0 */
+
+enum metric_format { METRIC_TEXT, METRIC_OPENMETRICS, METRIC_FORMATS };
+#define METRIC_PREFIX "toolcrib_"       /* of all names but those that every process has */
+
+/* Append the lines in front of a family's samples; name: whole, without what the type puts behind it.  help is one
+ * sentence without quotes, backslashes and line feeds. */
+void metric_head(struct str *ret, enum metric_format format, const char *name, enum metric_type type,
+		 const char *help);
+/* Append a label's value with its escapes, without the quotes around it; any bytes but NUL. */
+void metric_put_label(struct str *ret, const char *value);
+/* Append all rows of the table.  An OpenMetrics text ends with METRIC_EOF, which is the caller's to append. */
+void metric_expose(struct str *ret, enum metric_format format);
+#define METRIC_EOF "# EOF\n"
 
 #endif

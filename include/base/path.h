@@ -17,6 +17,7 @@ enum path_how {
 				 * unless we are root; else ERR_DENIED */
 	PATH_PRIVATE = 2,       /* the same, and its group may not read it either */
 	PATH_APPEND = 4,        /* for writing at its end; made (0644) when it is missing; no link */
+	PATH_NO_LINK = 8,       /* not what a link leads to: ERR_UNREACHABLE */
 };
 /* What a peer of ours has opened for us, because we may not (HARDENING 1.3): on this thread, until the next call, the
  * functions here that open a file, or make one, take the descriptor that stands beside its path.  One to be made is

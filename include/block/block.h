@@ -75,9 +75,14 @@ int64_t block_count(const struct block_reader *r);
 FOR_TESTS uint64_t block_columns(const struct block_reader *r);
 /* The value of the i-th record (below block_count()) in a column that was asked for and is no BLOB; false: NULL. */
 bool block_number(const struct block_reader *r, enum audit_column col, int64_t i, int64_t *ret);
+/* Whether it has one, whatever the column is. */
+bool block_has(const struct block_reader *r, enum audit_column col, int64_t i);
 /* The i-th record with what was asked for, log and idx; it borrows from the reader until the next
  * block_open().  ERR_CORRUPT: an id has no text. */
 int block_row(struct block_reader *r, int64_t i, struct audit_row *ret, struct err *err) MUST_CHECK;
+/* The same into a row that this has filled for another record of the same block, or that is all zero: a third of the
+ * cost for whoever wants all of them. */
+int block_row_over(struct block_reader *r, int64_t i, struct audit_row *row, struct err *err) MUST_CHECK;
 /* The leaf of the i-th record; all columns were asked for.  Errors of block_row(). */
 int block_leaf(struct block_reader *r, int64_t i, uint8_t ret[TREE_HASH], struct err *err) MUST_CHECK;
 

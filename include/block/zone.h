@@ -46,9 +46,9 @@ struct block_zoner *block_zoner_new(void);
 void block_zoner_free(struct block_zoner **z);
 void block_zoner_add(struct block_zoner *z, enum block_zone_column col, int64_t id);
 /* All records of a block that is open, with the columns of zones. */
-FOR_TESTS void block_zoner_add_block(struct block_zoner *z, const struct block_reader *r);
+void block_zoner_add_block(struct block_zoner *z, const struct block_reader *r);
 /* What another zone counted: the zone of a chapter is that of its blocks. */
-FOR_TESTS void block_zoner_add_zones(struct block_zoner *z, const struct block_zones *zones);
+void block_zoner_add_zones(struct block_zoner *z, const struct block_zones *zones);
 /* The bytes in place of what out has; begins anew. */
 void block_zoner_end(struct block_zoner *z, struct audit_bytes *out);
 
@@ -70,11 +70,12 @@ enum block_sum_key {
 #undef BLOCK_SUM_ENUM
 	SUM_KEYS
 };
-FOR_TESTS extern const enum audit_column block_sum_columns[SUM_KEYS];
+extern const enum audit_column block_sum_columns[SUM_KEYS];
 
-/* day: since 1970, UTC; night: before 6 or from 22 h.  A key is -1 where it is NULL. */
+/* day: since 1970, UTC; night: before 6 or from 22 h; called: the records have a call.  A key is -1 where it is
+ * NULL. */
 struct block_sum {
-	int64_t day, night, key[SUM_KEYS];
+	int64_t day, night, called, key[SUM_KEYS];
 	int64_t count, timed;           /* records; of these, such with a duration */
 	int64_t dur, dur_max, n_req, n_res;     /* sums; the longest, 0 without any */
 	int64_t idx_min, idx_max, ts_min, ts_max;
@@ -87,21 +88,32 @@ struct block_sums {
 	bool partial;                   /* nothing is said: the blocks have to be read */
 	struct block_sum *sum; size_t sums;
 	struct block_hist *hist; size_t hists;
+	int64_t *apart; size_t aparts;  /* records that are in neither: their begins are of before the chapter */
 };
 
+/* An end says little of its call, the begin the rest; sums are of both (as v_calls is). */
+
+/* Its keys, and those of its begin; NULL: it has none. */
+void block_sum_join(int64_t key[SUM_KEYS], const int64_t *begin);
+void block_sum_at(struct block_sum *sum, int64_t ts);   /* day and night */
+/* Adds what e counts; false: more than 63 bits, and *to is of no use any more. */
+bool block_sum_merge(struct block_sum *to, const struct block_sum *e);
+enum block_class block_class_of(int64_t outcome);
+int64_t block_step_of(uint64_t us);
+
 struct block_summer;
-FOR_TESTS struct block_summer *block_summer_new(void);
-FOR_TESTS void block_summer_free(struct block_summer **s);
-/* All records of a block that is open, with all columns. */
-FOR_TESTS void block_summer_add(struct block_summer *s, const struct block_reader *r);
+struct block_summer *block_summer_new(void);
+void block_summer_free(struct block_summer **s);
+/* All records of a block that is open, with all columns; blocks of a chapter come in their order. */
+void block_summer_add(struct block_summer *s, const struct block_reader *r);
 /* What other sums came to, which are not partial; of records from `first` on. */
 FOR_TESTS void block_summer_add_sums(struct block_summer *s, int64_t first, const struct block_sums *sums);
 /* The bytes in place of what out has; begins anew. */
-FOR_TESTS void block_summer_end(struct block_summer *s, struct audit_bytes *out);
+void block_summer_end(struct block_summer *s, struct audit_bytes *out);
 /* Strict, of a chapter of cnt records from first on.  ERR_CORRUPT, ERR_LIMIT (no memory); block_sums_fini() in any
  * case. */
-FOR_TESTS int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
-			      struct err *err) MUST_CHECK;
-FOR_TESTS void block_sums_fini(struct block_sums *sums);
+int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
+		    struct err *err) MUST_CHECK;
+void block_sums_fini(struct block_sums *sums);
 
 #endif

@@ -54,6 +54,14 @@ int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const 
 int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_fn *found, void *arg,
 			struct audit_bundle *ret, struct audit_coverage *sum,
 			struct err *err) MUST_CHECK;
+/* Records of a log as plain rows, with what the views need beside them and the views, as a database that any SQLite
+ * reads (SC-109): from <= idx < to, of a time (until_us 0: no end), and begins of their calls.  In a file without a
+ * name in dir; *ret_fd is the caller's.  It reads what the log has at that moment, page by page.  ERR_LIMIT:
+ * db_copy_new(). */
+struct audit_unfold_req { int64_t log, tenant_id, from, to; uint64_t since_us, until_us; const char *dir; };
+struct audit_unfolded { uint64_t records, begins; };    /* of the time; of calls that ended in it, before it */
+int audit_unfold(struct db *db, const struct audit_unfold_req *req, int *ret_fd, struct audit_unfolded *ret,
+		 struct err *err) MUST_CHECK;
 /* Whether the records of a verified bundle are those that a verified store had at its place. */
 int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg,
 		      struct audit_coverage *sum, struct err *err) MUST_CHECK;

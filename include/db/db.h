@@ -17,6 +17,8 @@ enum db_mode {
 	DB_READER,    /* read-only, query_only, no checkpoint on close */
 	DB_REPORTER,  /* a reader that sorts in a file, in a process that holds nothing else: db_open_reporter() */
 	DB_FOREIGN,   /* a data source of the sql handler: read-only, authorizer; never the store itself */
+	DB_SEALER,    /* a sealed file that is being made: db_segment_make() */
+	DB_SEGMENT,   /* one that is read: db_segment_open() */
 };
 
 struct db;
@@ -38,6 +40,10 @@ int db_migrate(struct db *db, struct err *err) MUST_CHECK;           /* DB_WRITE
 int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHECK;
 /* The same, and it is today's; ERR_CONFLICT: an older one. */
 int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
+/* A store without the indexes that only rows without blocks need is the release's own, too.  Makes it one, in a
+ * transaction of a DB_WRITER; the next check of the schema takes both (decision 0061). */
+int db_make_lean(struct db *db, struct err *err) MUST_CHECK;
+int db_is_lean(struct db *db, bool *ret, struct err *err) MUST_CHECK;
 /* A DB_READER of the store itself, after db_check_version(): what the store's own readers open. */
 int db_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
 /* The same, DB_REPORTER: a statement that reads another table, or another column of one, than `may` allows is
@@ -54,6 +60,17 @@ int db_check_structure(struct db *db, const char *but, struct err *err) MUST_CHE
  * looks. */
 int db_migrate_keys(struct db *db, struct err *err) MUST_CHECK;
 int db_schema_version(void);                                         /* what this program knows */
+
+/* Sealed files (segment/segment.h).  A new one with its tables; ERR_CONFLICT: there is one.  What is put into it is in
+ * one transaction; who fails removes it. */
+int db_segment_make(const char *path, struct db **ret, struct err *err) MUST_CHECK;
+/* One that somebody hands over, which nobody changes meanwhile: no lock is taken, and nothing but this very file is
+ * opened.  ERR_UNREACHABLE: it cannot be opened, or is no file of its own but a link or a directory; ERR_INVALID: it is
+ * none; ERR_CONFLICT: it is of a newer release; ERR_LIMIT: it is larger than max; ERR_CORRUPT: it was cut, or its
+ * tables are not the release's own, to the letter. */
+int db_segment_open(const char *path, uint64_t max, struct db **ret, struct err *err) MUST_CHECK;
+/* Whether the file says that it is one; false also when it cannot be read. */
+bool db_is_segment(const char *path);
 
 /* A transaction is a scope: db_txn_end() commits when rc >= 0, else rolls back, and returns the final
  * code.  A write scope is BEGIN IMMEDIATE.  ERR_AUDIT: disk full, or the file is not where it was (AUDIT A-604); the
@@ -137,6 +154,20 @@ int db_checkpoint(struct db *db, unsigned min_pages, struct err *err) MUST_CHECK
 int db_truncate_log(struct db *db, struct err *err) MUST_CHECK;
 /* A compact copy by VACUUM INTO from a reader; path must not exist (AUDIT A-612). */
 int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;
+/* A database in a file without a name in dir: tables of these names (NULL ends them) and all views of a reader's store.
+ * It grows to half of the room that is left there (ERR_LIMIT).  *ret_fd: the file, to be read once db_copy_end() was
+ * there; the caller's to close. */
+struct db_copy;
+int db_copy_new(struct db *from, const char *dir, const char *const *tables, struct db_copy **ret, int *ret_fd,
+		struct err *err) MUST_CHECK;
+/* The row that the statement is at, into the columns that are called alike; one that is there already stays. */
+int db_copy_row(struct db_copy *copy, const char *table, struct db_stmt *row, struct err *err) MUST_CHECK;
+/* of: "rec(log, idx)" */
+int db_copy_index(struct db_copy *copy, const char *name, const char *of, struct err *err) MUST_CHECK;
+struct db *db_copy_db(struct db_copy *copy);          /* for statements that ask it; borrowed */
+int db_copy_end(struct db_copy **copy, struct err *err) MUST_CHECK;
+void db_copy_free(struct db_copy **copy);              /* without db_copy_end(): nothing is left */
+
 /* Pages of the write-ahead log not yet copied, for metrics. */
 unsigned db_wal_pages(struct db *db);
 #ifdef BENCH_BUILD

@@ -55,6 +55,13 @@ struct db_vtab {
  * statement above fails with. */
 int db_vtab_make(struct db *db, const struct db_vtab *table, void *arg, struct err *err) MUST_CHECK;
 bool db_vtab_has(const struct db *db, const char *name);
+/* Of a connection that is another program's (native: its sqlite3; in extensions alone), which has a store open: what
+ * such tables need, with the statements' texts of this release.  It lasts as long as the connection once a table was
+ * made; db_guest_free() is for before.  ERR_INVALID: it has no store open; ERR_CONFLICT: one of another release;
+ * ERR_CORRUPT: its schema is nobody's. */
+int db_guest_new(void *native, struct db **ret, struct err *err) MUST_CHECK;
+void db_guest_free(struct db **db);
+bool db_is_guest(const struct db *db);
 /* Copies of all views of the file, which see such tables: a view of the file itself would not. */
 int db_vtab_views(struct db *db, struct err *err) MUST_CHECK;
 

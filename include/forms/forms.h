@@ -17,6 +17,24 @@ struct db;
  * gap behind it ends a statement with ERR_CORRUPT, which names log and block: never with fewer rows.  What stands
  * beside the columns of a block (times, zone) is believed: the verifier counts it anew. */
 
+/* What records come to: tables "rollup" and "rollup_hist", over sums of chapters where they serve and records where
+ * they do not, so that what a statement says never depends on the form (SC-401, SC-402).  A statement says
+ *
+ *	FROM rollup WHERE log = ? AND since = ? AND until = ?	since <= ts < until; these three it has to say
+ *	AND "by" = ',tool,day,'		which keys differ; without it those whose columns the statement names
+ *	AND of_tool = ? ...		the id that must be there, -1: any; also of_prn, of_cred, of_outcome
+ *	AND kind IN (...) ...		any key: the value, or the values, that it must have
+ *
+ * and gets a row, or several that it has to add up, for each combination of day (since 1970, UTC), night (before 6 or
+ * from 22 h), called (it has a call), and of the keys of block_sum_key by their names; NULL where it differs by
+ * none.  Keys and n_req of ends are those of their begins where v_calls has it so.  n: records that are no call.begin;
+ * timed, dur, dur_max, n_req, n_res, idx_min, idx_max, ts_min, ts_max: of them.  rollup_hist: how many calls that have
+ * ended (n) took how long, by tool, class (block_class) and step (block_step_of()); asked by log, since, until,
+ * of_tool.
+ *
+ * Whether the store has blocks or not; outside of statements. */
+int forms_see_sums(struct db *db, struct err *err) MUST_CHECK;
+
 /* Makes db, which reads, see them, unless the store has no block: then nothing changes, neither plans nor cost.  Cheap
  * when it is done already, or there is none, so that who keeps a connection asks before each use.  Outside of
  * statements. */
@@ -30,6 +48,8 @@ static inline int64_t forms_id(int64_t log, int64_t idx)
 {
 	return INT64_MIN + (log << FORMS_IDX_BITS | idx);
 }
+/* Puts log and block in front of what is wrong; rc. */
+int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */
 int forms_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
 

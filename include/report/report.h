@@ -32,6 +32,7 @@ struct report_way {
 	const char *option;             /* the flag or option that asks for this one; NULL: none needed */
 	const char *method;             /* what --method has to be for it; NULL: anything */
 	enum sql_id sql;
+	enum sql_id forms;              /* of a store with blocks, where rows have an index and sums are less work; or 0 */
 	bool paged;                     /* gives _ts and _idx, and is asked again from there */
 	bool walked;                    /* takes a part of a log, from which position to which, and tests row by row */
 	bool must_be_empty;             /* rows are findings: exit status 4 (AUDIT A-1103) */

@@ -15,8 +15,10 @@
  * outside, keys of payloads; struct evidence reads it from files.  What is found is told by a function of the caller,
  * finding by finding, and summed up in audit_coverage.
  *
- * Threads: any, with a connection of its own, for as long as it takes; a second thread checks the file's indexes beside
- * it (src/verify/integrity.c).  The server may write meanwhile: a log is read as far as its head said at first.
+ * Threads: any, with a connection of its own, for as long as it takes.  Beside it a second one checks the file's
+ * indexes (src/verify/integrity.c), and as many others as were asked for read and hash records (units/units.h): what is
+ * found, and in which order, is the same with any number of them.  The server may write meanwhile: a log is read as far
+ * as its head said at first.
  *
  * A walk: toolcrib-verify STORE gathers evidence -> audit_verify_with() -> each log record by record past the steps of
  * src/verify/verify.c -> findings are printed as they come -> the exit status is made from the coverage. */

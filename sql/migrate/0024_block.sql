@@ -6,8 +6,8 @@
 -- deletion; who reads passes over them (SC-101).  Blocks of a log join without a gap.
 
 -- blk: records first to first + cnt - 1 of a log.  fmt: 1.  ts_min, ts_max: of their times.  cols, hash: what can be
--- deflated of them, by columns, and what cannot.  zone: which ids they have of what is asked for; ts_min, ts_max and
--- zone are derived.
+-- deflated of them, by columns, and what cannot.  zone: which ids they have of what is asked for, before what is large, so
+-- that who leaves a block out does not read it; ts_min, ts_max and zone are derived.
 CREATE TABLE blk(
   log INTEGER NOT NULL REFERENCES log(id),
   first INTEGER NOT NULL,
@@ -15,9 +15,9 @@ CREATE TABLE blk(
   fmt INTEGER NOT NULL,
   ts_min INTEGER NOT NULL,
   ts_max INTEGER NOT NULL,
+  zone BLOB NOT NULL,
   cols BLOB NOT NULL,
   hash BLOB NOT NULL,
-  zone BLOB NOT NULL,
   PRIMARY KEY(log, first)
 ) STRICT;
 CREATE INDEX blk_ts ON blk(log, ts_min, ts_max);

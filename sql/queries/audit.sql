@@ -1,11 +1,11 @@
 -- Statements on audit.  Each names its caller and its index.  A log stands for its tenant: ?1 is the log
 -- where it is known, and only recovery looks at all of them.
 
--- audit_logs_open(): all logs with what head and the records themselves say of their size, and the newest note.
--- rec_pos, primary keys.
+-- audit_logs_open(): all logs with what head and the records themselves say of their size, the newest note, and whether
+-- the last thing was a stop.  rec_pos, primary keys.
 -- name: audit_list_logs
 SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), c.size, c.epoch, c.ts,
-  l.min_idx
+  l.min_idx, (SELECT kind FROM main.rec WHERE log = 1 ORDER BY idx DESC LIMIT 1) IS 1602
 FROM log l JOIN head h ON h.log = l.id
 LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log = l.id);
 
@@ -84,10 +84,12 @@ FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 -- name: audit_get_entry
 SELECT kind, text FROM dict WHERE id = ?1;
 
--- audit_verify(): the next log, of one tenant or of all, with what its head and its records say.  Primary key, rec_pos.
+-- audit_verify(): the next log, of one tenant or of all, with what its head and its records say, and whether the last
+-- thing was a stop.  Primary key, rec_pos.
 -- name: audit_next_head
 SELECT l.id, l.origin, h.size, coalesce((SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0), h.root, l.min_idx, l.pruned_by,
-  (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0)
+  (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0),
+  (SELECT kind FROM main.rec WHERE log = 1 ORDER BY idx DESC LIMIT 1) IS 1602
 FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
 
 -- audit_verify(): how many records are to be read, as far as can be said before.  Primary keys.

@@ -1,40 +1,46 @@
 -- Statements of audit drill: each changes a copy of a store as somebody would who can write its file (AUDIT 9), in a
 -- transaction that is undone.  ?1 is a log, which stands for its tenant, ?2 the index of one of its records.
 
--- adm_audit_drill_body(): the first end of a call that is left, when a checkpoint covers it.  rec_pos, primary key.
+-- adm_audit_drill_body(): the first end of a call that is a row and that a checkpoint covers, or else the newest one.  rec_pos,
+-- primary keys.
 -- name: drill_pick
-SELECT idx FROM rec WHERE log = ?1 AND idx < (SELECT max(size) FROM cp WHERE log = ?1) AND kind = 1002 ORDER BY idx LIMIT 1;
+SELECT idx FROM (SELECT coalesce((SELECT idx FROM rec WHERE log = ?1 AND idx < (SELECT max(size) FROM cp WHERE log = ?1) AND kind = 1002
+    AND idx >= coalesce((SELECT first + cnt FROM blk WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0) ORDER BY idx LIMIT 1),
+  (SELECT idx FROM rec WHERE log = ?1 AND idx < (SELECT max(size) FROM cp WHERE log = ?1) AND kind = 1002 ORDER BY idx DESC LIMIT 1)) AS idx)
+WHERE idx IS NOT NULL;
 
 -- name: drill_unfreeze
-DROP TRIGGER rec_frozen;
+DROP TRIGGER main.rec_frozen;
 
 -- As sql/migrate/0001_base.sql has it, to the letter.
 -- name: drill_freeze
-CREATE TRIGGER IF NOT EXISTS rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS main.rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END;
 
 -- name: drill_outcome
-UPDATE rec SET outcome = 1 - min(outcome, 1) WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET outcome = 1 - min(outcome, 1) WHERE log = ?1 AND idx = ?2;
 
 -- name: drill_time
-UPDATE rec SET ts = ts + 1 WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET ts = ts + 1 WHERE log = ?1 AND idx = ?2;
 
 -- name: drill_person
-UPDATE rec SET prn = NULL WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET prn = NULL WHERE log = ?1 AND idx = ?2;
 
 -- name: drill_leaf
-UPDATE rec SET leaf = zeroblob(32) WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET leaf = zeroblob(32) WHERE log = ?1 AND idx = ?2;
 
+-- But not what a block has replaced, which may go.
 -- name: drill_remove
-DELETE FROM rec WHERE log = ?1 AND idx = ?2;
+DELETE FROM main.rec WHERE log = ?1 AND idx = ?2
+  AND idx >= coalesce((SELECT first + cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0);
 
 -- name: drill_cut
-DELETE FROM rec WHERE log = ?1 AND idx >= ?2;
+DELETE FROM main.rec WHERE log = ?1 AND idx >= ?2;
 
 -- name: drill_word
 UPDATE dict SET text = text || '2' WHERE id = (SELECT tool FROM rec WHERE log = ?1 AND idx = ?2);
 
 -- name: drill_payload
-DELETE FROM pay WHERE rec = (SELECT id FROM rec WHERE log = ?1 AND idx = ?2);
+DELETE FROM main.pay WHERE rec = (SELECT id FROM rec WHERE log = ?1 AND idx = ?2);
 
 -- name: drill_note
 UPDATE cp SET note = CAST(replace(CAST(note AS TEXT), char(10) || size || char(10), char(10) || (size + 1) || char(10)) AS BLOB)
@@ -55,5 +61,5 @@ SELECT 'approvals', CASE (SELECT value FROM meta WHERE key = 'approvals') WHEN '
 UPDATE log SET tenant_id = tenant_id + 1000000 WHERE id = ?1;
 
 -- name: drill_approval
-INSERT INTO rec(enc, log, idx, kind, ts, actor, authn, obj, ext, leaf)
+INSERT INTO main.rec(enc, log, idx, kind, ts, actor, authn, obj, ext, leaf)
 SELECT enc, log, idx + 1, 1911, ts, actor, authn, obj, ext, leaf FROM rec WHERE log = 1 ORDER BY idx DESC LIMIT 1;

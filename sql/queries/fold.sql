@@ -18,6 +18,20 @@ SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone, (SELECT min(idx) FROM 
 FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1
   AND first <= (SELECT min(idx) FROM main.rec WHERE log = ?1 AND idx < ?2));
 
+-- writer/fold.c: rows that have come, in the order of arrival.  Primary key.
+-- any tenant: what waits is counted of all logs, and goes in the order of arrival.
+-- name: fold_list_rows
+SELECT id, log, idx FROM main.rec WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3;
+
+-- writer/fold.c: the first row of a log that is not folded.  rec_pos.
+-- name: fold_row_at
+SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
+
+-- writer/fold.c: how many rows there are, about.  Primary key.
+-- any tenant: a count of the store.
+-- name: fold_oldest_row
+SELECT coalesce(min(id), 0) FROM main.rec;
+
 -- audit_fold_put().
 -- name: fold_put_block
 INSERT INTO main.blk(log, first, cnt, fmt, ts_min, ts_max, cols, hash, zone) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
@@ -42,11 +56,19 @@ SELECT log, idx, call FROM main.open_call ORDER BY log, idx;
 -- not given out again, or meta.open_from would name a later row.  rec_pos, primary key.
 -- name: fold_drop_kept
 DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
-  AND id < (SELECT max(id) FROM main.rec) ORDER BY idx LIMIT ?4);
+  AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
 
 -- name: fold_drop_rows
 DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
-  AND id < (SELECT max(id) FROM main.rec) ORDER BY idx LIMIT ?4);
+  AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
+
+-- audit_make_lean(): is any record in a block, are there at most ?1 rows, and at most ?2 that are not leftovers?  rec_pos,
+-- primary keys, a step for each log.
+-- any tenant: a count of the store.
+-- name: fold_is_small
+SELECT EXISTS(SELECT 1 FROM main.blk) AND (SELECT max(id) - min(id) FROM main.rec) < ?1 AND ?2 >= (
+  SELECT sum(coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
+    - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), l.min_idx)) FROM main.log l);
 
 -- fold_erased(): one more erasure.  Primary key.
 -- any tenant: a count of the store.
@@ -66,6 +88,31 @@ DELETE FROM main.blkpay WHERE log = ?1 AND first = ?2;
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), 0) AND first + cnt > ?2
 ORDER BY first LIMIT 1;
+
+-- audit_chapter_next(): blocks in no chapter, of which none is pruned, but at most ?2; how many.  Primary keys.
+-- name: fold_list_chapter
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
+WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
+  coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0))
+ORDER BY first LIMIT ?2;
+
+-- name: fold_count_loose
+SELECT count(*) FROM (SELECT 1 FROM main.blk
+  WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
+    coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0))
+  LIMIT ?2);
+
+-- audit_chapter_put(): behind all others, of blocks that are there.  Primary keys.
+-- name: fold_put_chapter
+INSERT INTO main.chap(log, first, cnt, ts_min, ts_max, zone, sums)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE EXISTS(SELECT 1 FROM main.blk WHERE log = ?1 AND first = ?2)
+  AND ?2 >= max((SELECT min_idx FROM main.log WHERE id = ?1),
+    coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0));
+
+-- fold_prune(): some chapters that a cut goes through or behind.  Primary key.
+-- name: fold_prune_chapters
+DELETE FROM main.chap WHERE log = ?1 AND first IN (SELECT first FROM main.chap WHERE log = ?1 AND first < ?2
+  ORDER BY first LIMIT ?3);
 
 -- fold_prune(): some blocks below a cut, the oldest first.  Primary key.
 -- name: fold_prune_blocks

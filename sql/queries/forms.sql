@@ -61,3 +61,38 @@ SELECT log, first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY
 
 -- name: forms_all_groups
 SELECT log, first, body FROM main.blkpay ORDER BY log, first;
+
+-- Chapters of a log, from the one that has ?2, or the next, to the one that has ?3.  Primary key.
+-- name: forms_chapters_up
+SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1
+  AND first >= coalesce((SELECT max(first) FROM main.chap WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3 ORDER BY first;
+
+-- name: forms_chapters_down
+SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1
+  AND first >= coalesce((SELECT max(first) FROM main.chap WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3 ORDER BY first DESC;
+
+-- Sums of rows: ids of those of a log that has no blocks, in a span of time: all, of a key, of a principal, of a kind that is
+-- no call; and behind the blocks of one that has some.  rec_ts, rec_cred, rec_prn, rec_kind, rec_pos.
+-- name: forms_sums_times
+SELECT id FROM main.rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3;
+
+-- name: forms_sums_cred
+SELECT id FROM main.rec WHERE log = ?1 AND cred = ?4 AND kind <> 1001 AND ts >= ?2 AND ts < ?3;
+
+-- name: forms_sums_prn
+SELECT id FROM main.rec WHERE log = ?1 AND prn = ?4 AND kind <> 1001 AND ts >= ?2 AND ts < ?3;
+
+-- name: forms_sums_kind
+SELECT id FROM main.rec WHERE log = ?1 AND kind = ?4 AND kind <> 1001 AND kind <> 1002 AND ts >= ?2 AND ts < ?3;
+
+-- name: forms_sums_tail
+SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?4 AND +kind <> 1001 AND +ts >= ?2 AND +ts < ?3;
+
+-- What such a row says; what a record says in either form.  Primary key; rec_pos.
+-- name: forms_sums_row
+SELECT ts, idx, call IS NOT NULL, beg, dur, n_req, n_res, cred, prn, authn, obo, peer, client, tport, rev, kind, tool, tdef,
+  rule, outcome, sbox FROM main.rec WHERE id = ?1;
+
+-- name: forms_sums_record
+SELECT ts, idx, call IS NOT NULL, beg, dur, n_req, n_res, cred, prn, authn, obo, peer, client, tport, rev, kind, tool, tdef,
+  rule, outcome, sbox FROM rec WHERE log = ?1 AND idx = ?2;

@@ -17,6 +17,10 @@ ORDER BY type, name, tbl_name, sql;
 -- name: meta_list_views
 SELECT sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid;
 
+-- db_copy_new(): tables first.  A walk of a small table.
+-- name: meta_list_objects
+SELECT type, name, sql FROM main.sqlite_master WHERE type IN ('table', 'view') ORDER BY type, rowid;
+
 -- db_check_structure(): tables with an index, or that are one; but ?1.
 -- name: meta_list_indexed
 SELECT name FROM sqlite_schema t WHERE type = 'table' AND name <> ?1 AND (sql LIKE '%WITHOUT ROWID%'
@@ -25,6 +29,32 @@ SELECT name FROM sqlite_schema t WHERE type = 'table' AND name <> ?1 AND (sql LI
 -- app_init_store(): has an owner ever started here?  rec_kind, whose terms are said.
 -- name: meta_was_used
 SELECT EXISTS(SELECT 1 FROM rec WHERE log = 1 AND kind = 1601 AND kind <> 1001 AND kind <> 1002);
+
+-- db_make_lean(): what finds rows of a store without blocks, and costs each record a page (decision 0061).
+-- name: meta_drop_call
+DROP INDEX main.rec_call;
+
+-- name: meta_drop_ts
+DROP INDEX main.rec_ts;
+
+-- name: meta_drop_prn
+DROP INDEX main.rec_prn;
+
+-- name: meta_drop_cred
+DROP INDEX main.rec_cred;
+
+-- name: meta_drop_tool
+DROP INDEX main.rec_tool;
+
+-- name: meta_drop_out
+DROP INDEX main.rec_out;
+
+-- name: meta_drop_kind
+DROP INDEX main.rec_kind;
+
+-- db_is_lean().  Walk of the schema.
+-- name: meta_is_lean
+SELECT NOT EXISTS(SELECT 1 FROM sqlite_schema NOT INDEXED WHERE type = 'index' AND name = 'rec_ts');
 
 -- app_checkpoints_start().  Primary key.
 -- name: meta_delete_value

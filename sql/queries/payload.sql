@@ -74,7 +74,3 @@ WHERE a.log = ?1 ORDER BY a.id;
 -- name: verify_list_unnamed
 SELECT n.name, n.pseudonym FROM principal n WHERE n.tenant_id = ?1 AND NOT EXISTS (SELECT 1 FROM alias a WHERE a.name = n.pseudonym)
 ORDER BY n.name;
-
--- verify_payload: which records behind one have something kept, and NULL for none.  A walk of pay, primary keys.
--- name: verify_list_kept
-SELECT r.log, r.idx, p.rec FROM pay p LEFT JOIN rec r ON r.id = p.rec WHERE p.rec > ?1;

@@ -20,25 +20,29 @@ WHERE e.log = ?1 AND e.idx < ?9 AND e.idx >= ?10 AND +e.ts >= ?2 AND +e.ts < ?3 
   AND (?7 < 0 OR +e.outcome = ?7)
 ORDER BY e.idx DESC LIMIT ?8;
 
--- audit calls --group-by: the names in ?11, with commas around.  rec_ts.
+-- audit calls --group-by: the names in ?11, with commas around.  Sums.
 -- name: report_calls_grouped
-SELECT CASE WHEN instr(?11, ',client,') THEN coalesce(client, 'none') END AS claimed_client,
-  CASE WHEN instr(?11, ',obo,') THEN coalesce(on_behalf_of, 'none') END AS on_behalf_of,
-  CASE WHEN instr(?11, ',tool,') THEN coalesce(tool, 'none') END AS tool,
-  CASE WHEN instr(?11, ',principal,') THEN coalesce(principal, 'none') END AS principal,
-  CASE WHEN instr(?11, ',key,') THEN coalesce("key", 'none') END AS "key",
-  CASE WHEN instr(?11, ',outcome,') THEN outcome END AS outcome,
-  CASE WHEN instr(?11, ',transport,') THEN transport END AS transport,
-  CASE WHEN instr(?11, ',revision,') THEN coalesce(revision, 'none') END AS revision,
-  CASE WHEN instr(?11, ',day,') THEN substr(time, 1, 10) END AS day,
-  CASE WHEN instr(?11, ',tenant,') THEN tenant END AS tenant,
-  count(*) AS calls, sum(outcome_code <> 0) AS not_ok, round(avg(ms), 3) AS average_ms, min(time) AS first, max(time) AS last,
-  count(ms) AS _timed
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3
-  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
-  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
-  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-  AND (?7 < 0 OR +outcome_code = ?7)
+SELECT CASE WHEN instr(?11, ',client,') THEN coalesce((SELECT text FROM dict WHERE id = r.client), 'none') END AS claimed_client,
+  CASE WHEN instr(?11, ',obo,') THEN coalesce((SELECT text FROM dict WHERE id = r.obo), 'none') END AS on_behalf_of,
+  CASE WHEN instr(?11, ',tool,') THEN coalesce((SELECT text FROM dict WHERE id = r.tool), 'none') END AS tool,
+  CASE WHEN instr(?11, ',principal,') THEN coalesce((SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
+    AND p.pseudonym = d.text WHERE d.id = r.prn), 'none') END AS principal,
+  CASE WHEN instr(?11, ',key,') THEN coalesce((SELECT text FROM dict WHERE id = r.cred), 'none') END AS "key",
+  CASE WHEN instr(?11, ',outcome,') THEN CASE r.outcome WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' WHEN 2 THEN 'invalid' WHEN 3 THEN 'denied' WHEN 4 THEN 'rate_limited'
+    WHEN 5 THEN 'timeout' WHEN 6 THEN 'cancelled' WHEN 7 THEN 'input_required' WHEN 8 THEN 'crashed' WHEN 9 THEN 'aborted'
+    WHEN 10 THEN 'overload' WHEN 11 THEN 'unknown' ELSE CAST(r.outcome AS TEXT) END END AS outcome,
+  CASE WHEN instr(?11, ',transport,') THEN CASE r.tport WHEN 1 THEN 'stdio' WHEN 2 THEN 'tcp' WHEN 3 THEN 'unix' WHEN 4 THEN 'http' WHEN 5 THEN 'admin' END END AS transport,
+  CASE WHEN instr(?11, ',revision,') THEN coalesce((SELECT text FROM dict WHERE id = r.rev), 'none') END AS revision,
+  CASE WHEN instr(?11, ',day,') THEN strftime('%Y-%m-%d', r.day * 86400, 'unixepoch') END AS day,
+  CASE WHEN instr(?11, ',tenant,') THEN (SELECT name FROM tenant WHERE id = l.tenant_id) END AS tenant,
+  sum(r.n) AS calls, sum((r.outcome <> 0) * r.n) AS not_ok, round(sum(r.dur) / 1000.0 / sum(r.timed), 3) AS average_ms,
+  strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
+  strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last, sum(r.timed) AS _timed
+FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r."by" = ?11 || 'outcome,'
+  AND r.kind IN (1002, 1003, 1004) AND r.of_outcome = max(?7, -1)
+  AND r.of_prn = CASE WHEN ?5 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?5), -2) END
+  AND r.of_cred = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?6), -2) END
+  AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ORDER BY calls DESC, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 LIMIT ?8;
 
 -- audit denied.  rec_pos.
@@ -53,13 +57,22 @@ FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +
   AND (?7 < 0 OR +outcome_code = ?7)
 ORDER BY idx DESC LIMIT ?8;
 
--- audit denied --by.  rec_kind.
+-- audit denied --by.  Sums.
 -- name: report_denied_by
-SELECT CASE ?11 WHEN 'rule' THEN rule WHEN 'tool' THEN tool WHEN 'principal' THEN principal WHEN 'key' THEN "key"
-  WHEN 'day' THEN substr(time, 1, 10) ELSE outcome END AS value, count(*) AS denied, count(DISTINCT prn_id) AS principals,
-  min(time) AS first, max(time) AS last
-FROM v_denied WHERE log_id = ?1 AND kind_code = 1003 AND ts >= ?2 AND ts < ?3
-  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5)) AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)) AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) AND (?7 < 0 OR outcome_code = ?7)
+SELECT CASE ?11 WHEN 'rule' THEN (SELECT text FROM dict WHERE id = r.rule) WHEN 'tool' THEN (SELECT text FROM dict WHERE id = r.tool)
+    WHEN 'principal' THEN (SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
+    AND p.pseudonym = d.text WHERE d.id = r.prn)
+    WHEN 'key' THEN (SELECT text FROM dict WHERE id = r.cred) WHEN 'day' THEN strftime('%Y-%m-%d', r.day * 86400, 'unixepoch')
+    ELSE CASE r.outcome WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' WHEN 2 THEN 'invalid' WHEN 3 THEN 'denied' WHEN 4 THEN 'rate_limited'
+    WHEN 5 THEN 'timeout' WHEN 6 THEN 'cancelled' WHEN 7 THEN 'input_required' WHEN 8 THEN 'crashed' WHEN 9 THEN 'aborted'
+    WHEN 10 THEN 'overload' WHEN 11 THEN 'unknown' ELSE CAST(r.outcome AS TEXT) END END AS value,
+  sum(r.n) AS denied, count(DISTINCT r.prn) AS principals,
+  strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
+  strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
+FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind = 1003 AND r.of_outcome = max(?7, -1)
+  AND r.of_prn = CASE WHEN ?5 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?5), -2) END
+  AND r.of_cred = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?6), -2) END
+  AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
 GROUP BY 1 ORDER BY denied DESC, value LIMIT ?8;
 
 -- audit auth-failures.  rec_pos.
@@ -189,11 +202,18 @@ FROM v_records WHERE log_id = ?1 AND kind_code <> 1001 AND kind_code <> 1002 AND
   AND +obj_id IN (SELECT id FROM name) AND ts >= (SELECT ts FROM asked) AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
 ORDER BY _idx DESC LIMIT ?8;
 
--- audit credential: from where a key was used, and for what.  rec_cred.
+-- audit credential: from where a key was used, and for what.  Sums.
 -- name: report_credential
-SELECT transport, address, client, revision, tool, outcome, count(*) AS calls, min(time) AS first, max(time) AS last
-FROM v_calls WHERE log_id = ?1 AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND ts >= ?2 AND ts < ?3
-GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first LIMIT ?8;
+SELECT CASE r.tport WHEN 1 THEN 'stdio' WHEN 2 THEN 'tcp' WHEN 3 THEN 'unix' WHEN 4 THEN 'http' WHEN 5 THEN 'admin' END AS transport, (SELECT text FROM dict WHERE id = r.peer) AS address,
+  (SELECT text FROM dict WHERE id = r.client) AS client, (SELECT text FROM dict WHERE id = r.rev) AS revision,
+  (SELECT text FROM dict WHERE id = r.tool) AS tool, CASE r.outcome WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' WHEN 2 THEN 'invalid' WHEN 3 THEN 'denied' WHEN 4 THEN 'rate_limited'
+    WHEN 5 THEN 'timeout' WHEN 6 THEN 'cancelled' WHEN 7 THEN 'input_required' WHEN 8 THEN 'crashed' WHEN 9 THEN 'aborted'
+    WHEN 10 THEN 'overload' WHEN 11 THEN 'unknown' ELSE CAST(r.outcome AS TEXT) END AS outcome,
+  sum(r.n) AS calls, strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
+  strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
+FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004)
+  AND r.of_cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first, 1, 2, 3, 4, 5, 6 LIMIT ?8;
 
 -- audit credential --timeline: all that was done with a key and to it.  rec_pos.
 -- name: report_credential_timeline
@@ -201,11 +221,16 @@ SELECT time, kind, tool, outcome, rule, principal, object, call, detail, ts AS _
 FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND +kind_code <> 1001
 ORDER BY idx DESC LIMIT ?8;
 
--- audit subject: what there is about a principal.  rec_prn.
+-- audit subject: what there is about a principal; names are those of the first record of each.  Sums, rec_pos.
 -- name: report_subject
-SELECT tenant, principal, pseudonym, kind, tool, count(*) AS records, min(time) AS first, max(time) AS last
-FROM v_records WHERE log_id = ?1 AND prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND kind_code <> 1001 AND ts >= ?2 AND ts < ?3
-GROUP BY kind, tool ORDER BY records DESC, kind, tool LIMIT ?8;
+WITH kinds(n, a, z, idx) AS MATERIALIZED (
+    SELECT sum(n), min(ts_min), max(ts_max), min(idx_min) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3
+      AND r.of_prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) GROUP BY kind, tool)
+SELECT v.tenant AS tenant, v.principal AS principal, v.pseudonym AS pseudonym, v.kind AS kind, v.tool AS tool, k.n AS records,
+  strftime('%Y-%m-%dT%H:%M:%S', k.a / 1000000, 'unixepoch') || printf('.%06dZ', k.a % 1000000) AS first,
+  strftime('%Y-%m-%dT%H:%M:%S', k.z / 1000000, 'unixepoch') || printf('.%06dZ', k.z % 1000000) AS last
+FROM kinds k CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = k.idx
+ORDER BY records DESC, kind, tool LIMIT ?8;
 
 -- audit subject --export: all of it.  rec_pos.
 -- name: report_subject_export
@@ -214,28 +239,38 @@ SELECT time, idx AS "index", kind, tool, outcome, ms, rule, principal, pseudonym
 FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND +kind_code <> 1001
 ORDER BY idx DESC LIMIT ?8;
 
--- audit coverage: each day that has records, and what the server did then.  rec_ts for the days, rec_kind.
+-- audit coverage: each day that has records, and what the server did then.  Sums; rec_ts, or blocks of that time, for the
+-- positions.
 -- name: report_coverage
 WITH RECURSIVE
+  own(d, called, kind, n, a, z) AS MATERIALIZED (
+    SELECT day, called, kind, sum(n), min(ts_min), max(ts_max) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 GROUP BY day, called, kind),
+  sys(d, kind, n) AS MATERIALIZED (
+    SELECT day, kind, sum(n) FROM rollup WHERE log = 1 AND since = ?2 AND until = ?3 AND kind IN (1601, 1602, 1603, 2001)
+    GROUP BY day, kind),
+  ever(a, z) AS MATERIALIZED (
+    SELECT min(ts_min), max(ts_max) FROM rollup WHERE log = ?1 AND since = 0 AND until = 9223372036854775807
+      AND EXISTS (SELECT 1 FROM blk WHERE log = ?1)),
   bounds(lo, hi) AS (
-    SELECT max(coalesce((SELECT min(ts) FROM rec WHERE log = ?1 AND kind <> 1001), 0), ?2),
-      min(coalesce((SELECT max(ts) FROM rec WHERE log = ?1 AND kind <> 1001), 0), ?3 - 1)),
+    SELECT max(coalesce((SELECT a FROM ever), (SELECT min(ts) FROM main.rec WHERE log = ?1 AND kind <> 1001), 0), ?2),
+      min(coalesce((SELECT z FROM ever), (SELECT max(ts) FROM main.rec WHERE log = ?1 AND kind <> 1001), 0), ?3 - 1)),
   days(d) AS (
     SELECT lo / 86400000000 FROM bounds WHERE lo <= hi
     UNION ALL SELECT d + 1 FROM days WHERE d < (SELECT hi / 86400000000 FROM bounds)),
-  spans(d, a, z) AS (
-    SELECT d, max(d * 86400000000, ?2), min((d + 1) * 86400000000, ?3) FROM days)
+  newest(d, a, z) AS (
+    SELECT d, (SELECT min(a) FROM own o WHERE o.d = days.d), (SELECT max(z) FROM own o WHERE o.d = days.d)
+    FROM days ORDER BY d DESC LIMIT ?8)
 SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant,
   strftime('%Y-%m-%d', d * 86400, 'unixepoch') AS day,
-  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts < z ORDER BY ts, idx LIMIT 1) AS first,
-  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts < z ORDER BY ts DESC, idx DESC LIMIT 1) AS last,
-  (SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts < z AND call IS NOT NULL) AS calls,
-  (SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = 1003 AND ts >= a AND ts < z) AS denied,
-  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 1601 AND ts >= a AND ts < z) AS starts,
-  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 1602 AND ts >= a AND ts < z) AS stops,
-  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 1603 AND ts >= a AND ts < z) AS crashes,
-  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 2001 AND ts >= a AND ts < z) AS checkpoints
-FROM spans ORDER BY d DESC LIMIT ?8;
+  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts <= a ORDER BY ts, idx LIMIT 1) AS first,
+  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= z AND ts <= z ORDER BY ts DESC, idx DESC LIMIT 1) AS last,
+  (SELECT coalesce(sum(n), 0) FROM own o WHERE o.d = newest.d AND called) AS calls,
+  (SELECT coalesce(sum(n), 0) FROM own o WHERE o.d = newest.d AND kind = 1003) AS denied,
+  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 1601) AS starts,
+  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 1602) AS stops,
+  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 1603) AS crashes,
+  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 2001) AS checkpoints
+FROM newest ORDER BY d DESC LIMIT ?8;
 
 -- audit sample: the call at a position (?10), which has this rank (?12) of all that were counted.  rec_pos.
 -- name: report_sample
@@ -314,39 +349,54 @@ SELECT strftime('%Y-%m-%dT%H:%M:%S', ts / 1000000, 'unixepoch') || printf('.%06d
 FROM run WHERE shown AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT ?8;
 
 -- audit continuity --executions: calls that began while nothing could be recorded, although nothing may run then.  The record
--- of a failure has the time of its end, and how long it was.  rec_kind of the system log, rec_ts.
+-- of a failure has the time of its end, and how long it was; no call is longer than the longest.  rec_kind of the system log,
+-- sums, rec_ts.
 -- name: report_continuity_executions
 WITH f(a, z) AS (
     SELECT x.ts - coalesce(x.dur, 0), x.ts FROM rec x WHERE x.log = 1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind = 1610)
 SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS principal, e.outcome AS outcome, e.call AS call,
   e.ts AS _ts, e.idx AS _idx
-FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > max(f.a, ?2 - 1) AND e.ts < ?3 AND +e.idx < ?9
+FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > max(f.a, ?2 - 1)
+  AND e.ts < min(?3, f.z + 2 + (SELECT coalesce(max(dur_max), 0) FROM rollup WHERE log = ?1 AND since = ?2 AND until = ?3
+    AND kind = 1002)) AND +e.idx < ?9
   AND e.ts - coalesce(e.ms, 0) * 1000 > f.a AND e.ts - coalesce(e.ms, 0) * 1000 < f.z AND e.kind_code = 1002 AND e.not_executed = 0
 ORDER BY +e.idx DESC LIMIT ?8;
 
--- audit blast-radius --key: what a key was used for, and what else its tenant's grants open to it.  rec_cred.
+-- audit blast-radius --key: what a key was used for, and what else its tenant's grants open to it.  Sums.
 -- name: report_blast_key
-SELECT tool, definition, count(*) AS calls, sum(outcome_code = 0) AS ok, min(time) AS first, max(time) AS last, 'used' AS how
-FROM v_calls WHERE log_id = ?1 AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND ts >= ?2 AND ts < ?3 GROUP BY tool, definition
+SELECT (SELECT text FROM dict WHERE id = r.tool) AS tool, (SELECT text FROM dict WHERE id = r.tdef) AS definition, sum(r.n) AS calls,
+  sum((r.outcome = 0) * r.n) AS ok, strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
+  strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last, 'used' AS how
+FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004)
+  AND r.of_cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) GROUP BY 1, 2
 UNION ALL
 SELECT g.glob, NULL, 0, 0, NULL, NULL, CASE WHEN g.alias <> '' THEN 'granted as ' || g.alias ELSE 'granted' END
 FROM tool_grant g JOIN log l ON l.tenant_id = g.tenant_id WHERE l.id = ?1
-ORDER BY calls DESC, tool LIMIT ?8;
+ORDER BY calls DESC, tool, definition, how LIMIT ?8;
 
--- audit blast-radius --tool-hash: who called this definition of a tool.  rec_ts, rec_pos.
+-- audit blast-radius --tool-hash: who called this definition of a tool.  Sums.
 -- name: report_blast_tool
-SELECT tenant, tool, principal, "key", count(*) AS calls, sum(outcome_code = 0) AS ok, min(time) AS first, max(time) AS last
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND definition = ?11
-GROUP BY tenant, tool, principal, "key" ORDER BY calls DESC, tool LIMIT ?8;
+SELECT (SELECT name FROM tenant WHERE id = l.tenant_id) AS tenant, (SELECT text FROM dict WHERE id = r.tool) AS tool,
+  (SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
+    AND p.pseudonym = d.text WHERE d.id = r.prn) AS principal,
+  (SELECT text FROM dict WHERE id = r.cred) AS "key", sum(r.n) AS calls, sum((r.outcome = 0) * r.n) AS ok,
+  strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
+  strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
+FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004)
+  AND r.tdef = (SELECT id FROM dict WHERE kind = 35 AND text = ?11)
+GROUP BY 1, 2, 3, 4 ORDER BY calls DESC, tool, principal, 4 LIMIT ?8;
 
--- audit drift: calls whose definition was never stored here.  Such texts of the dictionary first; rec_pos.
+-- audit drift: calls whose definition was never stored here.  Such texts of the dictionary first, then between which positions
+-- calls have one: sums, rec_pos.
 -- name: report_drift
-WITH bad(id) AS (SELECT d.id FROM dict d WHERE d.kind = 35
-  AND NOT EXISTS (SELECT 1 FROM tool_version v WHERE lower(hex(v.digest)) = d.text))
+WITH bad(id) AS MATERIALIZED (SELECT d.id FROM dict d WHERE d.kind = 35
+  AND NOT EXISTS (SELECT 1 FROM tool_version v WHERE lower(hex(v.digest)) = d.text)),
+  hit(lo, hi) AS MATERIALIZED (SELECT min(r.idx_min), max(r.idx_max) FROM (SELECT 1 FROM bad LIMIT 1) CROSS JOIN rollup r
+    WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004) AND r.tdef IN (SELECT id FROM bad))
 SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.definition AS definition, e.principal AS principal, e.call AS call,
   e.ts AS _ts, e.idx AS _idx
-FROM v_calls e WHERE EXISTS (SELECT 1 FROM bad) AND e.log_id = ?1 AND e.idx < ?9 AND e.idx >= ?10 AND +e.ts >= ?2 AND +e.ts < ?3
-  AND e.definition IN (SELECT text FROM dict WHERE id IN (SELECT id FROM bad))
+FROM hit CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.idx >= hit.lo AND e.idx <= hit.hi AND e.idx < ?9
+  AND +e.ts >= ?2 AND +e.ts < ?3 AND e.definition IN (SELECT text FROM dict WHERE id IN (SELECT id FROM bad))
 ORDER BY e.idx DESC LIMIT ?8;
 
 -- audit isolation: keys and principals of one tenant in the log of another.  rec_cred, rec_prn: a look for each.
@@ -362,11 +412,29 @@ JOIN dict d ON d.kind = 17 AND d.text = p.pseudonym
 WHERE l.id = ?1 AND EXISTS (SELECT 1 FROM rec r WHERE r.log = ?1 AND r.prn = d.id AND r.kind <> 1001)
 LIMIT ?8;
 
--- audit sandbox: how far each tool's processes were confined.  rec_ts.
+-- The same of a store with blocks.  Sums.
+-- name: report_isolation_forms
+WITH seen(cred, prn) AS MATERIALIZED (SELECT DISTINCT cred, prn FROM rollup WHERE log = ?1 AND since = 0 AND until = 9223372036854775807)
+SELECT 'key' AS what, c.accessor AS who, t.name AS belongs_to, l.origin AS found_in
+FROM log l JOIN cred c ON c.tenant_id <> l.tenant_id JOIN tenant t ON t.id = c.tenant_id
+JOIN dict d ON d.kind = 16 AND d.text = c.accessor
+WHERE l.id = ?1 AND d.id IN (SELECT cred FROM seen)
+UNION ALL
+SELECT 'principal', p.pseudonym, t.name, l.origin
+FROM log l JOIN principal p ON p.tenant_id <> l.tenant_id JOIN tenant t ON t.id = p.tenant_id
+JOIN dict d ON d.kind = 17 AND d.text = p.pseudonym
+WHERE l.id = ?1 AND d.id IN (SELECT prn FROM seen)
+LIMIT ?8;
+
+-- audit sandbox: how far each tool's processes were confined.  Sums.
 -- name: report_sandbox
-SELECT tenant, tool, coalesce(sandbox, 'no process') AS sandbox, count(*) AS calls, min(time) AS first, max(time) AS last
-FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND kind_code = 1002 AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-GROUP BY tool, sandbox ORDER BY calls DESC, tool, sandbox LIMIT ?8;
+SELECT (SELECT name FROM tenant WHERE id = l.tenant_id) AS tenant, (SELECT text FROM dict WHERE id = r.tool) AS tool,
+  coalesce((SELECT text FROM dict WHERE id = r.sbox), 'no process') AS sandbox, sum(r.n) AS calls,
+  strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
+  strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
+FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind = 1002
+  AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
+GROUP BY 1, 2, 3 ORDER BY calls DESC, tool, sandbox LIMIT ?8;
 
 -- audit oversight: calls that asked a person, and the round that brought the answer.  rec_pos, rec_prn.
 -- name: report_oversight
@@ -383,31 +451,37 @@ ORDER BY q.idx DESC LIMIT ?8;
 
 -- audit anomalies: plain rules.  A tool that a principal had not used before; a day with ten times the calls of the days
 -- before it (at least 50); calls between 22 and 6 h UTC by who makes less than a twentieth of its calls then; a day with 20
--- refusals or more.  rec_ts, and rec_prn for the past.
+-- refusals or more.  Sums.
 -- name: report_anomalies
-WITH c(prn, tool, day, hour, ts, denied) AS (
-    SELECT prn, tool, ts / 86400000000, ts / 3600000000 % 24, ts, kind = 1003
-    FROM rec WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND prn IS NOT NULL AND ts >= ?2 AND ts < ?3),
-  daily(prn, day, n, refused) AS (SELECT prn, day, count(*), sum(denied) FROM c GROUP BY prn, day),
-  firsts(prn, tool, ts) AS (SELECT prn, tool, min(ts) FROM c WHERE NOT denied AND tool IS NOT NULL GROUP BY prn, tool),
+WITH c(prn, tool, day, night, kind, n, a, z) AS MATERIALIZED (
+    SELECT prn, tool, day, night, kind, sum(n), min(ts_min), max(ts_max) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.called = 1
+    GROUP BY prn, tool, day, night, kind HAVING prn IS NOT NULL),
+  ever(prn, ts) AS MATERIALIZED (
+    SELECT prn, min(ts_min) FROM rollup WHERE log = ?1 AND since = 0 AND until = ?3 AND called = 1 GROUP BY prn),
+  past(prn, tool) AS MATERIALIZED (
+    SELECT DISTINCT prn, tool FROM rollup WHERE log = ?1 AND since = 0 AND until = ?2),
+  daily(prn, day, n, refused) AS MATERIALIZED (
+    SELECT prn, day, sum(n), sum(CASE WHEN kind = 1003 THEN n ELSE 0 END) FROM c GROUP BY prn, day),
+  firsts(prn, tool, ts) AS (
+    SELECT prn, tool, min(a) FROM c WHERE kind <> 1003 AND tool IS NOT NULL GROUP BY prn, tool),
   found(what, prn, tool, ts, seen, usual) AS (
     SELECT 'new tool', prn, tool, ts, 1, 0 FROM firsts f
-    WHERE EXISTS (SELECT 1 FROM rec r WHERE r.log = ?1 AND r.prn = f.prn AND r.kind <> 1001 AND r.ts < f.ts AND r.call IS NOT NULL)
-      AND NOT EXISTS (SELECT 1 FROM rec r WHERE r.log = ?1 AND r.prn = f.prn AND r.kind <> 1001 AND r.ts < ?2 AND r.tool = f.tool)
+    WHERE EXISTS (SELECT 1 FROM ever e WHERE e.prn = f.prn AND e.ts < f.ts)
+      AND NOT EXISTS (SELECT 1 FROM past x WHERE x.prn = f.prn AND x.tool = f.tool)
     UNION ALL
     SELECT 'volume', x.prn, NULL, x.day * 86400000000, x.n, avg(y.n)
     FROM daily x JOIN daily y ON y.prn = x.prn AND y.day < x.day AND y.day >= x.day - 30 WHERE x.n >= 50
     GROUP BY x.prn, x.day HAVING x.n >= 10 * avg(y.n)
     UNION ALL
-    SELECT 'odd hours', prn, NULL, max(CASE WHEN hour >= 22 OR hour < 6 THEN ts END), sum(hour >= 22 OR hour < 6), count(*)
-    FROM c GROUP BY prn HAVING count(*) >= 20 AND sum(hour >= 22 OR hour < 6) BETWEEN 1 AND count(*) / 20
+    SELECT 'odd hours', prn, NULL, max(CASE WHEN night THEN z END), sum(CASE WHEN night THEN n ELSE 0 END), sum(n)
+    FROM c GROUP BY prn HAVING sum(n) >= 20 AND sum(CASE WHEN night THEN n ELSE 0 END) BETWEEN 1 AND sum(n) / 20
     UNION ALL
     SELECT 'denials', prn, NULL, day * 86400000000, refused, n FROM daily WHERE refused >= 20)
 SELECT strftime('%Y-%m-%dT%H:%M:%S', f.ts / 1000000, 'unixepoch') || printf('.%06dZ', f.ts % 1000000) AS time, f.what AS what,
   coalesce(p.name, d.text) AS principal, g.text AS tool, f.seen AS seen, round(f.usual, 1) AS usual
 FROM found f LEFT JOIN dict d ON d.id = f.prn LEFT JOIN dict g ON g.id = f.tool
 LEFT JOIN principal p ON p.pseudonym = d.text AND p.tenant_id = (SELECT tenant_id FROM log WHERE id = ?1)
-ORDER BY f.ts DESC, what LIMIT ?8;
+ORDER BY f.ts DESC, what, 3, 4 LIMIT ?8;
 
 -- audit capacity: each log's share, and how it grew.  Primary key, rec_ts.
 -- name: report_capacity
@@ -474,12 +548,28 @@ WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AN
       AND (n.text = g.alias OR (g.alias = '' AND n.text GLOB g.glob)))
 ORDER BY p.name, c.id, g.glob LIMIT ?8;
 
--- The lean walk under tool-health and stats, oldest first.  rec_ts.
+-- The same of a store with blocks.  Sums.
+-- name: report_key_unused_forms
+WITH used("key", tool) AS MATERIALIZED (SELECT DISTINCT d.text, n.text FROM rollup r JOIN dict d ON d.id = r.cred JOIN dict n ON n.id = r.tool
+  WHERE r.log = ?1 AND r.since = ?2 AND r.until = 9223372036854775807 AND d.kind = 16)
+SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal, g.glob AS "grant", nullif(g.alias, '') AS alias,
+  (?12 - g.created_us) / 86400000000 AS granted_days, c.label AS label
+FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
+JOIN tool_grant g ON g.tenant_id = t.id
+WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND coalesce(c.expires_us > ?12, 1)
+  AND NOT EXISTS (SELECT 1 FROM used u WHERE u."key" = c.accessor
+      AND (u.tool = g.alias OR (g.alias = '' AND u.tool GLOB g.glob)))
+ORDER BY p.name, c.id, g.glob LIMIT ?8;
+
+-- tool-health and stats: calls by tool, kind and outcome, and how long they took.  Sums.
 -- name: report_durations
-SELECT ts, idx, kind, outcome, dur, (SELECT text FROM dict WHERE id = tool)
-FROM rec WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND ts >= ?2 AND ts < ?3 AND (ts > ?9 OR idx > ?10)
-  AND (?4 IS NULL OR +tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
-ORDER BY ts, idx LIMIT ?8;
+SELECT (SELECT text FROM dict WHERE id = r.tool), r.kind, r.outcome, sum(r.n), max(r.dur_max) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.called = 1
+  AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
+GROUP BY r.tool, r.kind, r.outcome;
+
+-- name: report_histogram
+SELECT (SELECT text FROM dict WHERE id = r.tool), r.step, r.n FROM rollup_hist r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3
+  AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END;
 
 -- The header of a report: the log.  Primary keys.
 -- name: report_head

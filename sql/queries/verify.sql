@@ -49,13 +49,78 @@ SELECT 1 WHERE (SELECT origin FROM log WHERE id = 1) IS NOT (SELECT value FROM m
 -- name: verify_list_blocks
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk WHERE log = ?1 ORDER BY first;
 
--- verify_forms: what is kept beside rows that blocks have replaced (before ?2) and is not what is kept beside the blocks:
--- whether something else is, which gives an id of forms_id().  rec_pos, primary keys.
+-- verify_forms: chapters of a log: the first that ends behind ?2, the next from ?2 on; none behind ?3.  Primary key.
+-- name: verify_first_chapter
+SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1 AND first + cnt > ?2 AND first <= ?3
+ORDER BY first LIMIT 1;
+
+-- name: verify_next_chapter
+SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1 AND first >= ?2 AND first <= ?3
+ORDER BY first LIMIT 1;
+
+-- name: verify_last_chapter
+SELECT max(first) FROM main.chap WHERE log = ?1;
+
+-- verify_forms: blocks of a chapter.  Primary key.
+-- name: verify_list_part
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk WHERE log = ?1 AND first >= ?2 AND first < ?3
+ORDER BY first;
+
+-- verify_forms: where the blocks of a log are.  Primary key.
+-- name: verify_list_places
+SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first;
+
+-- plan(): the block that has a record, or the last one before it.  Primary key.
+-- name: verify_place_at
+SELECT first, cnt FROM main.blk WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
+
+-- plan(): the first row from an index on.  rec_pos.
+-- name: verify_row_from
+SELECT idx FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT 1;
+
+-- read_block(): one block, and what is kept beside it.  Primary keys.
+-- name: verify_get_block
+SELECT cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk WHERE log = ?1 AND first = ?2;
+
+-- name: verify_list_groups
+SELECT first, body FROM main.blkpay
+WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blkpay WHERE log = ?1 AND first <= ?2), ?2) AND first < ?3
+ORDER BY first;
+
+-- blame(): groups of what is kept beside the blocks of a log.  Primary key.
+-- name: verify_list_bodies
+SELECT first, body FROM main.blkpay WHERE log = ?1 ORDER BY first;
+
+-- verify_forms: what is kept beside rows that blocks have replaced (from ?2 on, before ?3) and is not what is kept beside the
+-- blocks: whether something else is, which gives an id of forms_id().  rec_pos, primary keys.
 -- name: verify_list_kept_twice
 SELECT m.idx, p.rec IS NOT NULL FROM main.rec m JOIN main.pay k ON k.rec = m.id
 LEFT JOIN pay p ON p.rec = (m.log << 40 | m.idx) - 9223372036854775807 - 1
-WHERE m.log = ?1 AND m.idx < ?2 AND (p.rec IS NULL OR p.salt IS NOT k.salt OR p.nonce IS NOT k.nonce OR p.ct IS NOT k.ct)
+WHERE m.log = ?1 AND m.idx >= ?2 AND m.idx < ?3
+  AND (p.rec IS NULL OR p.salt IS NOT k.salt OR p.nonce IS NOT k.nonce OR p.ct IS NOT k.ct)
 ORDER BY m.idx;
+
+-- forms_again(): has a log rows in a range that blocks have replaced?  rec_pos.
+-- name: verify_any_leftover
+SELECT EXISTS(SELECT 1 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3);
+
+-- walk_kept(): what is kept beside rows, of records that are in the file; then groups of records that no block has.
+-- Primary keys.
+-- name: verify_list_kept_rows
+SELECT r.log, r.idx, p.rec FROM main.pay p LEFT JOIN main.rec r ON r.id = p.rec WHERE p.rec > ?1;
+
+-- name: verify_list_kept_groups
+SELECT g.log FROM (SELECT log, min(first) AS a, max(first) AS z FROM main.blkpay GROUP BY log) g
+WHERE a < coalesce((SELECT min(first) FROM main.blk WHERE log = g.log), 9223372036854775807)
+  OR z >= coalesce((SELECT first + cnt FROM main.blk WHERE log = g.log ORDER BY first DESC LIMIT 1), 0);
+
+-- check_open(): begins in blocks whose end has not come, as the store has them for a start after a crash.  Primary key.
+-- name: verify_list_open
+SELECT idx, call FROM main.open_call WHERE log = ?1 ORDER BY idx;
+
+-- check_open(): a record behind what was read, of the same call.  rec_call.
+-- name: verify_ended_since
+SELECT EXISTS(SELECT 1 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND call = ?3 AND kind <> 1001 AND call IS NOT NULL);
 
 -- verify_forms: logs with blocks, of one tenant and the system's or of all.  Primary keys.
 -- name: verify_list_folded

@@ -10,6 +10,7 @@
 #include "command/command.h"
 #include "base/clock.h"
 #include "conf/conf.h"
+#include "ops/ops.h"
 #include "review/reports.h"
 #include "sandbox/sandbox.h"
 #include "transport/transport.h"
@@ -74,6 +75,8 @@ struct app {
 	struct command_socket *remote_sock; /* NULL without admin.listen */
 	char remote_shut[500];          /* why it is NULL all the same; "" = it is not */
 	struct tls_server *admin_tls;   /* its certificate */
+	struct ops *ops;                /* metrics and health; NULL without metrics.listen */
+	struct ops_process process;     /* for it, until it is there */
 	struct gate *gate;              /* who may connect; NULL on stdio */
 	struct {
 		int step, told;         /* enum limit_step: as it is, as the listeners know it */
@@ -98,6 +101,12 @@ struct app {
 	} clock;
 	uint64_t certs_due_us;          /* when the listeners' certificates are looked at again */
 	struct ev_timer *watch;         /* each second: has the store failed? */
+	struct app_watchdog {           /* OP-104 */
+		struct ev_timer *timer; /* NULL: the service manager does not ask for it */
+		uint64_t every_us, told_us;     /* how often it is told that all is well; when it was */
+		_Atomic uint64_t beat_us;       /* when the writer ran a beat last */
+		bool asked, late;       /* it has one to run; it has not for too long */
+	} watchdog;
 	struct ev_timer *used;          /* each minute: store when keys were last used */
 	struct ev_timer *drain;         /* while stopping: is it over? */
 	uint64_t drain_until_us;
@@ -111,7 +120,7 @@ struct app {
 int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
 int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */
 /* New certificates for the listeners: made aside from conf, which has the same listeners, then taken or dropped. */
-struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX], *admin; };
+struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX], *admin; struct ops_files *ops; };
 int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err) MUST_CHECK;
 void app_renewal_take(struct app *a, struct app_renewal *r);
 void app_listen_stop(struct app *a);
@@ -121,6 +130,8 @@ unsigned app_listen_live(const struct app *a);
 void app_certs_look(struct app *a);
 void app_certs_check(struct app *a);                                    /* each second; looks once a day */
 json_t *app_listen_show(void *app);                                     /* for `status` */
+int app_ops_start(struct app *a, struct err *err) MUST_CHECK;           /* metrics and health, where they are told */
+void app_ops_stop(struct app *a);
 int app_gate_start(struct app *a, struct err *err) MUST_CHECK;
 void app_taken(void *arg, int64_t tenant_id, struct command_taken *ret);
 void app_gate_reload(struct app *a);
@@ -128,7 +139,7 @@ void app_gate_stop(struct app *a);
 int app_pressure_start(struct app *a, struct err *err) MUST_CHECK;
 void app_pressure_stop(struct app *a);
 /* run.c */
-void app_notify(const char *state);                                     /* the service manager */
+int app_say_ready(struct app *a, struct err *err) MUST_CHECK;
 int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
 /* The same for the command; app is a struct app. */
 int app_reload_now(void *app, struct str *ret_restart, struct err *err);

@@ -230,6 +230,8 @@ static int find_places(const struct app *a, struct places *p, struct err *err)
 		add_file(p, c->anchor_file, PLACES_APPEND);
 	if (c->admin_socket)
 		add_around(p, c->admin_socket, PLACES_SOCKETS);
+	if (c->metrics_listen && *c->metrics_listen == '/')
+		add_around(p, c->metrics_listen, PLACES_SOCKETS);
 	for (size_t i = 0; i < c->nlisteners; i++) {
 		if (c->listeners[i].transport == CONF_UNIX)
 			add_around(p, c->listeners[i].address, PLACES_SOCKETS);
@@ -247,6 +249,8 @@ int app_confine_files(struct app *a, struct err *err)
 	if (a->scratch && access(a->scratch, W_OK | X_OK) != 0)
 		log_warn(NULL, "no own directories for tools, programs will fail tmpdir=%s why=\"%s\"", a->scratch,
 			 strerror(errno));
+	if (a->opt.conf->metrics_listen)
+		ops_process_open(&a->process);
 	if (!a->opt.confine)
 		return 0;
 	rc = find_places(a, &p, err);

@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "forms/forms.h"
 #include "json/json.h"
 
 static int fill(struct db *db, struct err *err)
@@ -54,6 +55,8 @@ static int was_used(struct db *db, struct err *err)
 
 	if (rc < 0)     /* empty, or not ours, which the migration says */
 		return 0;
+	if (version == db_schema_version() && forms_see(db, err) < 0)
+		return err->code;
 	struct db_stmt *st = db_stmt_get(db, SQL_META_WAS_USED);
 	rc = db_step(st, err);
 	if (rc == 1)
@@ -143,6 +146,8 @@ int app_fsck(const char *store, struct str *rows, struct err *err)
 			     db_schema_version());
 		err_hint(err, "toolcrib migrate, or the fsck of the release that made it");
 	}
+	if (rc == 0)
+		rc = forms_see(db, err);
 	if (rc == 0)
 		rc = audit_rows_bad(db, put_bad, rows, err);
 	db_close(&db);

@@ -1,4 +1,4 @@
-/* The ways in: configured listeners with their certificates, gate and pressure, the relay's socket, the admin
+/* The ways in: configured listeners with their certificates, gate and pressure, metrics, the relay's socket, the admin
  * socket, and the card that names both.  The table of start.c opens and closes them; loop thread. */
 
 #include "config.h"
@@ -23,6 +23,7 @@
 #include "net/fetch.h"
 #include "net/gate.h"
 #include "net/tls.h"
+#include "tenant/tenant.h"
 #include "worker/worker.h"
 
 #include "app_int.h"
@@ -60,6 +61,8 @@ void app_certs_look(struct app *a)
 		     &first_us);
 	if (a->admin_tls)
 		look(a->opt.conf->admin_listen, tls_server_expires_us(a->admin_tls), &first_us);
+	if (a->ops)
+		look(ops_address(a->ops), ops_expires_us(a->ops), &first_us);
 	metric_set(METRIC_tls_certificate_expires, first_us / 1000000);
 	a->certs_due_us = ev_now_us(a->loop) + DAY_US;
 }
@@ -262,6 +265,12 @@ int app_conf_check(const struct conf *conf, struct err *err)
 	if (rc == 0 && conf->admin_listen)
 		rc = load_admin_tls(conf, &admin, NULL, err);
 	tls_server_free(&admin);
+	if (rc == 0 && conf->metrics_listen) {
+		struct ops_files *metrics = NULL;
+
+		rc = ops_files_load(conf, &metrics, NULL, err);
+		ops_files_free(&metrics);
+	}
 	return rc;
 }
 
@@ -313,6 +322,21 @@ static void app_renewal_drop(struct app_renewal *r)
 	for (size_t i = 0; i < CONF_LISTENERS_MAX; i++)
 		tls_server_free(&r->next[i]);
 	tls_server_free(&r->admin);
+	ops_files_free(&r->ops);
+}
+
+/* Of the door for metrics: where needs a restart to change, what its files hold does not. */
+static int renew_metrics(const struct app *a, struct app_renewal *ret, struct err *err)
+{
+	struct err late = { 0 };
+	bool shut = a->ops && ops_shut(a->ops);
+	int rc = a->ops ? ops_files_load(a->opt.conf, &ret->ops, shut ? &late : NULL, err) : 0;
+
+	if (late.code) {                /* it stays shut */
+		ops_files_free(&ret->ops);
+		say_shut(ops_address(a->ops), late.msg);
+	}
+	return rc;
 }
 
 /* The listeners of the configuration come first, in its order; the relay's follows. */
@@ -334,7 +358,8 @@ int app_renewal_make(const struct app *a, const struct conf *conf, struct app_re
 		}
 	}
 	/* Where commands come from needs a restart to change; what its files hold does not. */
-	if (a->remote_sock && load_admin_tls(a->opt.conf, &ret->admin, NULL, err) < 0) {
+	if ((a->remote_sock && load_admin_tls(a->opt.conf, &ret->admin, NULL, err) < 0) ||
+	    renew_metrics(a, ret, err) < 0) {
 		app_renewal_drop(ret);
 		return err->code;
 	}
@@ -348,6 +373,8 @@ void app_renewal_take(struct app *a, struct app_renewal *r)
 			transport_tls_renew(a->listeners[i].t, &r->next[i]);
 	if (r->admin)
 		tls_server_replace(a->admin_tls, &r->admin);
+	if (a->ops)
+		ops_renew(a->ops, &r->ops);
 	app_renewal_drop(r);
 	app_certs_look(a);
 }
@@ -424,7 +451,54 @@ json_t *app_listen_show(void *app)
 			put_certificate(one, tls_server_expires_us(a->admin_tls), a->remote_sock ? NULL : a->remote_shut);
 		(void)json_array_append_new(list, one);
 	}
+	if (a->ops) {
+		json_t *one = json_pack("{s:s, s:s, s:b}", "transport", "metrics", "address", ops_address(a->ops), "tls",
+					ops_expires_us(a->ops) > 0);
+
+		if (ops_expires_us(a->ops) > 0)
+			put_certificate(one, ops_expires_us(a->ops), ops_shut(a->ops));
+		(void)json_array_append_new(list, one);
+	}
 	return list;
+}
+
+/* --- metrics and health: there before the ways in, and still there while the server drains */
+
+static bool stops(void *arg)
+{
+	const struct app *a = arg;
+
+	return a->phase != APP_RUNNING;
+}
+
+static bool has_tenant(void *arg, const char *name)
+{
+	const struct app *a = arg;
+	const struct tenant *tenant = tenant_by_name(a->tenants, name, strlen(name));
+
+	return tenant && tenant->state != TENANT_REMOVED;
+}
+
+int app_ops_start(struct app *a, struct err *err)
+{
+	int rc;
+
+	if (!a->opt.conf->metrics_listen)
+		return 0;
+	rc = ops_open(&(struct ops_env){ .loop = a->loop, .gate = a->gate, .writer = a->writer, .draining = stops,
+					 .has_tenant = has_tenant,
+					 .arg = a, .version = PACKAGE_VERSION, .started_us = a->started_us,
+					 .process = a->process }, a->opt.conf, &a->ops, err);
+	if (rc < 0)
+		return rc;
+	a->process = (struct ops_process){ -1, -1 };
+	fetcher_own(a->fetcher, ops_address(a->ops));   /* SEC S-705 */
+	return 0;
+}
+
+void app_ops_stop(struct app *a)
+{
+	ops_close(&a->ops);
 }
 
 /* --- sockets of the store */

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "ev/ev.h"
 #include "mcp/mcp.h"
 #include "oauth/oauth.h"
+#include "writer/fold.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -177,8 +179,9 @@ void app_reload_stop(struct app *a)
 
 /* --- notify: what the service manager is told */
 
-/* The protocol of sd_notify(3): a datagram to $NOTIFY_SOCKET, a path or, with '@', an abstract name. */
-void app_notify(const char *state)
+/* The protocol of sd_notify(3): a datagram to $NOTIFY_SOCKET, a path or, with '@', an abstract name.  flags:
+ * MSG_DONTWAIT where a manager that does not read must not hold up the loop. */
+static void notify(const char *state, int flags)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -193,10 +196,102 @@ void app_notify(const char *state)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)(const void *)&sun,
+	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | flags, (const struct sockaddr *)(const void *)&sun,
 		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
 		log_warn(NULL, "service manager not told state=%s", state);
 	close(fd);
+}
+
+int app_say_ready(struct app *a, struct err *err)
+{
+	struct str where = STR_INIT;
+
+	(void)err;
+	for (size_t i = 0; i < a->nlisteners; i++)
+		if (!a->listeners[i].internal)
+			str_printf(&where, " %s=%s", a->listeners[i].ops->name,
+				   a->listeners[i].ops->address(a->listeners[i].t));
+	if (a->ops)
+		str_printf(&where, " metrics=%s", ops_address(a->ops));
+	log_info(NULL, "ready version=%s pid=%ld store=%s%s", PACKAGE_VERSION, (long)getpid(), a->store,
+		 str_text(&where));
+	str_fini(&where);
+	notify("READY=1", 0);
+	return 0;
+}
+
+/* --- watchdog: the service manager hears that loop and writer go on, or ends the process (OP-104, SEC S-843) */
+
+#define WATCHDOG_TICK_US 1000000        /* how often the writer is asked, at least */
+#define WATCHDOG_WRITER_US 10000000     /* how long it may take to answer */
+
+/* Writer thread.  That it is run says that what came before is done: a flush that hangs lets none come. */
+static int beat(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct app *a = arg;
+
+	(void)db;
+	(void)logs;
+	(void)err;
+	atomic_store(&a->watchdog.beat_us, clock_mono_us());
+	return 0;
+}
+
+static void beaten(void *arg, int rc, const struct err *err)
+{
+	struct app *a = arg;
+
+	(void)rc;
+	(void)err;
+	a->watchdog.asked = false;
+}
+
+/* Since when nobody has answered; true: too long. */
+static bool writer_is_late(struct app *a, uint64_t now)
+{
+	const uint64_t beat_us = atomic_load(&a->watchdog.beat_us);
+	const bool late = now > beat_us && now - beat_us > WATCHDOG_WRITER_US;
+
+	if (late && !a->watchdog.late)
+		log_err(NULL, "the writer does not answer, and the service manager is not told that all is well silent_s=%llu",
+			(unsigned long long)(now - beat_us) / 1000000);
+	else if (!late && a->watchdog.late)
+		log_info(NULL, "the writer answers again");
+	a->watchdog.late = late;
+	return late;
+}
+
+static void watchdog(void *arg)
+{
+	static const struct writer_job job = { .name = "watchdog", .run = beat, .volatile_only = true, .done = beaten };
+	struct app *a = arg;
+	struct app_watchdog *w = &a->watchdog;
+	const uint64_t tick_us = w->every_us < WATCHDOG_TICK_US ? w->every_us : WATCHDOG_TICK_US;
+	const uint64_t now = ev_now_us(a->loop);
+
+	if (!w->asked)
+		w->asked = writer_submit(a->writer, &job, a) == 0;
+	if (!writer_is_late(a, now) && (w->told_us == 0 || now - w->told_us + tick_us > w->every_us)) {
+		w->told_us = now;
+		notify("WATCHDOG=1", MSG_DONTWAIT);
+	}
+	ev_timer_start(w->timer, tick_us);
+}
+
+/* Of whom the service manager asks it, as sd_watchdog_enabled(3) finds out. */
+static void watchdog_start(struct app *a)
+{
+	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	uint64_t us = 0, who = 0;
+
+	if (!usec || text_u64(usec, strlen(usec), &us) < 0 || us < 2)
+		return;
+	if (pid && (text_u64(pid, strlen(pid), &who) < 0 || who != (uint64_t)getpid()))
+		return;
+	a->watchdog.every_us = us / 2;
+	atomic_store(&a->watchdog.beat_us, clock_mono_us());
+	a->watchdog.timer = ev_timer_new(a->loop, watchdog, a);
+	ev_timer_start(a->watchdog.timer, 0);
 }
 
 /* --- drain: the steps from "no new work" to an idle loop (AUDIT A-224) */
@@ -252,7 +347,7 @@ void app_stop(struct app *a)
 		return;
 	a->phase = APP_DRAINING;
 	a->drain_until_us = ev_now_us(a->loop) + (uint64_t)drain_ms * 1000;
-	app_notify("STOPPING=1");
+	notify("STOPPING=1", 0);
 	app_listen_pause(a);
 	if (a->mcp)
 		mcp_drain(a->mcp, drain_ms);
@@ -301,6 +396,16 @@ static void watch(void *arg)
 	ev_timer_start(a->watch, WATCH_US);
 }
 
+/* The writer ends it. */
+static void fold(struct app *a)
+{
+	const struct conf *conf = a->opt.conf;
+
+	if (conf)
+		writer_fold_start(a->writer, &(struct writer_fold_limits){ .fold_rows = conf->fold_rows,
+			.plain_rows = conf->plain_rows, .large = WRITER_FOLD_LARGE, .fold_age_s = conf->fold_age_s });
+}
+
 int app_watch_start(struct app *a, struct err *err)
 {
 	(void)err;
@@ -310,6 +415,8 @@ int app_watch_start(struct app *a, struct err *err)
 	app_certs_look(a);
 	a->watch = ev_timer_new(a->loop, watch, a);
 	ev_timer_start(a->watch, WATCH_US);
+	watchdog_start(a);
+	fold(a);
 	return 0;
 }
 
@@ -318,6 +425,7 @@ void app_watch_stop(struct app *a)
 	for (size_t i = 0; i < APP_SIGNALS; i++)
 		ev_signal_free(&a->signals[i]);
 	ev_timer_free(&a->watch);
+	ev_timer_free(&a->watchdog.timer);
 	ev_timer_free(&a->drain);
 }
 

@@ -25,6 +25,7 @@
 #include "notary/notary.h"
 #include "people/people.h"
 #include "tenant/tenant.h"
+#include "writer/fold.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -36,6 +37,7 @@ struct status_job {
 	bool serving, draining;
 	char audit[192];
 	char refused[160];              /* why calls are refused; "" = they are not */
+	char folding[700];              /* what waits to become blocks, or why something does not */
 	char shut[640];                 /* a listener that refuses everybody, and why; "" = there is none */
 	size_t running, peers;
 	struct str listeners;
@@ -74,6 +76,14 @@ static void find_shut(const json_t *listeners, char *ret, size_t size)
 	}
 }
 
+static void folding(const struct command_env *env, char *ret, size_t size)
+{
+	const char *stuck = writer_fold_stuck(env->writer);
+
+	(void)snprintf(ret, size, "%llu records wait%s%s", (unsigned long long)metric_get(METRIC_fold_waiting),
+		       *stuck ? "; " : "", stuck);
+}
+
 static int status_check(struct command_call *c, struct err *err)
 {
 	const struct command_env *env = command_env(c);
@@ -89,6 +99,7 @@ static int status_check(struct command_call *c, struct err *err)
 	if (state < 0)
 		(void)snprintf(job->refused, sizeof(job->refused), "%s", reason ? reason : err_name((enum err_code)state));
 	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ", job->refused);
+	folding(env, job->folding, sizeof(job->folding));
 	job->draining = env->draining && env->draining(env->arg);
 	job->running = call_engine_running(env->calls);
 	if (env->mcp)
@@ -144,6 +155,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 			reply_raw(o, "pid", "null", 4);
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
+		reply_text(o, "folding", job->serving ? job->folding : NULL);
 		reply_text(o, "files", files.len ? str_text(&files) : "ok");
 		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
 		reply_text(o, "users", app->users);
@@ -351,7 +363,7 @@ static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
 	COL_AT("started", "Started"), COL("audit", "Audit"), COL("files", "Files"),
 	COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
-	COL("confined", "Server confined"), COL("clock", "Clock"),
+	COL("confined", "Server confined"), COL("folding", "Folding"), COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };

@@ -34,6 +34,7 @@
 #include "ev/child.h"
 #include "ev/ev.h"
 #include "exec/exec.h"
+#include "forms/forms.h"
 #include "keeping/keeping.h"
 #include "keys/keyfile.h"
 #include "keys/secrets.h"
@@ -480,7 +481,6 @@ static int oauth_start(struct app *a, struct err *err)
 		.accepted_arg = a }, &a->oauth, err);
 }
 
-/* oauth.c */
 static void oauth_stop(struct app *a)
 {
 	oauth_close(&a->oauth);
@@ -563,24 +563,6 @@ static void unwatch_upstreams(struct app *a)
 		return;
 	upstreams_on_change(a->upstreams, NULL, NULL);
 	upstreams_on_dropped(a->upstreams, NULL, NULL);
-}
-
-/* --- ready */
-
-static int say_ready(struct app *a, struct err *err)
-{
-	struct str where = STR_INIT;
-
-	(void)err;
-	for (size_t i = 0; i < a->nlisteners; i++)
-		if (!a->listeners[i].internal)
-			str_printf(&where, " %s=%s", a->listeners[i].ops->name,
-				   a->listeners[i].ops->address(a->listeners[i].t));
-	log_info(NULL, "ready version=%s pid=%ld store=%s%s", PACKAGE_VERSION, (long)getpid(), a->store,
-		 str_text(&where));
-	str_fini(&where);
-	app_notify("READY=1");
-	return 0;
 }
 
 #define WRITER_CLOSE_MS 10000           /* how long the last commit may take */
@@ -689,7 +671,7 @@ static int registry_start(struct app *a, struct err *err)
 {
 	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open_store(file, &db, err);
+	int rc = forms_open_store(file, &db, err);
 
 	free(file);
 	if (rc == 0)
@@ -855,13 +837,14 @@ static const struct subsys {
 	{ "admin", ALL, admin_start, admin_stop },
 	{ "changes of upstreams", SERVE, watch_upstreams, unwatch_upstreams },
 	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
+	{ "metrics and health", DAEMON, app_ops_start, app_ops_stop },
 	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
 	{ "pressure", DAEMON, app_pressure_start, app_pressure_stop },
 	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
 	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop },
 	{ "watch", SERVE, app_watch_start, app_watch_stop },
 	{ "confinement", SERVE, app_confine, NULL },    /* last: what was opened stays open */
-	{ "ready", DAEMON, say_ready, NULL },
+	{ "ready", DAEMON, app_say_ready, NULL },
 };
 
 static int start_all(struct app *a, struct err *err)
@@ -903,6 +886,7 @@ int app_start(const struct app_opt *opt, struct app **ret, struct err *err)
 	a->opt = *opt;
 	a->store = path_absolute(opt->store);
 	a->started_us = clock_wall_us();
+	a->process = (struct ops_process){ -1, -1 };
 	a->loop = ev_loop_new();
 	rc = start_all(a, err);
 	if (rc < 0) {
@@ -966,6 +950,7 @@ void app_close(struct app **ap)
 		return;
 	*ap = NULL;
 	stop_all(a);
+	ops_process_close(&a->process);
 	ev_loop_free(&a->loop);
 	db_owner_drop(&a->opt.owner);
 	free(a->confined);

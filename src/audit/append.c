@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "audit/fold.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/map.h"
@@ -104,6 +105,8 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 	log->size++;
 	if (list_empty(&log->dirty))
 		list_push_back(&logs->dirty, &log->dirty);
+	if (list_empty(&log->lagging))
+		list_push_back(&logs->lagging, &log->lagging);
 	audit_behind(logs, log);
 	if (o)
 		audit_open_end(logs, o);
@@ -216,6 +219,11 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 	if (rc == 0 && ret)
 		*ret = (struct audit_receipt){ log->id, log->size - 1 };
 	return rc;
+}
+
+int64_t audit_newest_row(const struct audit_logs *logs)
+{
+	return logs->last_id;
 }
 
 int audit_size(const struct audit_logs *logs, int64_t tenant_id, int64_t *ret, struct err *err)

@@ -26,18 +26,19 @@ struct audit_open {
 	bool folded;                    /* may be in open_call */
 };
 
-/* The tree of a log that is written to.  now: as committed, next: as written by the flush; leaf: those of the records
- * since, of this transaction. */
+/* The tree of a log that is written to.  now: as committed, next: as its head says when this transaction commits; leaf:
+ * those of the records since, of this transaction. */
 struct tail {
 	struct tree now, next;
 	uint8_t root[TREE_HASH];        /* of next */
 	uint8_t (*leaf)[TREE_HASH];
 	size_t nleaf, cap;
-	struct tile_nodes nodes;        /* that next has and now has not */
+	struct tile_nodes nodes;        /* that table tile has not: those of now, and behind them those that next adds */
 };
 
 struct audit_log {
-	struct list dirty;              /* in audit_logs.dirty while head lags behind */
+	struct list dirty;              /* in audit_logs.dirty while this transaction has appended */
+	struct list lagging;            /* in audit_logs.lagging while table head may say less than the log has */
 	int64_t id, tenant_id;
 	int64_t size;                   /* index of the next record */
 	int64_t min_idx;                /* of the first that has not been pruned */
@@ -68,18 +69,19 @@ struct second {
 };
 
 enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG, UNDO_ALIAS, UNDO_HEADED, UNDO_SAID_LAST,
-	UNDO_NOTED };
+	UNDO_NOTED, UNDO_SAVED };
 struct undo {
 	enum undo_kind kind;
 	void *what;
-	int64_t last_id;                /* UNDO_RECORD; HEADED, SAID_LAST and NOTED: the size before */
+	int64_t last_id;                /* UNDO_RECORD; HEADED, SAID_LAST and NOTED: the size before; SAVED: nodes before */
 };
 
 struct audit_logs {
 	struct map *by_tenant;          /* struct audit_log */
 	struct map *texts;              /* struct audit_text */
 	struct map *calls;              /* struct audit_open by call id */
-	struct list open, dirty, behind;
+	struct list open, dirty, lagging, behind;
+	bool heads_due;                 /* somebody will ask for table head */
 	struct { int64_t log, size; } thin;     /* the last note that checkpoint.c has looked at; log 0: none */
 	struct undo *undo;
 	size_t undo_len, undo_cap;

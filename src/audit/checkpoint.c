@@ -195,6 +195,7 @@ int audit_beat(struct audit_logs *logs, struct db *db, const struct audit_beat_o
 	struct saying s = { .logs = logs, .db = db, .policies = opt->policies };
 	int rc = collect_tenants(logs, db, opt->max, &beat, err);
 
+	audit_heads_due(logs);
 	if (rc == 0)
 		rc = say_heads(&s, opt, err);
 	beat.owed &= opt->say == AUDIT_SAY_LATER;

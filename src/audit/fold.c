@@ -13,6 +13,7 @@
 #include "audit/record.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "block/block.h"
 #include "db/db.h"
 
@@ -21,7 +22,7 @@
 enum {
 	TEXTS_MAX = 65536, TILE = TILE_WIDTH,
 	GROUPS_MAX = AUDIT_FOLD_RECORDS,        /* of a block: one for each record, when each is large */
-	PRUNE_BLOCKS = 4,               /* in one step: some 1 MiB, which secure_delete writes over */
+	PRUNE_BLOCKS = 4,               /* or chapters, in one step: some 1 MiB, which secure_delete writes over */
 };
 
 /* --- what both halves use */
@@ -352,6 +353,18 @@ static int64_t end_of(int64_t first, int64_t to)
 	return to < most ? to : most - most % TILE;
 }
 
+int audit_folder_line(struct audit_folder *f, int64_t log, int64_t *ret, bool *ret_waits, struct err *err)
+{
+	struct line line;
+	int rc = read_line(f->db, log, &line, NULL, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = line.next;
+	*ret_waits = line.waits;
+	return 0;
+}
+
 static int make(struct audit_folder *f, struct audit_page *page, int64_t erasures, struct audit_folded **ret,
 		struct err *err)
 {
@@ -539,7 +552,8 @@ int audit_fold_put(struct audit_logs *logs, struct db *db, const struct audit_fo
 	return rc;
 }
 
-static int drop_slice(struct db *db, enum sql_id sql, int64_t log, int64_t from, int64_t to, struct err *err)
+static int drop_slice(struct db *db, enum sql_id sql, int64_t log, int64_t from, int64_t to, int64_t upto,
+		      struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, sql);
 
@@ -547,10 +561,11 @@ static int drop_slice(struct db *db, enum sql_id sql, int64_t log, int64_t from,
 	db_bind_i64(st, 2, from);
 	db_bind_i64(st, 3, to);
 	db_bind_i64(st, 4, AUDIT_FOLD_SLICE);
+	db_bind_i64(st, 5, upto);
 	return db_run(&st, err);
 }
 
-int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, bool *ret_more, struct err *err)
+int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_t upto, int64_t *ret_n, struct err *err)
 {
 	struct line line;
 	int rc = read_line(db, log, &line, NULL, err);
@@ -558,12 +573,54 @@ int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, bool *
 	if (rc == 0 && (line.waits || to > line.next))
 		rc = err_set(err, ERR_CONFLICT, "", "rows of log %" PRId64 " are in no block", log);
 	if (rc == 0)
-		rc = drop_slice(db, SQL_FOLD_DROP_KEPT, log, from, to, err);
+		rc = drop_slice(db, SQL_FOLD_DROP_KEPT, log, from, to, upto, err);
 	if (rc == 0)
-		rc = drop_slice(db, SQL_FOLD_DROP_ROWS, log, from, to, err);
+		rc = drop_slice(db, SQL_FOLD_DROP_ROWS, log, from, to, upto, err);
 	if (rc == 0)
-		*ret_more = db_changes(db) == AUDIT_FOLD_SLICE;
+		*ret_n = db_changes(db);
 	return rc;
+}
+
+int audit_fold_tail_set(struct db *db, int64_t id, struct err *err)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRId64, id);
+	return audit_meta_set(db, AUDIT_META_TAIL_FROM, text, err);
+}
+
+int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err)
+{
+	char text[24];
+	int64_t id = 0;
+	int rc = audit_meta_get(db, AUDIT_META_TAIL_FROM, text, sizeof(text), err);
+
+	if (rc == 0 && *text && (text_i64(text, strlen(text), &id) < 0 || id < 0))
+		rc = err_set(err, ERR_CORRUPT, "meta/" AUDIT_META_TAIL_FROM, "%s is no number of a row", text);
+	if (rc == 0)
+		*ret = id;
+	return rc;
+}
+
+/* --- indexes of rows */
+
+int audit_make_lean(struct db *db, bool *ret_made, struct err *err)
+{
+	struct db_stmt *st;
+	bool lean = true;
+	int rc = db_is_lean(db, &lean, err);
+
+	*ret_made = false;
+	if (rc < 0 || lean)
+		return rc;
+	st = db_stmt_get(db, SQL_FOLD_IS_SMALL);
+	db_bind_i64(st, 1, AUDIT_LEAN_ROWS_MAX);
+	db_bind_i64(st, 2, AUDIT_LEAN_TAIL_MAX);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret_made = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 || !*ret_made ? (rc < 0 ? rc : 0) : db_make_lean(db, err);
 }
 
 /* --- erasing */
@@ -726,7 +783,7 @@ static int prune_slice(struct db *db, enum sql_id sql, int64_t log, int64_t cut,
 
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, cut);
-	if (sql == SQL_FOLD_PRUNE_BLOCKS)
+	if (sql == SQL_FOLD_PRUNE_BLOCKS || sql == SQL_FOLD_PRUNE_CHAPTERS)
 		db_bind_i64(st, 3, PRUNE_BLOCKS);
 	return db_run(&st, err);
 }
@@ -798,7 +855,11 @@ int fold_prune(struct db *db, int64_t log, bool *ret_more, struct err *err)
 	int rc = read_line(db, log, &line, NULL, err);
 
 	if (rc == 0)
-		rc = prune_slice(db, SQL_FOLD_PRUNE_BLOCKS, log, line.cut, err);
+		rc = prune_slice(db, SQL_FOLD_PRUNE_CHAPTERS, log, line.cut, err);
+	*ret_more = rc == 0 && db_changes(db) == PRUNE_BLOCKS;
+	if (rc < 0 || *ret_more)
+		return rc;
+	rc = prune_slice(db, SQL_FOLD_PRUNE_BLOCKS, log, line.cut, err);
 	*ret_more = rc == 0 && db_changes(db) == PRUNE_BLOCKS;
 	if (rc == 0 && !*ret_more)
 		rc = cut_block(db, log, line.cut, err);

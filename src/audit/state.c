@@ -25,6 +25,9 @@
 
 /* --- the tree of a log that is written to: as it was committed, and the leaves that are to come */
 
+/* Table head, with the tiles, is written when somebody outside will ask for it (SCALE SC-104): in between the records
+ * say what a log is, and a start reads those that a head does not know yet. */
+
 /* The first hash of a tile makes its row, each further one is put behind those that are there, and nowhere else. */
 static int save_tiles(struct db *db, int64_t log, const struct tile_nodes *nodes, struct err *err)
 {
@@ -49,25 +52,28 @@ static int save_tiles(struct db *db, int64_t log, const struct tile_nodes *nodes
 	return rc;
 }
 
-/* Records from before the trees, or a head that was never written with one: from the rows. */
-static int grow_from_rows(const struct audit_log *log, struct db *db, struct tree *ret, struct tile_nodes *nodes,
-			  struct err *err)
+/* Records that the head does not know yet, all of a store from before the trees: from the rows.  nodes: or NULL. */
+static int grow_from_rows(const struct audit_log *log, int64_t to, struct db *db, struct tree *ret,
+			  struct tile_nodes *nodes, struct err *err)
 {
 	struct audit_reader *reader = audit_reader_new(db);
-	struct audit_page page = { .log = log->id, .origin = log->origin, .from = (int64_t)ret->size, .to = log->saved };
+	struct audit_page page = { .log = log->id, .origin = log->origin, .from = (int64_t)ret->size, .to = to };
 	struct audit_read got;
 	int rc;
 
 	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1) {
 		if (got.findings || got.idx != (int64_t)ret->size) {
-			rc = err_set(err, ERR_CORRUPT, log->origin, "record %" PRId64 " cannot be read as it was written", got.idx);
+			rc = err_set(err, ERR_CORRUPT, log->origin, "record %" PRIu64 " cannot be read as it was written", ret->size);
 			break;
 		}
-		tree_append_nodes(ret, got.leaf, audit_tile_note, nodes);
+		if (nodes)
+			tree_append_nodes(ret, got.leaf, audit_tile_note, nodes);
+		else
+			tree_append(ret, got.leaf);
 	}
 	audit_reader_free(&reader);
-	if (rc == 0 && (int64_t)ret->size != log->saved)
-		rc = err_set(err, ERR_CORRUPT, log->origin, "has %" PRIu64 " records instead of %" PRId64, ret->size, log->saved);
+	if (rc == 0 && (int64_t)ret->size != to)
+		rc = err_set(err, ERR_CORRUPT, log->origin, "has %" PRIu64 " records instead of %" PRId64, ret->size, to);
 	return rc;
 }
 
@@ -112,7 +118,7 @@ static int tail_tiles(const struct audit_log *log, struct db *db, struct err *er
 		return rc;
 	if (log->min_idx > 0)
 		return err_set(err, ERR_CORRUPT, log->origin, "tiles of records that were pruned are missing");
-	rc = grow_from_rows(log, db, &tree, &nodes, err);
+	rc = grow_from_rows(log, log->saved, db, &tree, &nodes, err);
 	if (rc == 0)
 		rc = db_txn_begin(db, true, err);
 	if (rc == 0)
@@ -128,8 +134,10 @@ int audit_tail_open(struct audit_log *log, struct db *db, struct err *err)
 	struct tail *g = mem_zalloc(sizeof(*g));
 	int rc = read_head(log, db, &g->now, err);
 
-	if (rc == 0)
-		rc = grow_from_rows(log, db, &g->now, &g->nodes, err);
+	if (rc == 0)                    /* its tiles are there: tail_tiles() */
+		rc = grow_from_rows(log, log->saved, db, &g->now, NULL, err);
+	if (rc >= 0 && log->saved < log->size)
+		rc = grow_from_rows(log, log->size, db, &g->now, &g->nodes, err);
 	if (rc < 0) {
 		tail_free(&g);
 		return rc;
@@ -154,23 +162,32 @@ void audit_tail_tree(const struct tail *g, struct tree *ret)
 		tree_append(ret, g->leaf[i]);
 }
 
+static void put_leaves(struct tail *g, struct tree *t)
+{
+	for (size_t i = 0; i < g->nleaf; i++)
+		tree_append_nodes(t, g->leaf[i], audit_tile_note, &g->nodes);
+}
+
 /* next = now and the leaves; bind ?pos, ?pos+1 */
 static void tail_save(struct tail *g, struct db_stmt *st, unsigned pos)
 {
 	g->next = g->now;
-	g->nodes.n = 0;
-	for (size_t i = 0; i < g->nleaf; i++)
-		tree_append_nodes(&g->next, g->leaf[i], audit_tile_note, &g->nodes);
+	put_leaves(g, &g->next);
 	tree_root(&g->next, g->root);
 	db_bind_blob(st, pos, g->root, TREE_HASH);
 	db_bind_blob(st, pos + 1, g->next.peak, tree_peaks(g->next.size) * TREE_HASH);
 }
 
+/* The head has all of it. */
+static void tail_saved(struct tail *g)
+{
+	g->now = g->next;
+	g->nleaf = g->nodes.n = 0;
+}
+
 static void tail_commit(struct tail *g)
 {
-	if (g->nleaf == 0)              /* nothing was left of what this transaction had appended */
-		return;
-	g->now = g->next;
+	put_leaves(g, &g->now);
 	g->nleaf = 0;
 }
 
@@ -229,6 +246,7 @@ struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t ten
 	struct audit_log *log = mem_zalloc(sizeof(*log) + len + 1);
 
 	list_init(&log->dirty);
+	list_init(&log->lagging);
 	list_init(&log->behind);
 	log->id = id;
 	log->tenant_id = tenant_id;
@@ -430,6 +448,7 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 	case UNDO_LOG:
 		log = u->what;
 		list_unlink(&log->dirty);
+		list_unlink(&log->lagging);
 		list_unlink(&log->behind);
 		map_del_u64(logs->by_tenant, (uint64_t)log->tenant_id);
 		log_free(log);
@@ -448,6 +467,10 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 		log->noted.size = u->last_id;
 		log->noted.ts = 0;
 		audit_behind(logs, log);
+		break;
+	case UNDO_SAVED:
+		log = u->what;
+		log->tail->nodes.n = (size_t)u->last_id;
 		break;
 	}
 }
@@ -492,52 +515,79 @@ static void texts_clear(struct audit_logs *logs)
 	logs->texts = map_new();
 }
 
+/* What the transaction wrote of the head is true now. */
+static void head_saved(struct audit_log *log)
+{
+	assert(log->flushed == log->size);      /* nothing was appended behind the flush */
+	log->saved = log->size;
+	tail_saved(log->tail);
+	list_unlink(&log->lagging);
+}
+
 void audit_logs_commit(struct audit_logs *logs)
 {
-	for (size_t i = 0; i < logs->undo_len; i++)
+	for (size_t i = 0; i < logs->undo_len; i++) {
 		if (logs->undo[i].kind == UNDO_END)
 			free(logs->undo[i].what);
+		else if (logs->undo[i].kind == UNDO_SAVED)
+			head_saved(logs->undo[i].what);
+	}
 	logs->undo_len = 0;
+	logs->heads_due = false;
 	LIST_FOREACH_SAFE(n, next, &logs->dirty) {
 		struct audit_log *log = CONTAINER_OF(n, struct audit_log, dirty);
 
-		assert(log->flushed == log->size);      /* else the next start finds records that head does not know */
-		log->saved = log->size;
 		tail_commit(log->tail);
 		list_unlink(n);
+		if (log->saved == log->size)    /* nothing was left of what was appended */
+			list_unlink(&log->lagging);
 	}
 	if (map_count(logs->texts) > TEXTS_MAX)
 		texts_clear(logs);
 	audit_pseudonym_trim(logs, ALIASES_MAX);
 }
 
-int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
+static int save_head(struct audit_logs *logs, struct audit_log *log, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
+	int rc;
+
+	audit_undo_push(logs, UNDO_SAVED, log);
+	logs->undo[logs->undo_len - 1].last_id = (int64_t)log->tail->nodes.n;
+	log->flushed = log->size;
+	db_bind_i64(st, 1, log->id);
+	db_bind_i64(st, 2, log->size);
+	tail_save(log->tail, st, 3);
+	rc = db_run(&st, err);
+	return rc < 0 ? rc : save_tiles(db, log->id, &log->tail->nodes, err);
+}
+
+void audit_heads_due(struct audit_logs *logs)
+{
+	logs->heads_due = true;
+}
+
+int audit_logs_flush_rows(struct audit_logs *logs, struct db *db, struct err *err)
 {
 	int rc = logs->keys ? keys_remember(logs->keys, db, err) : 0;
 
 	if (rc == 0 && logs->keys)
 		rc = keys_commit(logs->keys, err);      /* AUDIT A-504 */
-
-	if (rc < 0)
+	if (!logs->heads_due)
 		return rc;
-	LIST_FOREACH(n, &logs->dirty) {
-		struct audit_log *log = CONTAINER_OF(n, struct audit_log, dirty);
-		struct db_stmt *st;
+	LIST_FOREACH(n, &logs->lagging) {
+		struct audit_log *log = CONTAINER_OF(n, struct audit_log, lagging);
 
-		log->flushed = log->size;
-		if (log->size == log->saved)    /* its records were rolled back */
-			continue;
-		st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
-		db_bind_i64(st, 1, log->id);
-		db_bind_i64(st, 2, log->size);
-		tail_save(log->tail, st, 3);
-		rc = db_run(&st, err);
-		if (rc == 0)
-			rc = save_tiles(db, log->id, &log->tail->nodes, err);
-		if (rc < 0)
-			return rc;
+		if (rc == 0 && log->size != log->saved)         /* else its records were rolled back */
+			rc = save_head(logs, log, db, err);
 	}
-	return 0;
+	return rc;
+}
+
+int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	audit_heads_due(logs);
+	return audit_logs_flush_rows(logs, db, err);
 }
 
 int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err)
@@ -557,20 +607,24 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 	int rc;
 
 	while ((rc = db_step(st, err)) == 1) {
-		int64_t id = db_col_i64(st, 0), size = db_col_i64(st, 3), found = db_col_i64(st, 4);
+		int64_t id = db_col_i64(st, 0), said = db_col_i64(st, 3), size = db_col_i64(st, 4);
+		const bool stopped = db_col_i64(st, 9);
 		struct audit_log *log;
 
-		/* Records gone, or added behind our back; nothing may be appended to that. */
-		if (size != found) {
+		/* Records gone, or added behind our back: a stop leaves no head behind.  Nothing may be appended to that. */
+		if (size < said || (size > said && stopped)) {
 			char where[40];
 
 			snprintf(where, sizeof(where), "log/%" PRId64, id);
 			rc = err_set(err, ERR_CORRUPT, where, "the log %s should have %" PRId64 " records and has %" PRId64,
-				     db_col_text(st, 2, NULL), size, found);
+				     db_col_text(st, 2, NULL), said, size);
 			err_hint(err, "toolcrib-verify STORE says what is missing");
 			break;
 		}
 		log = audit_log_add(logs, id, db_col_i64(st, 1), size, db_col_text(st, 2, NULL));
+		log->saved = said;
+		if (said < size)
+			list_push_back(&logs->lagging, &log->lagging);
 		log->noted.size = log->headed = log->said_last = db_col_i64(st, 5);
 		log->noted.epoch = db_col_i64(st, 6);
 		log->noted.ts = db_col_i64(st, 7);
@@ -581,6 +635,17 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 			audit_behind(logs, log);
 	}
 	db_stmt_put(&st);
+	return rc;
+}
+
+/* Of a store whose server did not stop: each record that a head does not know follows the one before, and is as it was
+ * written, or nothing is appended to it (SCALE SC-104). */
+static int load_tails(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	int rc = 0;
+
+	LIST_FOREACH(n, &logs->lagging)
+		rc = rc < 0 ? rc : audit_tail_open(CONTAINER_OF(n, struct audit_log, lagging), db, err);
 	return rc;
 }
 
@@ -621,6 +686,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	logs->aliases = map_new();
 	list_init(&logs->open);
 	list_init(&logs->dirty);
+	list_init(&logs->lagging);
 	list_init(&logs->behind);
 	read_boot_id(logs->boot, sizeof(logs->boot));
 	clock_state(&clock);
@@ -633,6 +699,8 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 		rc = load_logs(logs, db, err);
 	for (size_t it = 0; rc == 0 && map_next(logs->by_tenant, &it, NULL, NULL, &log);)
 		rc = tail_tiles(log, db, err);
+	if (rc == 0)
+		rc = load_tails(logs, db, err);
 	if (rc == 0)
 		rc = load_last_id(logs, db, err);
 	if (rc < 0) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,25 +23,31 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/segment.h"
 #include "db/db.h"
 #include "json/json.h"
 #include "tlog/proof.h"
+#include "units/units.h"
 #include "verify/verify.h"
 
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
 enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE,
 	OPT_PAYLOAD_KEYS, OPT_PROOF, OPT_OPENING, OPT_MARK, OPT_MARK_KEY, OPT_MARK_EVERY, OPT_RESUME, OPT_PROGRESS,
-	OPT_SCRUB, OPT_SCRUB_MAX };
+	OPT_SCRUB, OPT_SCRUB_MAX, OPT_THREADS };
 enum { TEXT_SHOWN = 1024 };             /* bytes of a text that are printed, and a NUL */
 #define PROGRESS_US 200000              /* between two lines of it */
 #define PROGRESS_JSON_US 1000000
+#define SEGMENT_SUFFIX ".tcs"
+#define MEMORY_LEAST (128ull << 20)     /* that SQLite may have at least */
 
 static const char usage[] =
 	"usage: toolcrib-verify [--quiet | --verbose] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
 	"                       [--anchor-max-age TIME] [--with-bundle FILE] [--keys DIR] [--progress json]\n"
+	"                       [--threads N]\n"
 	"                       [--mark FILE [--mark-key FILE] [--mark-every TIME] [--scrub 1/N] [--scrub-max TIME]\n"
 	"                       [--resume]] STORE | FILE\n"
+	"       toolcrib-verify [--quiet] [--key KEY] [--progress json] FILE.tcs...\n"
 	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n"
 	"       toolcrib-verify [--quiet] --key KEY --proof FILE [--opening FILE]\n"
 	"       toolcrib-verify --version | --help\n";
@@ -48,6 +55,7 @@ static const char usage[] =
 static const char help[] =
 	"\nReads every record of a toolcrib store and checks that none was changed, removed or added.\n\n"
 	"  STORE | FILE     the store's directory, or its toolcrib.db, or a copy of that\n"
+	"  FILE.tcs...      sealed files, by themselves, and whether they join\n"
 	"  -q, --quiet      the last line only\n"
 	"  -v, --verbose    first how fast this machine hashes, and how fast the store was read\n"
 	"      --key KEY           a key that you have pinned, or a file with such keys; repeatable\n"
@@ -61,11 +69,12 @@ static const char help[] =
 	"      --scrub 1/N         with --mark: also the Nth part of the old records that was read longest ago\n"
 	"      --scrub-max TIME    with --mark: say so when some were not read for that long, such as 60d\n"
 	"      --resume            with --mark: go on with a run that was cut off\n"
+	"      --threads N         so many read records at once; as many as there are processors\n"
 	"      --progress json     how far it is, for programs: a line of JSON each second on standard error\n"
 	"      --bundle FILE       a bundle of records that were pruned or handed out, without the store\n"
 	"      --proof FILE        a proof that one record is in a log, and what that record says\n"
 	"      --opening FILE      with --proof: what audit payload --opening said, with --json\n"
-	"      --with-bundle FILE  the store, and whether the bundle's records are those that it had\n"
+	"      --with-bundle FILE  the store, and whether a bundle's, or sealed file's, records are those that it had\n"
 	"      --version    print the version\n"
 	"  -h, --help       print this\n\n"
 	"Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen, 3 unreadable, or no key pinned, 2 usage.\n"
@@ -214,12 +223,33 @@ static int verify_bundle(const char *path, const struct audit_evidence *with, st
 	return finish(&sum, false);     /* a gap says so */
 }
 
+/* By its name, so that what is left of one is not taken for a store, or by what it says. */
+static bool is_segment(const char *path)
+{
+	const size_t len = strlen(path), n = strlen(SEGMENT_SUFFIX);
+
+	return (len > n && strcmp(path + len - n, SEGMENT_SUFFIX) == 0) || db_is_segment(path);
+}
+
+/* What a sealed file has, as a bundle of these records. */
+static int read_segment(const char *path, struct show *show, struct audit_bundle *ret, struct audit_coverage *sum,
+			struct err *err)
+{
+	struct audit_segment s;
+	int rc = audit_segment_verify(path, NULL, found, show, &s, sum, err);
+
+	*ret = (struct audit_bundle){ .from = s.from, .to = s.to };
+	(void)snprintf(ret->origin, sizeof(ret->origin), "%s", s.origin);
+	memcpy(ret->root, s.root, sizeof(ret->root));
+	return rc;
+}
+
 /* The bundle by itself, then beside the store. */
 static int join_bundle(struct db *db, const char *path, struct show *show, struct audit_coverage *sum, struct err *err)
 {
 	struct audit_coverage own;
 	struct audit_bundle b;
-	int rc = read_bundle(path, NULL, show, &b, &own, err);
+	int rc = is_segment(path) ? read_segment(path, show, &b, &own, err) : read_bundle(path, NULL, show, &b, &own, err);
 
 	if (rc == 0 && own.bad == 0)
 		rc = audit_bundle_join(db, &b, found, show, &own, err);
@@ -227,6 +257,71 @@ static int join_bundle(struct db *db, const char *path, struct show *show, struc
 	sum->bad += own.bad;
 	sum->gaps += own.gaps;
 	return rc;
+}
+
+/* --- sealed files by themselves */
+
+static void print_segment(const struct audit_segment *s)
+{
+	char first[40], last[40], digest[2 * DIGEST_SIZE + 1];
+
+	fputs("sealed file of ", stdout);
+	print_text(s->origin, stdout);
+	printf(", records %" PRId64 "-%" PRId64, s->from, s->to - 1);
+	if (s->first_us)
+		printf(", from %s to %s", clock_format_utc(s->first_us, first, sizeof(first)),
+		       clock_format_utc(s->last_us, last, sizeof(last)));
+	text_hex(s->digest, sizeof(s->digest), digest);
+	printf("\nits digest is %s\n", digest);
+}
+
+static int verify_segment(const char *path, const struct audit_evidence *with, struct show *show,
+			  struct audit_segment *ret, struct audit_coverage *all, struct err *err)
+{
+	struct audit_coverage sum;
+	int rc = audit_segment_verify(path, with, found, show, ret, &sum, err);
+
+	clear_progress(show);
+	if (rc < 0)
+		return rc;
+	if (*ret->origin && !show->quiet)
+		print_segment(ret);
+	all->records += sum.records;
+	all->bad += sum.bad;
+	all->gaps += sum.gaps;
+	all->shut += sum.shut;
+	return 0;
+}
+
+static int verify_segments(char **path, size_t n, const struct audit_evidence *keys, struct show *show)
+{
+	const struct audit_evidence with = { .key = keys->key, .nkey = keys->nkey,
+		.progress = show->tty || show->json ? progress : NULL };
+	struct audit_segment *v = mem_calloc(n, sizeof(*v));
+	struct audit_coverage all = { 0 };
+	struct err err = { 0 };
+	size_t read = 0;
+	int status = EXIT_INTACT;
+
+	db_memory_max(MEMORY_LEAST);
+	for (size_t i = 0; i < n; i++) {
+		if (verify_segment(path[i], &with, show, &v[read], &all, &err) < 0)
+			status = fail(&err);
+		else
+			read++;
+	}
+	audit_segment_join(v, read, found, show, &all);
+	free(v);
+	if (status != EXIT_INTACT && all.bad == 0)
+		return status;
+	if (!show->quiet) {
+		fputs(n > 1 ? "whether calls pair, clocks and the registry were not looked at"
+		      : "alone: whether calls pair, clocks, the registry and the records around it were not looked at", stdout);
+		if (all.shut)
+			printf("; %" PRIu64 " kept values not opened", all.shut);
+		putchar('\n');
+	}
+	return finish(&all, false);     /* a gap says so */
 }
 
 /* --- a proof, and what its record commits to; verify.py prints the same */
@@ -451,13 +546,14 @@ static int verify_proof(const char *path, const char *openings, const struct aud
 
 struct verify_opt {
 	const char *bundle, *opening;
-	bool is_bundle, is_proof;       /* what the last word is, if no store */
+	bool is_bundle, is_proof, is_segment;   /* what the last word is, if no store */
 	struct show show;
 	struct evidence *with;
 	const char *mark, *mark_key;
 	uint64_t mark_every_us, scrub_max_us;
 	unsigned scrub;
 	bool resume;
+	unsigned threads;               /* 0: as many as there are processors */
 };
 
 /* In one line: what was looked at, and what not. */
@@ -481,8 +577,6 @@ static void print_coverage(const struct audit_coverage *sum)
 	}
 	putchar('\n');
 }
-
-#define MEMORY_LEAST (128ull << 20)
 
 /* A store sorts and counts in memory as much as it has; one that only says it has much must not take it. */
 static void limit_memory(const char *path)
@@ -605,11 +699,23 @@ static int verify_since(struct db *db, const struct audit_evidence *with, struct
 	return rc;
 }
 
+/* That this process may use. */
+static unsigned processors(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		n = CPU_COUNT(&set);
+	return n < 1 ? 1 : n > UNITS_THREADS_MAX ? UNITS_THREADS_MAX : (unsigned)n;
+}
+
 static int verify_store(struct db *db, struct verify_opt *o, struct audit_coverage *sum, struct err *err)
 {
 	struct audit_evidence with = *evidence_get(o->with);
 	int rc;
 
+	with.threads = o->threads ? o->threads : processors();
 	with.progress = o->show.tty || o->show.json ? progress : NULL;
 	if (o->show.mark)
 		rc = verify_since(db, &with, o, sum, err);
@@ -700,6 +806,16 @@ static bool take_scrub(struct verify_opt *o, const char *value)
 	return true;
 }
 
+static bool take_threads(struct verify_opt *o, const char *value)
+{
+	uint64_t n = 0;
+
+	if (text_u64(value, strlen(value), &n) < 0 || n == 0 || n > UNITS_THREADS_MAX)
+		return false;
+	o->threads = (unsigned)n;
+	return true;
+}
+
 static bool take_scrub_max(struct verify_opt *o, const char *value)
 {
 	uint64_t ms = 0;
@@ -726,6 +842,7 @@ static bool take_word(struct verify_opt *o, int c, const char *value)
 	case OPT_MARK_EVERY: return take_every(o, value);
 	case OPT_SCRUB: return take_scrub(o, value);
 	case OPT_SCRUB_MAX: return take_scrub_max(o, value);
+	case OPT_THREADS: return take_threads(o, value);
 	case OPT_PROGRESS: o->show.json = true; return strcmp(value, "json") == 0;
 	default: return false;
 	}
@@ -734,11 +851,16 @@ static bool take_word(struct verify_opt *o, int c, const char *value)
 /* Options that need others, or do not go with them. */
 static bool fits(const struct verify_opt *o)
 {
+	const struct audit_evidence *with = evidence_get(o->with);
 	bool store = !o->is_bundle && !o->is_proof;
 
+	if (o->is_segment && (!store || o->bundle || o->mark || o->show.verbose || with->signer || with->nanchor > 0 ||
+			      with->anchor_age_s || with->keys || with->keys_wrong || o->threads))
+		return false;
+
 	return !(o->show.quiet && o->show.verbose) && !(o->is_bundle && o->bundle) &&
-	       !(o->is_proof && (o->is_bundle || o->bundle || evidence_get(o->with)->nkey == 0)) &&
-	       (!o->opening || o->is_proof) && (store || !(o->mark || o->show.json)) &&
+	       !(o->is_proof && (o->is_bundle || o->bundle || with->nkey == 0)) &&
+	       (!o->opening || o->is_proof) && (store || !(o->mark || o->show.json || o->threads)) &&
 	       (o->mark || !(o->mark_key || o->resume || o->scrub || o->scrub_max_us || o->mark_every_us != MARK_KEEP_US));
 }
 
@@ -754,7 +876,8 @@ static int run(int argc, char **argv, struct verify_opt *o)
 		{ "opening", required_argument, NULL, OPT_OPENING }, { "mark", required_argument, NULL, OPT_MARK },
 		{ "mark-key", required_argument, NULL, OPT_MARK_KEY }, { "mark-every", required_argument, NULL, OPT_MARK_EVERY },
 		{ "resume", no_argument, NULL, OPT_RESUME }, { "progress", required_argument, NULL, OPT_PROGRESS },
-		{ "scrub", required_argument, NULL, OPT_SCRUB }, { "scrub-max", required_argument, NULL, OPT_SCRUB_MAX }, { 0 },
+		{ "scrub", required_argument, NULL, OPT_SCRUB }, { "scrub-max", required_argument, NULL, OPT_SCRUB_MAX },
+		{ "threads", required_argument, NULL, OPT_THREADS }, { 0 },
 	};
 	struct err err = { 0 };
 	int rc = 0;
@@ -776,10 +899,15 @@ static int run(int argc, char **argv, struct verify_opt *o)
 			return EXIT_USAGE;
 		}
 	}
-	if (argc - optind != 1 || !fits(o)) {
+	o->is_segment = argc > optind && !o->is_bundle && !o->is_proof;
+	for (int i = optind; i < argc; i++)
+		o->is_segment = o->is_segment && is_segment(argv[i]);
+	if (argc == optind || (argc - optind > 1 && !o->is_segment) || !fits(o)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
+	if (o->is_segment)
+		return verify_segments(argv + optind, (size_t)(argc - optind), evidence_get(o->with), &o->show);
 	if (o->is_proof)
 		return verify_proof(argv[optind], o->opening, evidence_get(o->with), o->show.quiet);
 	return o->is_bundle ? verify_bundle(argv[optind], evidence_get(o->with), &o->show) : verify_at(argv[optind], o);

@@ -3,7 +3,8 @@
  *
  * A value is looked for as it is; as base64, hex and mistaken Latin-1, whose spellings are made once; and in copies of
  * the text with %XX and with backslash escapes decoded, so that it does not matter which characters somebody chose to
- * encode.  Every pass is linear in the text: a tool that knows the value cannot make the search slow. */
+ * encode; two backslashes are read as one and as two, since an escape may begin at either.  Every pass is linear in the
+ * text: a tool that knows the value cannot make the search slow. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -296,10 +297,10 @@ static size_t unicode(const char *p, const char *end, char ret[4], size_t *ret_n
 	return 6;
 }
 
-/* A backslash escape at p, as JSON, C and our own logs write it: its length, or 0. */
-static size_t backslash(const char *p, const char *end, char ret[4], size_t *ret_n)
+/* A backslash escape at p, as JSON, C and our own logs write it, but for that of a backslash: its length, or 0. */
+static size_t unpaired(const char *p, const char *end, char ret[4], size_t *ret_n)
 {
-	static const char letters[] = "bfnrt\"\\/'", bytes[] = "\b\f\n\r\t\"\\/'";
+	static const char letters[] = "bfnrt\"/'", bytes[] = "\b\f\n\r\t\"/'";
 	uint32_t v;
 
 	if (*p != '\\' || end - p < 2)
@@ -315,6 +316,15 @@ static size_t backslash(const char *p, const char *end, char ret[4], size_t *ret
 	if (!at)
 		return 0;
 	ret[0] = bytes[at - letters];
+	return 2;
+}
+
+static size_t backslash(const char *p, const char *end, char ret[4], size_t *ret_n)
+{
+	if (end - p < 2 || p[0] != '\\' || p[1] != '\\')
+		return unpaired(p, end, ret, ret_n);
+	ret[0] = '\\';
+	*ret_n = 1;
 	return 2;
 }
 
@@ -375,12 +385,12 @@ static void find_decoded_one(struct marks *m, const struct decoded *d, const str
 		find_all(m, d->p, d->len, d, u->latin.p, u->latin.len, secret);
 }
 
-static void find_decoded(struct marks *m, const struct open_secrets *s, const char *p, size_t len, char sign,
+static void find_decoded(struct marks *m, const struct open_secrets *s, const char *p, size_t len, const char *sign,
 			 escape_fn *escape)
 {
 	struct decoded d = { .p = NULL };
 
-	if (!memchr(p, sign, len))
+	if (!memmem(p, len, sign, strlen(sign)))
 		return;
 	decode(p, len, escape, &d);
 	for (size_t i = 0; i < s->n; i++)
@@ -396,8 +406,9 @@ static void find_secrets(struct marks *m, const struct open_secrets *s, const ch
 		for (size_t k = 0; k < u->nforms; k++)
 			find_all(m, p, len, NULL, u->form[k].p, u->form[k].len, i);
 	}
-	find_decoded(m, s, p, len, '%', percent);
-	find_decoded(m, s, p, len, '\\', backslash);
+	find_decoded(m, s, p, len, "%", percent);
+	find_decoded(m, s, p, len, "\\", backslash);
+	find_decoded(m, s, p, len, "\\\\", unpaired);
 }
 
 static void put_masked(const struct open_secrets *s, const struct marks *m, const char *p, struct str *out)

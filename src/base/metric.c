@@ -1,19 +1,23 @@
-/* The values of all metrics and their text form. */
+/* The values of all metrics and their text form.  Whoever counts calls it, on any thread; the text is made for scrapers
+ * by the room ops. */
 
 #include "config.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
-
-#define PREFIX "toolcrib_"
 
 static const struct row {
 	const char *name, *unit, *help;
 	enum metric_type type;
+	const char *exposed;
 } rows[] = {
-#define METRIC(name, type, unit, help) [METRIC_##name] = { #name, unit, help, METRIC_##type },
+#define METRIC(name, type, unit, help) [METRIC_##name] = { #name, unit, help, METRIC_##type, #name },
+#define METRIC_AS(name, type, unit, help, exposed) [METRIC_##name] = { #name, unit, help, METRIC_##type, exposed },
 #include "base/metrics.def"
 #undef METRIC
 };
@@ -70,16 +74,70 @@ const char *metric_unit(enum metric_id id)
 	return rows[id].unit;
 }
 
-void metric_expose(struct str *ret)
+/* --- the text for scrapers */
+
+static const struct { const char *word, *suffix, *word_0_0_4; } types[] = {
+	[METRIC_COUNTER] = { "counter", "_total", "counter" },
+	[METRIC_GAUGE] = { "gauge", "", "gauge" },
+	[METRIC_HISTOGRAM] = { "histogram", "", "histogram" },
+	[METRIC_INFO] = { "info", "_info", "gauge" },   /* 0.0.4 knows no such type */
+};
+
+/* What the samples have behind the family's name. */
+static const char *suffix_of(enum metric_type type)
+{
+	return types[type].suffix;
+}
+
+/* The base unit with which a name ends, or NULL. */
+static const char *unit_of(const char *name)
+{
+	static const char *const units[] = { "seconds", "bytes", "ratio" };
+	const char *last = strrchr(name, '_');
+
+	for (size_t i = 0; last && i < NELEMS(units); i++) {
+		if (strcmp(last + 1, units[i]) == 0)
+			return units[i];
+	}
+	return NULL;
+}
+
+void metric_head(struct str *ret, enum metric_format format, const char *name, enum metric_type type, const char *help)
+{
+	const char *end = format == METRIC_TEXT ? suffix_of(type) : "", *unit = unit_of(name);
+
+	if (format == METRIC_TEXT) {
+		str_printf(ret, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, end, help, name, end, types[type].word_0_0_4);
+		return;
+	}
+	str_printf(ret, "# TYPE %s %s\n", name, types[type].word);
+	if (unit)
+		str_printf(ret, "# UNIT %s %s\n", name, unit);
+	str_printf(ret, "# HELP %s %s\n", name, help);
+}
+
+void metric_put_label(struct str *ret, const char *value)
+{
+	for (const char *p = value; *p; p++) {
+		if (*p == '\\' || *p == '"')
+			str_putc(ret, '\\');
+		if (*p == '\n')
+			str_puts(ret, "\\n");
+		else
+			str_putc(ret, *p);
+	}
+}
+
+void metric_expose(struct str *ret, enum metric_format format)
 {
 	for (unsigned i = 0; i < METRIC__COUNT; i++) {
-		/* Counters end in _total, as scrapers expect. */
-		const char *end = rows[i].type == METRIC_COUNTER ? "_total" : "";
+		char name[96];
 
-		str_printf(ret, "# HELP " PREFIX "%s%s %s\n", rows[i].name, end, rows[i].help);
-		str_printf(ret, "# TYPE " PREFIX "%s%s %s\n", rows[i].name, end,
-			   rows[i].type == METRIC_COUNTER ? "counter" : "gauge");
-		str_printf(ret, PREFIX "%s%s ", rows[i].name, end);
+		(void)snprintf(name, sizeof(name), METRIC_PREFIX "%s", rows[i].exposed);
+		metric_head(ret, format, name, rows[i].type, rows[i].help);
+		str_puts(ret, name);
+		str_puts(ret, suffix_of(rows[i].type));
+		str_putc(ret, ' ');
 		str_put_u64(ret, metric_get((enum metric_id)i));
 		str_putc(ret, '\n');
 	}

@@ -133,8 +133,14 @@ int path_open(const char *path, unsigned how, size_t max, int *ret_fd, struct er
 	if (rc < 0)
 		return rc;
 	flags |= how & PATH_APPEND ? O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW : O_RDONLY;
+	flags |= how & PATH_NO_LINK ? O_NOFOLLOW : 0;
 	if (fd < 0)
 		fd = open(path, flags, 0644);
+	if (fd < 0 && errno == ELOOP && how & PATH_NO_LINK) {
+		(void)err_set(err, ERR_UNREACHABLE, path, "%s is a link", path);
+		err_hint(err, "name the file that it leads to");
+		return ERR_UNREACHABLE;
+	}
 	if (fd < 0)
 		return fail(err, ERR_UNREACHABLE, path, "open");
 	rc = check_opened(fd, how, path, max, err);

@@ -513,6 +513,11 @@ bool block_number(const struct block_reader *r, enum audit_column col, int64_t i
 	return *ret >= 0;
 }
 
+bool block_has(const struct block_reader *r, enum audit_column col, int64_t i)
+{
+	return r->col[col].asked && r->col[col].here && r->col[col].n[i] >= 0;
+}
+
 /* --- rows */
 
 static int text_of(struct block_reader *r, enum audit_column col, int64_t id, const struct near **ret, struct err *err)
@@ -582,8 +587,13 @@ static int put_row(struct block_reader *r, int64_t i, struct audit_row *row, str
 int block_row(struct block_reader *r, int64_t i, struct audit_row *ret, struct err *err)
 {
 	memset(ret, 0, sizeof(*ret));
-	audit_row_text(ret, COL_LOG, r->texts.log, r->texts.origin, r->origin_len);
-	return put_row(r, i, ret, err);
+	return block_row_over(r, i, ret, err);
+}
+
+int block_row_over(struct block_reader *r, int64_t i, struct audit_row *row, struct err *err)
+{
+	audit_row_text(row, COL_LOG, r->texts.log, r->texts.origin, r->origin_len);
+	return put_row(r, i, row, err);
 }
 
 int block_leaf(struct block_reader *r, int64_t i, uint8_t ret[TREE_HASH], struct err *err)

@@ -14,7 +14,7 @@
 #include "block_int.h"
 
 enum { PARTIAL, FULL };
-enum { KIND_BEGIN = 1001, KIND_END = 1002 };
+enum { KIND_BEGIN = 1001, KIND_END = 1002, KIND_RECOVERED = 1004 };
 enum { NIGHT_FROM_H = 22, NIGHT_TO_H = 6 };
 enum { OK, TOOL_ERROR, INVALID, DENIED, RATE_LIMITED, TIMEOUT, INPUT_REQUIRED = 7, OVERLOAD = 10 };  /* outcomes */
 #define HOUR_US INT64_C(3600000000)
@@ -29,7 +29,7 @@ const enum audit_column block_sum_columns[SUM_KEYS] = {
 /* Entries are numbers, of which the first ones are the key: by these they are found, and by these they are in
  * order. */
 #define WORDS(type) (sizeof(struct type) / sizeof(int64_t))
-enum { SUM_KEY = 2 + SUM_KEYS, HIST_KEY = 5, HIST_GROUP = 4 };
+enum { SUM_KEY = 3 + SUM_KEYS, HIST_KEY = 5, HIST_GROUP = 4 };
 _Static_assert(WORDS(block_hist) == HIST_KEY + 1, "numbers");
 
 struct table {
@@ -40,11 +40,16 @@ struct table {
 	uint8_t seed[DIGEST_SHORT_KEY];
 };
 
+/* What the begin of a call says for its end: where its keys are in the table of begins, from 1 on. */
+struct begin { uint32_t at; int64_t n_req; };
+
 struct block_summer {
-	struct table sum, hist;
+	struct table sum, hist, begins;
 	bool over;                      /* too many, or too large */
-	int64_t first, records;         /* records: that are no begin */
+	int64_t first, records;         /* records: that are in the sums */
 	bool begun;
+	struct begin *begin;            /* of the records so far, by their place */
+	int64_t *apart; size_t aparts;
 	struct block_zlib *zlib;
 	struct audit_bytes one;
 };
@@ -61,6 +66,7 @@ struct block_summer *block_summer_new(void)
 
 	table_init(&s->sum, WORDS(block_sum), SUM_KEY, BLOCK_CHAPTER_MAX / BLOCK_SUMS_SHARE);
 	table_init(&s->hist, WORDS(block_hist), HIST_KEY, BLOCK_CHAPTER_MAX);
+	table_init(&s->begins, SUM_KEYS, SUM_KEYS, BLOCK_CHAPTER_MAX);
 	return s;
 }
 
@@ -75,6 +81,10 @@ void block_summer_free(struct block_summer **sp)
 	free(s->sum.slot);
 	free(s->hist.v);
 	free(s->hist.slot);
+	free(s->begins.v);
+	free(s->begins.slot);
+	free(s->begin);
+	free(s->apart);
 	block_zlib_free(&s->zlib);
 	free(s->one.p);
 	free(s);
@@ -124,7 +134,39 @@ static int64_t *entry(struct table *t, const int64_t *key)
 
 /* --- counting */
 
-static enum block_class class_of(int64_t outcome)
+static int64_t is_night(int64_t ts)
+{
+	const int64_t hour = ts % DAY_US / HOUR_US;
+
+	return hour < NIGHT_TO_H || hour >= NIGHT_FROM_H;
+}
+
+/* Whose word counts: the record's; where it has none its begin's; of an end the begin's alone. */
+enum whose { OWN, EITHER, OF_BEGIN };
+static const uint8_t whose[SUM_KEYS] = {
+	[SUM_AUTHN] = OF_BEGIN, [SUM_TPORT] = OF_BEGIN, [SUM_OBO] = EITHER, [SUM_PEER] = EITHER, [SUM_CLIENT] = EITHER,
+	[SUM_REV] = EITHER, [SUM_TDEF] = EITHER, [SUM_RULE] = EITHER, [SUM_SBOX] = EITHER,
+};
+
+void block_sum_join(int64_t key[SUM_KEYS], const int64_t *begin)
+{
+	const bool ends = key[SUM_KIND] == KIND_END || key[SUM_KIND] == KIND_RECOVERED;
+
+	for (unsigned k = 0; k < SUM_KEYS; k++) {
+		if (whose[k] == OF_BEGIN && ends)
+			key[k] = begin ? begin[k] : -1;
+		else if (whose[k] == EITHER && key[k] < 0 && begin)
+			key[k] = begin[k];
+	}
+}
+
+void block_sum_at(struct block_sum *e, int64_t ts)
+{
+	e->day = ts / DAY_US;
+	e->night = is_night(ts);
+}
+
+enum block_class block_class_of(int64_t outcome)
 {
 	switch (outcome) {
 	case OK:
@@ -145,7 +187,7 @@ static enum block_class class_of(int64_t outcome)
 }
 
 /* A step is an eighth of its power of two. */
-static int64_t step_of(uint64_t us)
+int64_t block_step_of(uint64_t us)
 {
 	unsigned power, n;
 
@@ -156,81 +198,8 @@ static int64_t step_of(uint64_t us)
 	return n < BLOCK_HIST_STEPS ? n : BLOCK_HIST_STEPS - 1;
 }
 
-static int64_t is_night(int64_t ts)
+bool block_sum_merge(struct block_sum *to, const struct block_sum *e)
 {
-	const int64_t hour = ts % DAY_US / HOUR_US;
-
-	return hour < NIGHT_TO_H || hour >= NIGHT_FROM_H;
-}
-
-/* false: more than 63 bits. */
-static bool sum_up(int64_t *sum, const struct block_reader *r, enum audit_column col, int64_t i)
-{
-	int64_t v = 0;
-
-	return !block_number(r, col, i, &v) || !__builtin_add_overflow(*sum, v, sum);
-}
-
-static bool add_sum(struct block_summer *s, const struct block_reader *r, int64_t i, const struct block_sum *key,
-		    int64_t ts)
-{
-	struct block_sum *e = (struct block_sum *)entry(&s->sum, &key->day);
-	const int64_t idx = block_first(r) + i;
-	int64_t dur = 0;
-
-	if (!e)
-		return false;
-	e->ts_min = e->count == 0 || ts < e->ts_min ? ts : e->ts_min;
-	e->ts_max = ts > e->ts_max ? ts : e->ts_max;
-	e->idx_min = e->count == 0 ? idx : e->idx_min;
-	e->idx_max = idx;
-	e->count++;
-	if (block_number(r, COL_DUR, i, &dur)) {
-		e->timed++;
-		e->dur_max = dur > e->dur_max ? dur : e->dur_max;
-	}
-	return sum_up(&e->dur, r, COL_DUR, i) && sum_up(&e->n_req, r, COL_N_REQ, i) && sum_up(&e->n_res, r, COL_N_RES, i);
-}
-
-static bool add_hist(struct block_summer *s, const struct block_reader *r, int64_t i, const struct block_sum *key)
-{
-	int64_t dur = 0, k[HIST_KEY] = { key->day, key->night, key->key[SUM_TOOL], class_of(key->key[SUM_OUTCOME]) };
-	struct block_hist *e;
-
-	if (key->key[SUM_KIND] != KIND_END)
-		return true;
-	k[HIST_GROUP] = block_number(r, COL_DUR, i, &dur) ? step_of((uint64_t)dur) : 0;
-	e = (struct block_hist *)entry(&s->hist, k);
-	if (e)
-		e->count++;
-	return e != NULL;
-}
-
-void block_summer_add(struct block_summer *s, const struct block_reader *r)
-{
-	if (!s->begun)
-		s->first = block_first(r);
-	s->begun = true;
-	for (int64_t i = 0; i < block_count(r) && !s->over; i++) {
-		struct block_sum key = { 0 };
-		int64_t ts = 0;
-
-		for (unsigned k = 0; k < SUM_KEYS; k++)
-			(void)block_number(r, block_sum_columns[k], i, &key.key[k]);
-		if (key.key[SUM_KIND] == KIND_BEGIN)
-			continue;
-		(void)block_number(r, COL_TS, i, &ts);
-		key.day = ts / DAY_US;
-		key.night = is_night(ts);
-		s->records++;
-		s->over = !add_sum(s, r, i, &key, ts) || !add_hist(s, r, i, &key);
-	}
-}
-
-static bool merge_sum(struct block_sum *to, const struct block_sum *e)
-{
-	if (!to)
-		return false;
 	to->ts_min = to->count == 0 || e->ts_min < to->ts_min ? e->ts_min : to->ts_min;
 	to->ts_max = e->ts_max > to->ts_max ? e->ts_max : to->ts_max;
 	to->idx_min = to->count == 0 || e->idx_min < to->idx_min ? e->idx_min : to->idx_min;
@@ -243,6 +212,122 @@ static bool merge_sum(struct block_sum *to, const struct block_sum *e)
 		!__builtin_add_overflow(to->n_res, e->n_res, &to->n_res);
 }
 
+static bool add_sum(struct block_summer *s, const struct block_sum *one)
+{
+	struct block_sum *e = (struct block_sum *)entry(&s->sum, &one->day);
+
+	return e && block_sum_merge(e, one);
+}
+
+static bool add_hist(struct block_summer *s, const struct block_reader *r, int64_t i, const struct block_sum *one)
+{
+	int64_t dur = 0, k[HIST_KEY] = { one->day, one->night, one->key[SUM_TOOL], block_class_of(one->key[SUM_OUTCOME]) };
+	struct block_hist *e;
+
+	if (one->key[SUM_KIND] != KIND_END || !one->called)
+		return true;
+	k[HIST_GROUP] = block_number(r, COL_DUR, i, &dur) ? block_step_of((uint64_t)dur) : 0;
+	e = (struct block_hist *)entry(&s->hist, k);
+	if (e)
+		e->count++;
+	return e != NULL;
+}
+
+/* What its end will want of it. */
+static void keep_begin(struct block_summer *s, const struct block_reader *r, int64_t i, const struct block_sum *one)
+{
+	struct begin *b = &s->begin[one->idx_min - s->first];
+	int64_t key[SUM_KEYS], *at;
+
+	for (unsigned k = 0; k < SUM_KEYS; k++)
+		key[k] = whose[k] == OWN ? -1 : one->key[k];
+	at = entry(&s->begins, key);            /* which moves them */
+	b->at = at ? (uint32_t)((at - s->begins.v) / SUM_KEYS) + 1 : 0;
+	(void)block_number(r, COL_N_REQ, i, &b->n_req);
+}
+
+/* false: the begin of the record is not one of those before it in the chapter. */
+static bool join_begin(struct block_summer *s, const struct block_reader *r, int64_t i, struct block_sum *one)
+{
+	const struct begin *b = NULL;
+	int64_t beg = 0;
+
+	if (block_number(r, COL_BEG, i, &beg)) {
+		b = beg >= s->first && beg < one->idx_min ? &s->begin[beg - s->first] : NULL;
+		if (!b || !b->at)
+			return false;
+	}
+	block_sum_join(one->key, b ? s->begins.v + (size_t)(b->at - 1) * SUM_KEYS : NULL);
+	if (b && b->n_req > 0 && !block_number(r, COL_N_REQ, i, &beg))
+		one->n_req = b->n_req;
+	return true;
+}
+
+static bool set_apart(struct block_summer *s, int64_t idx)
+{
+	if (s->aparts == BLOCK_CHAPTER_MAX / BLOCK_SUMS_SHARE)
+		return false;
+	if (!s->apart)
+		s->apart = mem_calloc(BLOCK_CHAPTER_MAX / BLOCK_SUMS_SHARE, sizeof(*s->apart));
+	s->apart[s->aparts++] = idx;
+	return true;
+}
+
+/* The record as an entry of one. */
+static void sum_of(const struct block_reader *r, int64_t i, struct block_sum *ret)
+{
+	int64_t ts = 0;
+
+	*ret = (struct block_sum){ .called = block_has(r, COL_CALL, i), .count = 1 };
+	for (unsigned k = 0; k < SUM_KEYS; k++)
+		(void)block_number(r, block_sum_columns[k], i, &ret->key[k]);
+	(void)block_number(r, COL_TS, i, &ts);
+	block_sum_at(ret, ts);
+	ret->ts_min = ret->ts_max = ts;
+	ret->idx_min = ret->idx_max = block_first(r) + i;
+	if (block_number(r, COL_DUR, i, &ret->dur))
+		ret->timed = 1;
+	else
+		ret->dur = 0;
+	ret->dur_max = ret->dur;
+	if (!block_number(r, COL_N_REQ, i, &ret->n_req))
+		ret->n_req = 0;
+	if (!block_number(r, COL_N_RES, i, &ret->n_res))
+		ret->n_res = 0;
+}
+
+static bool add_record(struct block_summer *s, const struct block_reader *r, int64_t i)
+{
+	struct block_sum one;
+
+	sum_of(r, i, &one);
+	if (one.key[SUM_KIND] == KIND_BEGIN) {
+		keep_begin(s, r, i, &one);
+		return true;
+	}
+	if (!join_begin(s, r, i, &one))
+		return set_apart(s, one.idx_min);
+	s->records++;
+	return add_sum(s, &one) && add_hist(s, r, i, &one);
+}
+
+void block_summer_add(struct block_summer *s, const struct block_reader *r)
+{
+	const int64_t end = block_first(r) + block_count(r);
+
+	if (!s->begun)
+		s->first = block_first(r);
+	s->begun = true;
+	if (end - s->first > BLOCK_CHAPTER_MAX) {
+		s->over = true;
+		return;
+	}
+	s->begin = mem_realloc(s->begin, (size_t)(end - s->first) * sizeof(*s->begin));
+	memset(s->begin + (block_first(r) - s->first), 0, (size_t)block_count(r) * sizeof(*s->begin));
+	for (int64_t i = 0; i < block_count(r) && !s->over; i++)
+		s->over = !add_record(s, r, i);
+}
+
 void block_summer_add_sums(struct block_summer *s, int64_t first, const struct block_sums *sums)
 {
 	if (!s->begun)
@@ -250,7 +335,7 @@ void block_summer_add_sums(struct block_summer *s, int64_t first, const struct b
 	s->begun = true;
 	for (size_t i = 0; i < sums->sums && !s->over; i++) {
 		s->records += sums->sum[i].count;
-		s->over = !merge_sum((struct block_sum *)entry(&s->sum, &sums->sum[i].day), &sums->sum[i]);
+		s->over = !add_sum(s, &sums->sum[i]);
 	}
 	for (size_t i = 0; i < sums->hists && !s->over; i++) {
 		struct block_hist *e = (struct block_hist *)entry(&s->hist, &sums->hist[i].day);
@@ -259,6 +344,8 @@ void block_summer_add_sums(struct block_summer *s, int64_t first, const struct b
 		if (e)
 			e->count += sums->hist[i].count;
 	}
+	for (size_t i = 0; i < sums->aparts && !s->over; i++)
+		s->over = !set_apart(s, sums->apart[i]);
 }
 
 /* --- bytes */
@@ -291,7 +378,7 @@ static size_t groups_of(const struct table *t)
 }
 
 /* What stands in a stream of the i-th entry: its word, less what is known of it. */
-enum { DAY = 0, NIGHT = 1, KEYS = 2 };
+enum { DAY = 0, NIGHT = 1, CALLED = 2, KEYS = 3 };
 enum { COUNT = SUM_KEY, TIMED, DUR, DUR_MAX, N_REQ, N_RES, IDX_MIN, IDX_MAX, TS_MIN, TS_MAX };
 _Static_assert(offsetof(struct block_sum, count) == COUNT * sizeof(int64_t), "the order of words");
 _Static_assert(WORDS(block_sum) == TS_MAX + 1, "all of them");
@@ -304,6 +391,7 @@ static int64_t base_of(const int64_t *e, const int64_t *before, size_t word, int
 		return word == 2 ? -1 : 0;
 	switch (word) {
 	case NIGHT:
+	case CALLED:
 	case COUNT:
 	case TIMED:
 	case DUR:
@@ -340,6 +428,16 @@ static void put_streams(struct block_summer *s, const struct table *t, const boo
 	}
 }
 
+static void put_apart(struct block_summer *s, struct audit_bytes *out)
+{
+	block_put(out, s->aparts);
+	s->one.len = 0;
+	for (size_t i = 0; i < s->aparts; i++)
+		block_put(&s->one, (uint64_t)(s->apart[i] - (i ? s->apart[i - 1] : s->first)));
+	if (s->aparts > 0)
+		block_stream_put(&s->zlib, s->one.p, s->one.len, out);
+}
+
 static bool few(size_t n, int64_t records)
 {
 	return n * BLOCK_SUMS_SHARE <= (uint64_t)records;
@@ -354,7 +452,7 @@ static bool write_all(struct block_summer *s, struct audit_bytes *out)
 		qsort(s->sum.v, s->sum.n, s->sum.words * sizeof(int64_t), by_sum);
 	if (s->hist.n > 0)
 		qsort(s->hist.v, s->hist.n, s->hist.words * sizeof(int64_t), by_hist);
-	if (s->over || !few(s->sum.n, s->records) || !few(groups_of(&s->hist), s->records))
+	if (s->over || !few(s->sum.n, s->records) || !few(groups_of(&s->hist), s->records) || !few(s->aparts, s->records))
 		return false;
 	for (size_t i = 0; i < s->sum.n; i++)
 		for (unsigned k = 0; k < SUM_KEYS; k++)
@@ -368,12 +466,13 @@ static bool write_all(struct block_summer *s, struct audit_bytes *out)
 			block_put(out, audit_columns[block_sum_columns[k]].tag);
 	put_streams(s, &s->sum, named, out);
 	put_streams(s, &s->hist, NULL, out);
+	put_apart(s, out);
 	return true;
 }
 
 void block_summer_end(struct block_summer *s, struct audit_bytes *out)
 {
-	struct table *tables[] = { &s->sum, &s->hist };
+	struct table *tables[] = { &s->sum, &s->hist, &s->begins };
 
 	out->len = 0;
 	if (!write_all(s, out)) {
@@ -387,6 +486,7 @@ void block_summer_end(struct block_summer *s, struct audit_bytes *out)
 	}
 	s->over = s->begun = false;
 	s->records = 0;
+	s->aparts = 0;
 }
 
 /* --- reading */
@@ -481,7 +581,7 @@ static int read_list(struct reading *in, size_t most, const bool *named, size_t 
 
 static bool sum_is_sound(const struct block_sum *e, int64_t first, int64_t cnt)
 {
-	return e->count > 0 && e->count <= cnt && e->timed <= e->count &&
+	return e->count > 0 && e->count <= cnt && e->timed <= e->count && e->called <= 1 &&
 		e->dur_max <= e->dur && (e->timed > 0 || e->dur == 0) &&
 		e->idx_max < first + cnt && e->idx_max - e->idx_min >= e->count - 1 && e->key[SUM_KIND] != KIND_BEGIN &&
 		e->key[SUM_KIND] >= 0 && e->ts_max / DAY_US == e->day && is_night(e->ts_min) == e->night &&
@@ -525,6 +625,40 @@ static int look_at_hists(const struct block_sums *s, int64_t records, struct err
 	return few(groups_of(&t), records) ? 0 : bad(err, "its steps are not those of so many records");
 }
 
+/* Records that are in no sum, ascending. */
+static int read_apart(struct reading *in, int64_t records, struct block_sums *ret, struct err *err)
+{
+	struct block_bytes stream = { NULL, 0 };
+	const uint8_t *p, *end;
+	uint64_t n = 0, head = 0, x = 0;
+	int64_t at = in->first;
+	int rc;
+
+	in->p = get_up_to(in->p, in->end, (uint64_t)(records / BLOCK_SUMS_SHARE), &n);
+	if (!in->p)
+		return bad(err, "more records stand apart than are worth it");
+	if (n == 0)
+		return 0;
+	in->p = get_varint(in->p, in->end, &head);
+	if (!in->p || head == 0)
+		return bad(err, "a stream is cut off");
+	rc = block_stream_get(&in->zlib, head, &in->p, in->end, (size_t)n * VARINT_MAX, &in->one, &stream, "sums", err);
+	if (rc < 0)
+		return rc;
+	ret->apart = mem_calloc((size_t)n, sizeof(*ret->apart));
+	p = stream.p;
+	end = p + stream.len;
+	while (p && ret->aparts < n) {
+		p = get_up_to(p, end, (uint64_t)(in->first + in->cnt - 1 - at), &x);
+		if (p && x == 0 && ret->aparts > 0)
+			p = NULL;
+		at += (int64_t)x;
+		ret->apart[ret->aparts++] = at;
+	}
+	return p == end && (int64_t)n + records <= in->cnt ? 0
+		: bad(err, "records that stand apart are none of the chapter's");
+}
+
 static int read_full(struct reading *in, struct block_sums *ret, struct err *err)
 {
 	bool named[SUM_KEYS] = { false };
@@ -539,7 +673,9 @@ static int read_full(struct reading *in, struct block_sums *ret, struct err *err
 	if (rc == 0)
 		rc = read_list(in, (size_t)count, NULL, WORDS(block_hist), &hist, &ret->hists, err);
 	ret->hist = (struct block_hist *)hist;
-	return rc == 0 ? look_at_hists(ret, count, err) : rc;
+	if (rc == 0)
+		rc = look_at_hists(ret, count, err);
+	return rc == 0 ? read_apart(in, count, ret, err) : rc;
 }
 
 int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret, struct err *err)
@@ -570,5 +706,6 @@ void block_sums_fini(struct block_sums *sums)
 {
 	free(sums->sum);
 	free(sums->hist);
+	free(sums->apart);
 	*sums = (struct block_sums){ .partial = true };
 }

@@ -1,8 +1,10 @@
 #ifndef BUNDLE_BUNDLE_INT_H
 #define BUNDLE_BUNDLE_INT_H
 
+#include "base/crypto.h"
 #include "block/row.h"
 #include "bundle/bundle.h"
+#include "tlog/note.h"
 
 struct str;
 
@@ -21,5 +23,22 @@ bool bundle_tar_read(const uint8_t head[TAR_BLOCK], enum bundle_part *ret, uint6
 bool bundle_decode(const uint8_t *p, size_t len, struct audit_row *ret);
 /* What people read, made from the columns alone. */
 void bundle_view(const struct audit_row *row, struct str *ret);
+
+/* --- chain.c: the keys of epochs, each signed by the one before (AUDIT A-732) */
+
+struct bundle_chain {
+	const struct audit_evidence *with;      /* whose keys count; or NULL */
+	char instance[NOTE_NAME_MAX + 1];
+	uint8_t (*epoch)[SIGN_PUBLIC_SIZE];
+	uint64_t n, cap;
+	bool pinned;                    /* one of them is a key of the evidence */
+};
+/* origin: of the log whose notes they sign. */
+void bundle_chain_begin(struct bundle_chain *c, const char *origin, const struct audit_evidence *with);
+/* The key of the next epoch; cert NULL: there is none, as for the first.  False: it does not follow, or is not as
+ * pinned. */
+bool bundle_chain_add(struct bundle_chain *c, const uint8_t public[SIGN_PUBLIC_SIZE], const uint8_t *cert);
+bool bundle_chain_signed(const struct bundle_chain *c, const struct note *note, int64_t epoch);
+void bundle_chain_fini(struct bundle_chain *c);
 
 #endif

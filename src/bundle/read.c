@@ -17,7 +17,6 @@
 #include "db/db.h"
 #include "json/json.h"
 #include "tlog/note.h"
-#include "tlog/signer.h"
 
 #include "bundle_int.h"
 
@@ -30,9 +29,7 @@ struct noted { uint64_t size; uint8_t root[TREE_HASH]; bool seen; };
 struct reading {
 	FILE *f;
 	const struct audit_evidence *with;      /* or NULL */
-	char instance[NOTE_NAME_MAX + 1];
-	uint8_t (*epoch)[SIGN_PUBLIC_SIZE]; size_t nepoch;
-	bool pinned;
+	struct bundle_chain chain;
 	audit_found_fn *found;
 	void *arg;
 	struct audit_coverage *sum;
@@ -307,75 +304,38 @@ static bool read_trees(struct reading *r)
 
 /* --- who signed */
 
-/* The key of an epoch under its name; a pinned one of that name has to be the same. */
-static bool as_pinned(struct reading *r, uint64_t n, const uint8_t public[SIGN_PUBLIC_SIZE])
-{
-	struct note_key key;
-
-	if (epoch_key_set(&key, r->instance, n, public) < 0)
-		return false;
-	for (size_t i = 0; r->with && i < r->with->nkey; i++) {
-		const struct note_key *pin = &r->with->key[i];
-
-		if (strcmp(pin->name, key.name) != 0)
-			continue;
-		if (memcmp(pin->public, public, SIGN_PUBLIC_SIZE) != 0)
-			return false;
-		r->pinned = true;
-	}
-	return true;
-}
-
 static bool read_epoch(struct reading *r, const json_t *v)
 {
 	static const char *const names[] = { "n", "from", "pk", "cert" };
 	const json_t *cert = json_object_get(v, "cert");
-	uint8_t public[SIGN_PUBLIC_SIZE], sig[SIGN_SIZE], text[EPOCH_CERT_TEXT];
-	uint64_t n = r->nepoch;
+	uint8_t public[SIGN_PUBLIC_SIZE], sig[SIGN_SIZE];
 	int64_t said = -1, from = 0;
 	size_t len = 0;
 
-	if (!only(v, names, NELEMS(names)) || !get_number(v, "from", &from) ||
-	    (n == 0 && !json_is_null(cert)) || !get_number(v, "n", &said) || (uint64_t)said != n ||
-	    !get_hash(json_object_get(v, "pk"), public) ||
-	    !as_pinned(r, n, public))
+	if (!only(v, names, NELEMS(names)) || !get_number(v, "from", &from) || !get_number(v, "n", &said) ||
+	    (uint64_t)said != r->chain.n || !get_hash(json_object_get(v, "pk"), public))
 		return false;
-	if (n > 0) {
-		epoch_cert_text(n, public, text);
-		if (!json_is_string(cert) || text_unbase64(json_string_value(cert), json_string_length(cert), sig,
-							   sizeof(sig), &len) < 0 ||
-		    len != sizeof(sig) || !sign_check(r->epoch[n - 1], text, sizeof(text), sig))
-			return false;
-	}
-	memcpy(r->epoch[r->nepoch++], public, sizeof(public));
-	return true;
+	if (!json_is_null(cert) &&
+	    (!json_is_string(cert) || text_unbase64(json_string_value(cert), json_string_length(cert), sig, sizeof(sig),
+						    &len) < 0 || len != sizeof(sig)))
+		return false;
+	return bundle_chain_add(&r->chain, public, json_is_null(cert) ? NULL : sig);
 }
 
 /* Each epoch's key is signed by the one before (AUDIT A-732). */
 static bool read_epochs(struct reading *r)
 {
 	const json_t *all = r->json[PART_EPOCHS], *item;
-	const char *slash = strstr(r->b->origin, "/t/");
 	size_t i;
 
 	if (!json_is_array(all))
 		return wrong(r, AUDIT_FINDING_PARSE, "the epochs are no list");
-	snprintf(r->instance, sizeof(r->instance), "%.*s",
-		 (int)(slash ? slash - r->b->origin : (ptrdiff_t)strlen(r->b->origin)), r->b->origin);
-	r->epoch = mem_calloc(json_array_size(all) + 1, sizeof(*r->epoch));
+	bundle_chain_begin(&r->chain, r->b->origin, r->with);
 	json_array_foreach(all, i, item)
 		if (!read_epoch(r, item))
 			return wrong(r, AUDIT_FINDING_KEYCHAIN,
 				     "an epoch does not follow from the one before, or is not as pinned");
 	return true;
-}
-
-static bool is_signed(const struct reading *r, const struct note *note, int64_t epoch)
-{
-	struct note_key key;
-
-	return (uint64_t)epoch < r->nepoch && epoch_key_set(&key, r->instance, (uint64_t)epoch, r->epoch[epoch]) == 0 &&
-	       note_check(note, &key) == 1;
 }
 
 static bool read_note(struct reading *r, const json_t *v, struct noted *ret)
@@ -394,7 +354,7 @@ static bool read_note(struct reading *r, const json_t *v, struct noted *ret)
 		return false;
 	ret->size = cp.size;
 	memcpy(ret->root, cp.root, TREE_HASH);
-	if (!is_signed(r, &note, epoch))
+	if (!bundle_chain_signed(&r->chain, &note, epoch))
 		(void)wrong(r, AUDIT_FINDING_CP_SIG, "a checkpoint is not signed by the key of its epoch");
 	return true;
 }
@@ -605,7 +565,7 @@ static void check_end(struct reading *r)
 	check_times(r);
 	if (!covered)
 		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED, "no checkpoint covers the end of the range");
-	if (covered && r->with && !r->pinned)
+	if (covered && r->with && !r->chain.pinned)
 		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED,
 			    "no key is pinned: the checkpoints are signed by keys of the bundle itself");
 	r->b->peaks = tree_peaks(r->tree.size);
@@ -655,7 +615,7 @@ int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_
 	for (unsigned i = 0; i < PART_COUNT; i++)
 		json_decref(r.json[i]);
 	free(r.note);
-	free(r.epoch);
+	bundle_chain_fini(&r.chain);
 	return rc < 0 ? rc : hash_all(f, ret->sha256, err);
 }
 

@@ -5,6 +5,7 @@
 #include "audit/payload.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/tally.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
@@ -99,6 +100,7 @@ struct call {
 	bool sandboxed;
 	struct backend_sandbox sandbox;       /* with sandboxed */
 	uint64_t start_us;              /* monotonic */
+	struct tally *tally;            /* its tenant's, while it waits and runs */
 	/* Running. */
 	struct backend_op *op;          /* NULL while no run is open */
 	struct ev_timer *timer;         /* deadline of a run, or of the answers */
@@ -150,6 +152,8 @@ void call_seal_state(struct call *c, const struct backend_ask *ask);    /* into 
 int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
 
 /* result.c */
+void call_tally_in(struct call *c, enum tally_place place);     /* for scrapers: it waits, then runs, or either */
+void call_tally_end(struct call *c);                    /* with its last outcome */
 void call_took(const struct call *c, size_t bytes);     /* of the loop's time, for its tenant */
 void call_take_result(struct call *c, struct backend_result *res);      /* taken */
 int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);   /* data taken; its outcome */

@@ -169,6 +169,7 @@ static void reply(void *arg)
 		return;
 	set_state(c, CALL_REPLY);
 	release_holds(c);
+	call_tally_end(c);
 	if (c->trouble) {
 		end.err = &c->trouble->err;
 		end.refusal = c->trouble->refusal;
@@ -359,6 +360,7 @@ static void deny(struct call *c)
 	struct call_payload payload;
 	int rc;
 
+	c->outcome = outcome_of(c->trouble->refusal);
 	/* Its turn must not come while its record is written. */
 	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
 	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
@@ -378,7 +380,7 @@ static void deny(struct call *c)
 	call_fill_event(c, AUDIT_CALL_DENIED, &ev);
 	ev.rule = c->trouble->rule;
 	ev.has_outcome = true;
-	ev.outcome = outcome_of(c->trouble->refusal);
+	ev.outcome = c->outcome;
 	if (c->trouble->refusal == REFUSE_SANDBOX)
 		ev.detail = c->sandbox.wanted;
 	set_state(c, CALL_AUDIT_END);
@@ -643,6 +645,7 @@ static void begin(struct call *c)
 	id_uuid7(c->id);
 	c->has_id = true;
 	c->start_us = clock_mono_us();
+	call_tally_in(c, TALLY_RUNNING);
 	call_fill_event(c, AUDIT_CALL_BEGIN, &ev);
 	str_reset(rule);
 	str_puts(rule, "grant/");
@@ -703,6 +706,7 @@ static void wait_for_slots(struct call *c)
 {
 	keep_texts(c);
 	set_state(c, CALL_QUEUED);
+	call_tally_in(c, TALLY_WAITING);
 	turn_soon(c->eng);
 }
 

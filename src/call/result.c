@@ -8,14 +8,18 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/metric.h"
+#include "base/tally.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "json/json.h"
 #include "limit/limit.h"
 #include "proto/caps.h"
+#include "proto/trace.h"
 #include "registry/registry.h"
 #include "schema/schema.h"
+#include "tenant/tenant.h"
 
 #include "call_int.h"
 
@@ -437,4 +441,56 @@ int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t 
 void call_took(const struct call *c, size_t bytes)
 {
 	(void)limit_turn_bytes(c->ticket, ev_now_us(c->eng->env.loop), bytes);
+}
+
+/* --- what scrapers are told (OP-107 to OP-109) */
+
+/* Of a call whose trace somebody samples: its flag is the last of the hex digits. */
+static bool mark_of(const struct call *c, uint64_t us, struct tally_mark *ret)
+{
+	const char flags = c->trace ? c->trace->parent[TRACE_PARENT_LEN - 1] : '0';
+	const unsigned digit = (unsigned)(flags <= '9' ? flags - '0' : flags - 'a' + 10);
+
+	if (!(digit & 1))
+		return false;
+	memcpy(ret->trace, c->trace->id, sizeof(ret->trace));
+	memcpy(ret->call, c->id, sizeof(ret->call));
+	ret->us = us;
+	ret->wall_us = clock_wall_us();
+	return true;
+}
+
+void call_tally_in(struct call *c, enum tally_place place)
+{
+	if (c->tally)
+		tally_leave(c->tally, TALLY_WAITING);
+	else
+		c->tally = tally_get(TALLY_TENANT, c->who->tenant);
+	tally_enter(c->tally, place);
+}
+
+void call_tally_end(struct call *c)
+{
+	const bool unrecorded = c->trouble && c->trouble->refusal == REFUSE_AUDIT;
+	struct tally *tenant = c->tally ? c->tally : tally_get(TALLY_TENANT, c->who->tenant), *tool = NULL;
+	const unsigned outcome = unrecorded ? AUDIT_OVERLOAD : (unsigned)c->outcome;
+	struct tally_mark mark;
+	const struct tally_mark *marked;
+	uint64_t us;
+
+	if (c->kind == REG_TOOL && c->tool)     /* by the name that all share: an alias is its tenant's own */
+		tool = tally_get(TALLY_TOOL, c->tool->def->name);
+	tally_count(tenant, outcome);
+	if (tool)
+		tally_count(tool, outcome);
+	if (c->tally)
+		tally_leave(tenant, c->start_us ? TALLY_RUNNING : TALLY_WAITING);
+	c->tally = NULL;
+	if (!c->start_us)
+		return;                 /* it never began */
+	us = clock_mono_us() - c->start_us;
+	marked = mark_of(c, us, &mark) ? &mark : NULL;
+	tally_observe(tenant, us, marked);
+	if (tool)
+		tally_observe(tool, us, marked);
 }

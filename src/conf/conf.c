@@ -552,32 +552,6 @@ static void conf_roles_take(struct conf *c, struct conf *next)
 	next->nroles = n;
 }
 
-/* A key without a door, or a door that is not whole. */
-static int conf_admin_check(const struct conf *c, struct err *err)
-{
-	bool keys = false, loopback;
-
-	for (size_t i = 0; i < c->nroles; i++)
-		keys = keys || c->roles[i].key;
-	if (!c->admin_listen && (c->admin_cert || c->admin_key))
-		return conf_err(err, "/admin", c->admin_cert ? "cert" : "key",
-				"it is for admin.listen, which is missing");
-	if (!c->admin_listen)
-		return 0;               /* a key without a door opens nothing */
-	if (conf_check_address(c->admin_listen, &loopback) < 0)
-		return conf_err(err, "/admin", "listen", "\"%s\" is no address: 0.0.0.0:8809 or [::]:8809",
-				c->admin_listen);
-	if (!c->admin_cert || !c->admin_key)
-		return conf_err(err, "/admin", "listen",
-				"commands travel over TLS: admin.cert and admin.key are needed");
-	if (!keys) {
-		(void)conf_err(err, "/admin", "listen", "no role has a key, so nobody could come in");
-		err_hint(err, "toolcrib admin-key NAME makes one, and says what stands under roles");
-		return ERR_INVALID;
-	}
-	return 0;
-}
-
 static void conf_roles_free(struct conf *c)
 {
 	for (size_t i = 0; i < c->nroles; i++) {
@@ -811,6 +785,8 @@ static int read_root(struct conf *c, const json_t *root, struct err *err)
 
 	if (rc == 0)
 		rc = conf_admin_check(c, err);
+	if (rc == 0)
+		rc = conf_metrics_check(c, err);
 	return rc < 0 ? rc : conf_oauth_check(c, err);
 }
 
@@ -947,7 +923,9 @@ static const char *example_of(const struct row *row)
 		{ "signer.dir", "/var/lib/toolcrib-sign" }, { "signer.socket", "/run/toolcrib-sign/sign.sock" },
 		{ "anchor.file", "/mnt/elsewhere/notes" }, { "anchor.cmd", "/usr/local/bin/keep-note" },
 		{ "admin.cert", "/etc/toolcrib/admin.crt" }, { "admin.key", "/etc/toolcrib/admin.key" },
-		{ "admin.listen", "127.0.0.1:8810" }, { "admin.socket", "/run/toolcrib/admin.sock" } };
+		{ "admin.listen", "127.0.0.1:8810" }, { "admin.socket", "/run/toolcrib/admin.sock" },
+		{ "metrics.listen", "127.0.0.1:9464" }, { "metrics.cert", "/etc/toolcrib/metrics.crt" },
+		{ "metrics.key", "/etc/toolcrib/metrics.key" }, { "metrics.token_file", "/etc/toolcrib/metrics.token" } };
 
 	for (size_t i = 0; i < NELEMS(like); i++)
 		if (strcmp(row->key, like[i][0]) == 0)

@@ -24,8 +24,9 @@ bool conf_list_equal(const struct conf *a, const struct conf *b);       /* but f
 void conf_list_take_tls(struct conf *c, struct conf *next);             /* of equal lists */
 void conf_list_free(struct conf *c);
 void conf_list_sample(struct str *out);
-/* A numeric address with a port: 0, or -1. */
-int conf_check_address(const char *address, bool *ret_loopback) MUST_CHECK;
+/* Are the doors for commands from elsewhere, and for metrics, whole? */
+int conf_admin_check(const struct conf *c, struct err *err) MUST_CHECK;
+int conf_metrics_check(const struct conf *c, struct err *err) MUST_CHECK;
 /* Of a listener's address that has been accepted. */
 bool conf_is_loopback(const char *address);
 

@@ -320,8 +320,8 @@ static int read_uids(const json_t *obj, const char *at, struct conf_listener *l,
 	return 0;
 }
 
-/* "127.0.0.1:8808", "[::1]:0": numbers only, so that what is bound is what stands there. */
-int conf_check_address(const char *address, bool *ret_loopback)
+/* "127.0.0.1:8808", "[::1]:0": numbers only, so that what is bound is what stands there.  0, or -1. */
+static int check_address(const char *address, bool *ret_loopback)
 {
 	char host[INET6_ADDRSTRLEN];
 	struct in_addr v4;
@@ -360,7 +360,7 @@ bool conf_is_loopback(const char *address)
 {
 	bool loopback = false;
 
-	return conf_check_address(address, &loopback) == 0 && loopback;
+	return check_address(address, &loopback) == 0 && loopback;
 }
 
 static int check_socket_path(const struct conf_listener *l, const char *at, struct err *err)
@@ -448,7 +448,7 @@ static int check_listener(const struct conf_listener *l, const char *at, struct 
 		return conf_err(err, at, "principal", "a principal needs its tenant beside it");
 	if (l->transport == CONF_UNIX)
 		return check_socket_path(l, at, err);
-	if (conf_check_address(l->address, &loopback) < 0)
+	if (check_address(l->address, &loopback) < 0)
 		return conf_err(err, at, "address", "\"%s\" is no address: 127.0.0.1:8808 or [::1]:8808", l->address);
 	if (!loopback && l->tenant)
 		return conf_err(err, at, "tenant", "a listener bound to a tenant must be on loopback or a Unix socket");
@@ -706,4 +706,66 @@ void conf_list_sample(struct str *out)
 bool conf_same_doors(const struct conf *c, const struct conf *next)
 {
 	return conf_list_equal(c, next);
+}
+
+/* --- doors that are no listeners: for commands from other machines, and for metrics */
+
+/* A key without a door, or a door that is not whole. */
+int conf_admin_check(const struct conf *c, struct err *err)
+{
+	bool keys = false, loopback;
+
+	for (size_t i = 0; i < c->nroles; i++)
+		keys = keys || c->roles[i].key;
+	if (!c->admin_listen && (c->admin_cert || c->admin_key))
+		return conf_err(err, "/admin", c->admin_cert ? "cert" : "key",
+				"it is for admin.listen, which is missing");
+	if (!c->admin_listen)
+		return 0;               /* a key without a door opens nothing */
+	if (check_address(c->admin_listen, &loopback) < 0)
+		return conf_err(err, "/admin", "listen", "\"%s\" is no address: 0.0.0.0:8809 or [::]:8809",
+				c->admin_listen);
+	if (!c->admin_cert || !c->admin_key)
+		return conf_err(err, "/admin", "listen",
+				"commands travel over TLS: admin.cert and admin.key are needed");
+	if (!keys) {
+		(void)conf_err(err, "/admin", "listen", "no role has a key, so nobody could come in");
+		err_hint(err, "toolcrib admin-key NAME makes one, and says what stands under roles");
+		return ERR_INVALID;
+	}
+	return 0;
+}
+
+/* OP-101: what others on the way could read goes over TLS, to who has the token. */
+static int check_open_metrics(const struct conf *c, struct err *err)
+{
+	const char *missing = !c->metrics_cert ? "metrics.cert" : !c->metrics_key ? "metrics.key" :
+		!c->metrics_token_file ? "metrics.token_file" : NULL;
+
+	if (!missing)
+		return 0;
+	(void)conf_err(err, "/metrics", "listen", "%s is not loopback: %s is missing", c->metrics_listen, missing);
+	err_hint(err, "metrics.cert, metrics.key and metrics.token_file are needed there, or listen on 127.0.0.1");
+	return ERR_INVALID;
+}
+
+int conf_metrics_check(const struct conf *c, struct err *err)
+{
+	const char *lone = c->metrics_cert ? "cert" : c->metrics_key ? "key" : c->metrics_token_file ? "token_file" : NULL;
+	bool loopback;
+
+	if (!c->metrics_listen)
+		return lone ? conf_err(err, "/metrics", lone, "it is for metrics.listen, which is missing") : 0;
+	if (c->metrics_listen[0] == '/')
+		return !c->metrics_cert && !c->metrics_key ? 0 :
+			conf_err(err, "/metrics", "listen", "a socket has no TLS: metrics.cert and metrics.key are for an address");
+	if (check_address(c->metrics_listen, &loopback) < 0)
+		return conf_err(err, "/metrics", "listen",
+				"\"%s\" is neither an address, such as 127.0.0.1:9464, nor the absolute path of a socket",
+				c->metrics_listen);
+	if (!loopback)
+		return check_open_metrics(c, err);
+	if (!c->metrics_cert != !c->metrics_key)
+		return conf_err(err, "/metrics", c->metrics_cert ? "cert" : "key", "metrics.cert and metrics.key go together");
+	return 0;
 }

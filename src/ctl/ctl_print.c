@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -532,7 +534,7 @@ static void print_diff(const struct ctl_print *p, const json_t *row)
 /* What a command sends in parts: written here, by who runs the command, and removed again unless it came whole. */
 
 struct ctl_save {
-	char *path;
+	char *path, *part;              /* the file; what it is until it is whole, beside it */
 	int fd;
 	struct digest *digest;
 	json_t *last;                   /* the row that says what it is */
@@ -544,17 +546,36 @@ static int cannot(const struct ctl_save *s, struct err *err)
 	return err_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_IO, "", "%s: %s", s->path, strerror(errno));
 }
 
+/* The argument that names the file. */
+static const char *file_of(const struct ctl_line *line)
+{
+	const struct command_arg *a = line->cmd->args;
+
+	while (a->name && a->type != ARG_PATH)
+		a++;
+	return json_string_value(json_object_get(line->args, a->name));
+}
+
+static void save_free(struct ctl_save *s)
+{
+	free(s->part);
+	free(s->path);
+	free(s);
+}
+
 int ctl_save_new(const struct ctl_line *line, struct ctl_save **ret, struct err *err)
 {
 	struct ctl_save *s = mem_zalloc(sizeof(*s));
+	struct stat st;
 
-	s->path = mem_strdup(json_string_value(json_object_get(line->args, "file")));
-	s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	s->path = mem_strdup(file_of(line));
+	s->part = mem_printf("%s.XXXXXX", s->path);
+	errno = EEXIST;
+	s->fd = lstat(s->path, &st) == 0 ? -1 : mkostemp(s->part, O_CLOEXEC);   /* 0600 */
 	if (s->fd < 0) {
 		int rc = cannot(s, err);
 
-		free(s->path);
-		free(s);
+		save_free(s);
 		return rc;
 	}
 	s->digest = digest_new();
@@ -619,6 +640,20 @@ void ctl_save_feed(void *save, const struct str *rows)
 		take_line(s, line, (size_t)(nl - line));
 }
 
+/* Which takes nobody's place. */
+static int take_place(const struct ctl_save *s)
+{
+	struct stat st;
+
+	if (renameat2(AT_FDCWD, s->part, AT_FDCWD, s->path, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return -1;
+	/* A file system that cannot: then it is looked first. */
+	errno = EEXIST;
+	return lstat(s->path, &st) == 0 ? -1 : rename(s->part, s->path);
+}
+
 static int check_whole(struct ctl_save *s, struct err *err)
 {
 	const char *said = json_string_value(json_object_get(s->last, "sha256"));
@@ -633,7 +668,7 @@ static int check_whole(struct ctl_save *s, struct err *err)
 	text_hex(digest, sizeof(digest), hex);
 	if (!said || strcmp(said, hex) != 0)
 		return err_set(err, ERR_IO, "", "%s: what came is not what was sent", s->path);
-	return fsync(s->fd) == 0 ? path_sync_parent(s->path, err) : cannot(s, err);
+	return fsync(s->fd) == 0 && take_place(s) == 0 ? path_sync_parent(s->path, err) : cannot(s, err);
 }
 
 int ctl_save_end(struct ctl_save **sp, bool whole, struct str *ret, struct err *err)
@@ -644,7 +679,7 @@ int ctl_save_end(struct ctl_save **sp, bool whole, struct str *ret, struct err *
 	*sp = NULL;
 	close(s->fd);
 	if (!whole || rc < 0) {
-		(void)unlink(s->path);
+		(void)unlink(s->part);
 	} else {
 		json_object_set_new(s->last, "bundle", json_string(s->path));
 		str_puts(ret, "{\"row\":");
@@ -657,7 +692,6 @@ int ctl_save_end(struct ctl_save **sp, bool whole, struct str *ret, struct err *
 		digest_end(&s->digest, rest);
 	}
 	json_decref(s->last);
-	free(s->path);
-	free(s);
+	save_free(s);
 	return rc;
 }

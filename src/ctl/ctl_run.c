@@ -60,13 +60,13 @@ static void on_interrupt(int signo)
 	errno = saved_errno;
 }
 
-/* -1: no more. */
+/* -1: no more; who was interrupted is on the way out, and what reads his output may not read on. */
 static void interrupt_watch(int fd)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGALRM };
 	const struct sigaction act = { .sa_handler = fd >= 0 ? on_interrupt : SIG_DFL };
 
-	if (fd < 0 && watched < 0)
+	if (fd < 0 && (watched < 0 || interrupted))
 		return;
 	watched = fd >= 0 ? fd : watched;
 	(void)alarm(0);

@@ -217,7 +217,7 @@ void db_stmt_put(struct db_stmt **stp)
 	}
 }
 
-static void db_stmt_free_all(struct db *db)
+void db_stmt_free_all(struct db *db)
 {
 	for (size_t i = 0; i < SQL__COUNT; i++) {
 		if (db->named[i]) {
@@ -465,10 +465,14 @@ struct setting {
 #define ON_READER (1u << DB_READER)
 #define ON_FOREIGN (1u << DB_FOREIGN)
 #define ON_REPORTER (1u << DB_REPORTER)
-#define ON_ALL (ON_WRITER | ON_READER | ON_FOREIGN | ON_REPORTER)
+#define ON_SEALER (1u << DB_SEALER)
+#define ON_SEGMENT (1u << DB_SEGMENT)
+#define ON_ALL (ON_WRITER | ON_READER | ON_FOREIGN | ON_REPORTER | ON_SEALER | ON_SEGMENT)
 static const struct setting settings[] = {
+	{ "page_size", "8192", "8192", ON_SEALER },             /* before anything is written */
 	{ "journal_mode", "wal", "wal", ON_WRITER },
-	{ "synchronous", "full", "2", ON_WRITER },
+	{ "journal_mode", "memory", "memory", ON_SEALER },      /* half a file goes; the next one deletes its journal */
+	{ "synchronous", "full", "2", ON_WRITER | ON_SEALER },
 	{ "wal_autocheckpoint", "0", "0", ON_WRITER | ON_READER | ON_REPORTER },      /* */
 	{ "secure_delete", "on", "1", ON_WRITER },
 	{ "foreign_keys", "on", "1", ON_WRITER },
@@ -477,11 +481,12 @@ static const struct setting settings[] = {
 	{ "mmap_size", "0", "0", ON_ALL },      /* an I/O error under mmap is SIGBUS */
 	{ "temp_store", "memory", "2", ON_ALL & ~ON_REPORTER },
 	{ "temp_store", "file", "1", ON_REPORTER },
-	{ "cache_size", "-8192", "-8192", ON_REPORTER },
+	{ "cache_size", "-8192", "-8192", ON_REPORTER | ON_SEALER },
+	{ "cache_size", "-1024", "-1024", ON_SEGMENT },         /* many are open at once (SCALE SC-108) */
 	{ "cache_size", "-16384", "-16384", ON_WRITER },        /* 16 MiB: + 25 % rows/s against 2 MiB */
 	{ "cache_size", "-2048", "-2048", ON_READER | ON_FOREIGN },
-	{ "query_only", "on", "1", ON_READER | ON_FOREIGN | ON_REPORTER },
-	{ "encoding", NULL, "UTF-8", ON_WRITER | ON_READER | ON_REPORTER },
+	{ "query_only", "on", "1", ON_READER | ON_FOREIGN | ON_REPORTER | ON_SEGMENT },
+	{ "encoding", NULL, "UTF-8", ON_ALL & ~ON_FOREIGN },
 	{ "page_size", NULL, "4096", ON_WRITER },
 };
 
@@ -811,25 +816,20 @@ static int check_places(struct db *db, struct err *err)
 	return rc < 0 ? rc : check_place(db->wal, &db->wal_at, err);
 }
 
-int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err)
+int db_open_as(const char *name, const char *path, enum db_mode mode, struct db **ret, struct err *err)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
 	struct db *db;
 	int rc;
 
-	assert(mode == DB_WRITER || !create);
 	pthread_once(&once, db_set_calls);
-	if (create) {
-		rc = path_create(path, 0600, "", 0, err);       /* SQLite would make it 0644 */
-		if (rc < 0 && rc != ERR_CONFLICT)
-			return rc;
-	}
-	flags |= mode == DB_WRITER ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+	flags |= mode == DB_WRITER || mode == DB_SEALER ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+	flags |= mode == DB_SEGMENT ? SQLITE_OPEN_URI : 0;
 	db = mem_zalloc(sizeof(*db));
 	db->mode = mode;
 	db->path = mem_strdup(path);
-	rc = sqlite3_open_v2(path, &db->native, flags, NULL);
+	rc = sqlite3_open_v2(name, &db->native, flags, NULL);
 	if (rc != SQLITE_OK)
 		rc = err_set(err, ERR_UNREACHABLE, path, "cannot open: %s",
 			     sqlite3_system_errno(db->native) ? strerror(sqlite3_system_errno(db->native))
@@ -848,12 +848,14 @@ int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, s
 	return 0;
 }
 
-int db_open_beside(const struct db *db, struct db **ret, struct err *err)
+int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err)
 {
-	if (db->mode != DB_READER || db->in_txn)
-		return err_set(err, ERR_CONFLICT, db->path,
-			       "only a reader outside of a transaction has others beside it");
-	return db_open(db->path, DB_READER, false, ret, err);
+	int rc = 0;
+
+	assert(mode == DB_WRITER || !create);
+	if (create)
+		rc = path_create(path, 0600, "", 0, err);       /* SQLite would make it 0644 */
+	return rc < 0 && rc != ERR_CONFLICT ? rc : db_open_as(path, path, mode, ret, err);
 }
 
 int db_open_model(struct db **ret, struct err *err)
@@ -924,7 +926,7 @@ int db_txn_begin(struct db *db, bool write, struct err *err)
 {
 	int rc;
 
-	assert(!db->in_txn && (!write || db->mode == DB_WRITER));
+	assert(!db->in_txn && (!write || db->mode == DB_WRITER || db->mode == DB_SEALER));
 	if (db->dead)
 		return err_set(err, ERR_IO, db->path, "the store failed before; restart to recover");
 	db->txn_rc = 0;

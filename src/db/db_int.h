@@ -1,11 +1,18 @@
 #ifndef DB_DB_INT_H
 #define DB_DB_INT_H
 
+#include <string.h>
+
 #include "base/err.h"
 #include "base/crypto.h"
 #include "db/db.h"
 
+#ifdef DB_EXTENSION             /* of somebody else's SQLite: src/forms/extension.c */
+#include <sqlite3ext.h>
+SQLITE_EXTENSION_INIT3
+#else
 #include <sqlite3.h>
+#endif
 #include <sys/types.h>
 
 /* Inside of src/db: the connection and the statement. */
@@ -23,6 +30,8 @@ struct db {
 	struct db_stmt *named[SQL__COUNT];      /* prepared at first use */
 	sqlite3_stmt *ctl[CTL__COUNT];          /* transaction control, prepared at first use */
 	bool in_txn, in_write;
+	bool guest;                             /* the connection is somebody else's (vtab.c) */
+	unsigned tables_made, tables_open;      /* guest: computed ones */
 	unsigned lent;                          /* statements between get and put */
 	int txn_rc;                             /* what made the engine give the transaction up, or 0 */
 	bool dead;                              /* a flush failed: never used again (AUDIT A-216) */
@@ -70,13 +79,27 @@ static inline int db_fail_computed(struct db *db, struct err *err)
 	return code;
 }
 
+/* Statements are prepared anew when they are asked for again. */
+void db_stmt_free_all(struct db *db);
 int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;
 /* First column of the first row of a PRAGMA as text; ret has size bytes. */
 int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
 int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err) MUST_CHECK;
 /* Of the schema that the steps make, up to each of them (mkdigest.c): the columns of the rows of SQL_META_LIST_SCHEMA,
  * each by db_digest_column(). */
-extern const uint8_t db_store_digest[SQL__STEPS][DIGEST_SIZE], db_keys_digest[SQL__KEYS_STEPS][DIGEST_SIZE];
+extern const uint8_t db_store_digest[SQL__STEPS][DIGEST_SIZE], db_keys_digest[SQL__KEYS_STEPS][DIGEST_SIZE],
+	db_segment_digest[SQL__SEGMENT_STEPS][DIGEST_SIZE];
+/* The same of a store without the indexes that meta_make_lean drops. */
+extern const uint8_t db_lean_digest[SQL__STEPS][DIGEST_SIZE];
+static inline bool db_is_lean_left_out(const char *name)
+{
+	static const char *const names[] = { "rec_call", "rec_ts", "rec_prn", "rec_cred", "rec_tool", "rec_out", "rec_kind" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
 /* With its length: SQLite reads a definition up to a NUL, and what stands behind could pass for the next row. */
 static inline void db_digest_column(struct digest *d, const char *p, size_t len)
 {
@@ -92,6 +115,10 @@ int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 FOR_TESTS int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
 /* How SQLite opens files; once (foreign.c). */
 void db_set_calls(void);
+/* db_open() of what stands behind a descriptor, which stays the caller's, under a name that is nobody's. */
+int db_open_fd(int fd, const char *path, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
+/* The same of a name for SQLite; path is what errors say. */
+int db_open_as(const char *name, const char *path, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
 /* The authorizers of DB_FOREIGN and DB_REPORTER. */
 void db_reporter_guard(struct db *db);
 void db_foreign_guard(struct db *db);
@@ -102,6 +129,7 @@ enum { DB_VIEWS_MAX = 64 };             /* that db_vtab_views() copies */
 /* "TCRB": tells a toolcrib store from any other SQLite file; user_version is the schema. */
 #define DB_APPLICATION_ID 0x54435242
 #define DB_KEYS_APPLICATION_ID 0x54434b59       /* "TCKY" */
+#define DB_SEGMENT_APPLICATION_ID 0x54435331    /* "TCS1" */
 #define DB_PAGE_SIZE 4096
 
 #endif

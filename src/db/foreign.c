@@ -1,7 +1,7 @@
 /*
  * What is not the store: data sources of the sql handler, with statements that came with a tool's definition, not with
  * us, where only reading gets past the authorizer, whatever the text says; copies of the store; and how SQLite opens
- * what has a file's name.
+ * what has a file's name, or none.
  */
 
 #include "config.h"
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -178,6 +179,8 @@ void db_reporter_guard(struct db *db)
 
 void db_guard(struct db *db, bool on)
 {
+	if (db->guest)          /* what its program allows is its own */
+		return;
 	on = on && db->mode == DB_REPORTER && db->may;
 	sqlite3_set_authorizer(db->native, on ? authorize_report : NULL, db);
 }
@@ -422,7 +425,7 @@ void db_interrupt(struct db *db)
 
 /* --- copies, and SQLite's calls */
 
-/* A copy that a peer has lent us has a name for SQLite that nobody else has, and no file of that name. */
+/* What a peer has lent us, or we have opened, has a name for SQLite that nobody else has, and no file of that name. */
 static _Thread_local const char *copy_name;
 static _Thread_local int copy_fd;
 
@@ -461,6 +464,21 @@ void db_set_calls(void)
 	(void)vfs->xSetSystemCall(vfs, "stat", (sqlite3_syscall_ptr)stat_file);
 }
 
+int db_open_fd(int fd, const char *path, enum db_mode mode, struct db **ret, struct err *err)
+{
+	char uri[80], *name = mem_printf("/toolcrib-fd-%d", fd);
+	int rc;
+
+	/* SQLite follows links of a name by itself; of this one there are none. */
+	(void)snprintf(uri, sizeof(uri), "file:%s?immutable=1", name);
+	copy_name = name;
+	copy_fd = fd;
+	rc = db_open_as(uri, path, mode, ret, err);
+	copy_name = NULL;
+	free(name);
+	return rc;
+}
+
 /* The copy is a write for query_only and an attached file for the limit. */
 static int copy_into(struct db *db, const char *path, struct err *err)
 {
@@ -481,18 +499,26 @@ static int copy_into(struct db *db, const char *path, struct err *err)
 
 int db_backup(struct db *db, const char *path, struct err *err)
 {
+	struct db *plain = NULL;
 	bool is_lent = false;
 	char *name;
 	int fd = -1, rc;
 
 	assert(db->mode == DB_READER);
-	rc = path_make(path, &fd, &is_lent, err);       /* VACUUM INTO takes an empty file, and keeps its mode */
+	/* VACUUM makes the indexes of a table by its name, which a temporary one would hide. */
+	rc = db->computed_names ? db_open(db->path, DB_READER, false, &plain, err) : 0;
 	if (rc < 0)
 		return rc;
+	rc = path_make(path, &fd, &is_lent, err);       /* VACUUM INTO takes an empty file, and keeps its mode */
+	if (rc < 0) {
+		db_close(&plain);
+		return rc;
+	}
 	name = is_lent ? mem_printf("%s-copy-%d", db->path, fd) : mem_strdup(path);
 	copy_name = is_lent ? name : NULL;
 	copy_fd = fd;
-	rc = copy_into(db, name, err);
+	rc = copy_into(plain ? plain : db, name, err);
+	db_close(&plain);
 	copy_name = NULL;
 	if (rc == 0 && fsync(fd) != 0)
 		rc = err_set(err, ERR_IO, path, "cannot sync the copy: %s", strerror(errno));

@@ -8,14 +8,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
 
 #include "db_int.h"
+
+enum { LEAN_SINCE = 24 };      /* the step that brought blocks; later ones must not need what db_make_lean() drops */
 
 /* What a file must be, and which steps lead there. */
 struct schema {
@@ -24,11 +29,14 @@ struct schema {
 	const char *what;
 	const uint8_t (*digest)[DIGEST_SIZE];   /* of what the steps make, up to each */
 	bool is_plain;                  /* neither triggers nor views */
+	const uint8_t (*lean)[DIGEST_SIZE];     /* of the same without the indexes that db_make_lean() drops; or NULL */
 };
 static const struct schema store_schema = { DB_APPLICATION_ID, 0, SQL__STEPS, "toolcrib store", db_store_digest,
-	false };
+	false, db_lean_digest };
 static const struct schema keys_schema = { DB_KEYS_APPLICATION_ID, SQL__STEPS, SQL__KEYS_STEPS, "toolcrib key file",
-	db_keys_digest, true };
+	db_keys_digest, true, NULL };
+static const struct schema segment_schema = { DB_SEGMENT_APPLICATION_ID, SQL__STEPS + SQL__KEYS_STEPS,
+	SQL__SEGMENT_STEPS, "sealed file", db_segment_digest, true, NULL };
 
 int db_schema_version(void)
 {
@@ -160,7 +168,7 @@ static int compare_schema(struct db *db, struct db *model, struct err *err)
 
 /* Running all steps costs ten times as much as all else of a start.  A SQLite that words its schema differently than
  * the one of the build only loses that time. */
-static int as_built(struct db *db, const uint8_t want[DIGEST_SIZE], bool *ret, struct err *err)
+static int as_built(struct db *db, const struct schema *s, int version, bool *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_META_LIST_SCHEMA);
 	struct digest *d = digest_new();
@@ -172,22 +180,49 @@ static int as_built(struct db *db, const uint8_t want[DIGEST_SIZE], bool *ret, s
 			db_digest_column(d, o.p[i], o.len[i]);
 	db_stmt_put(&st);
 	digest_end(&d, digest);
-	*ret = memcmp(digest, want, sizeof(digest)) == 0;
+	*ret = memcmp(digest, s->digest[version - 1], sizeof(digest)) == 0 ||
+		(s->lean && version >= LEAN_SINCE && memcmp(digest, s->lean[version - 1], sizeof(digest)) == 0);
 	return o.rc;
+}
+
+int db_is_lean(struct db *db, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_IS_LEAN);
+	int rc = db_step(st, err);
+
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int db_make_lean(struct db *db, struct err *err)
+{
+	static const enum sql_id drops[] = { SQL_META_DROP_CALL, SQL_META_DROP_TS, SQL_META_DROP_PRN, SQL_META_DROP_CRED,
+		SQL_META_DROP_TOOL, SQL_META_DROP_OUT, SQL_META_DROP_KIND };
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]) && rc == SQLITE_OK; i++)
+		rc = sqlite3_exec(db->native, sql_sqlite[drops[i]].text, NULL, NULL, NULL);
+	return rc == SQLITE_OK ? 0 : db_fail(db, rc, "the indexes of rows", err);
 }
 
 /* AUDIT A-629: of the steps up to version. */
 static int check_schema(struct db *db, const struct schema *s, int version, struct err *err)
 {
 	struct db *model = NULL;
-	bool known = false;
-	int rc = as_built(db, s->digest[version - 1], &known, err);
+	bool known = false, lean = false;
+	int rc = as_built(db, s, version, &known, err);
 
 	if (rc < 0 || known)
 		return rc;
 	rc = db_open_model(&model, err);
 	for (int step = 1; rc == 0 && step <= version; step++)
 		rc = run_step(model, s, step, err);
+	if (rc == 0 && s->lean)
+		rc = db_is_lean(db, &lean, err);
+	if (rc == 0 && lean && version >= LEAN_SINCE)
+		rc = db_make_lean(model, err);
 	if (rc == 0)
 		rc = compare_schema(db, model, err);
 	db_close(&model);
@@ -253,6 +288,14 @@ int db_open_reporter(const char *path, const char *dir, db_may_fn *may, const vo
 	(*ret)->may_arg = arg;
 	db_reporter_guard(*ret);
 	return 0;
+}
+
+int db_open_beside(const struct db *db, struct db **ret, struct err *err)
+{
+	if (db->mode != DB_READER || db->in_txn)
+		return err_set(err, ERR_CONFLICT, db->path,
+			       "only a reader outside of a transaction has others beside it");
+	return db_open(db->path, DB_READER, false, ret, err);
 }
 
 int db_check_integrity(struct db *db, struct err *err)
@@ -353,4 +396,99 @@ int db_migrate(struct db *db, struct err *err)
 int db_migrate_keys(struct db *db, struct err *err)
 {
 	return migrate(db, &keys_schema, err);
+}
+
+/* --- sealed files */
+
+enum { HEAD_SIZE = 100, AT_PAGE_SIZE = 16, AT_VERSIONS = 18, AT_PAGES = 28, AT_APPLICATION = 68, SEGMENT_PAGE = 8192 };
+
+int db_segment_make(const char *path, struct db **ret, struct err *err)
+{
+	struct db *db = NULL;
+	int rc = path_create(path, 0600, "", 0, err);
+
+	if (rc < 0)
+		return rc;
+	rc = db_open(path, DB_SEALER, false, &db, err);
+	for (int step = 1; rc == 0 && step <= segment_schema.steps; step++)
+		rc = run_step(db, &segment_schema, step, err);
+	if (rc < 0) {
+		db_close(&db);
+		path_unmake(path);
+		return rc;
+	}
+	*ret = db;
+	return 0;
+}
+
+static uint64_t number_at(const uint8_t *head, unsigned at, unsigned bytes)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		v = v << 8 | head[at + i];
+	return v;
+}
+
+/* What the file says it is: 1, a sealed one; 0, something else.  SQLite would take a file that was cut for a while. */
+static int look_at_head(int fd, uint8_t head[HEAD_SIZE])
+{
+	static const char magic[16] = "SQLite format 3";
+
+	return pread(fd, head, HEAD_SIZE, 0) == HEAD_SIZE && memcmp(head, magic, sizeof(magic)) == 0 &&
+		number_at(head, AT_APPLICATION, 4) == DB_SEGMENT_APPLICATION_ID;
+}
+
+static int check_head(int fd, const char *path, uint64_t max, struct err *err)
+{
+	uint8_t head[HEAD_SIZE];
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || !look_at_head(fd, head))
+		return err_set(err, ERR_INVALID, path, "this is no sealed file");
+	if ((uint64_t)st.st_size > max)
+		return err_set(err, ERR_LIMIT, path, "the file is larger than %llu bytes", (unsigned long long)max);
+	if (number_at(head, AT_PAGE_SIZE, 2) != SEGMENT_PAGE || number_at(head, AT_VERSIONS, 2) != 0x0101)
+		return err_set(err, ERR_CORRUPT, path, "the file was not made as sealed files are");
+	if ((uint64_t)st.st_size != number_at(head, AT_PAGES, 4) * SEGMENT_PAGE)
+		return err_set(err, ERR_CORRUPT, path,
+			       "the file has %lld bytes, and says that it has %llu: it was cut, or something was added",
+			       (long long)st.st_size, (unsigned long long)number_at(head, AT_PAGES, 4) * SEGMENT_PAGE);
+	return 0;
+}
+
+bool db_is_segment(const char *path)
+{
+	uint8_t head[HEAD_SIZE];
+	int fd = -1;
+	bool is;
+
+	if (path_open(path, 0, SIZE_MAX, &fd, NULL) < 0)
+		return false;
+	is = look_at_head(fd, head);
+	close(fd);
+	return is;
+}
+
+int db_segment_open(const char *path, uint64_t max, struct db **ret, struct err *err)
+{
+	struct db *db = NULL;
+	bool fresh = false;
+	int fd = -1, version = 0, rc = path_open(path, PATH_NO_LINK, SIZE_MAX, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	rc = check_head(fd, path, max, err);
+	if (rc == 0)
+		rc = db_open_fd(fd, path, DB_SEGMENT, &db, err);
+	close(fd);
+	if (rc == 0)
+		rc = read_version(db, &segment_schema, &version, &fresh, err);
+	if (rc == 0)
+		rc = check_schema(db, &segment_schema, version, err);
+	if (rc < 0)
+		db_close(&db);
+	else
+		*ret = db;
+	return rc;
 }

@@ -1,7 +1,7 @@
 /*
- * A tool of the build: runs the steps of sql/migrate and sql/keys in memory and prints what schema they make up to
- * each, as digests, so that a server need not run them all at each start to know its own schema again (migrate.c).
- * With --list for contrib/check-schemas.
+ * A tool of the build: runs the steps of sql/migrate, sql/keys and sql/segment in memory and prints what schema they
+ * make up to each, as digests, so that a server need not run them all at each start to know its own schema again
+ * (migrate.c).  With --list for contrib/check-schemas.
  */
 #include "config.h"
 
@@ -23,13 +23,15 @@ static int fail(sqlite3 *db, const char *where)
 	return 1;
 }
 
-static int digest_schema(sqlite3 *db, uint8_t ret[DIGEST_SIZE])
+static int digest_schema(sqlite3 *db, bool lean, uint8_t ret[DIGEST_SIZE])
 {
 	struct digest *d = digest_new();
 	sqlite3_stmt *st = NULL;
 	int rc = sqlite3_prepare_v2(db, sql_sqlite[SQL_META_LIST_SCHEMA].text, -1, &st, NULL);
 
 	while (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+		if (lean && db_is_lean_left_out((const char *)sqlite3_column_text(st, 1)))
+			continue;
 		for (int col = 0; col < 4; col++) {
 			const char *text = (const char *)sqlite3_column_text(st, col);
 
@@ -42,7 +44,7 @@ static int digest_schema(sqlite3 *db, uint8_t ret[DIGEST_SIZE])
 }
 
 /* Of steps from first on: C, or for list lines with name and version. */
-static int print(const char *name, int first, int steps, bool list)
+static int print(const char *name, int first, int steps, bool lean, bool list)
 {
 	uint8_t digest[DIGEST_SIZE];
 	sqlite3 *db = NULL;
@@ -54,7 +56,7 @@ static int print(const char *name, int first, int steps, bool list)
 	for (int step = 0; step < steps; step++) {
 		const struct sql_text *sql = &sql_sqlite[first + step];
 
-		if (sqlite3_exec(db, sql->text, NULL, NULL, NULL) != SQLITE_OK || digest_schema(db, digest) != SQLITE_OK)
+		if (sqlite3_exec(db, sql->text, NULL, NULL, NULL) != SQLITE_OK || digest_schema(db, lean, digest) != SQLITE_OK)
 			return fail(db, sql->name);
 		if (list)
 			printf("%s %d ", name, step + 1);
@@ -73,7 +75,9 @@ int main(int argc, char **argv)
 	bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
 
 	if (!list)
-		puts("/* generated from sql/migrate and sql/keys by src/db/mkdigest; do not edit */\n#include \"config.h\"\n\n"
+		puts("/* generated from sql/ by src/db/mkdigest; do not edit */\n#include \"config.h\"\n\n"
 		     "#include \"src/db/db_int.h\"\n");
-	return print("store", 0, SQL__STEPS, list) || print("keys", SQL__STEPS, SQL__KEYS_STEPS, list);
+	return print("store", 0, SQL__STEPS, false, list) || print("lean", 0, SQL__STEPS, true, list) ||
+		print("keys", SQL__STEPS, SQL__KEYS_STEPS, false, list) ||
+		print("segment", SQL__STEPS + SQL__KEYS_STEPS, SQL__SEGMENT_STEPS, false, list);
 }

@@ -23,9 +23,15 @@ struct cursor {
 	bool end;
 };
 
-static int fail(const struct module *m, const struct err *err)
+/* A program that is not ours tells what SQLite has to say. */
+static int fail(struct cursor *c, const struct err *err)
 {
-	m->db->computed = *err;
+	if (c->m->db->guest) {
+		sqlite3_free(c->base.pVtab->zErrMsg);
+		c->base.pVtab->zErrMsg = sqlite3_mprintf("%s", err->msg);
+	} else {
+		c->m->db->computed = *err;
+	}
 	return SQLITE_ERROR;
 }
 
@@ -204,7 +210,7 @@ static void read_plan(const char *text, int n, sqlite3_value **given, struct ask
 static int at_row(struct cursor *c, int rc, const struct err *err)
 {
 	c->end = rc != 1;
-	return rc < 0 ? fail(c->m, err) : SQLITE_OK;
+	return rc < 0 ? fail(c, err) : SQLITE_OK;
 }
 
 static int filter(sqlite3_vtab_cursor *base, int num, const char *text, int n, sqlite3_value **given)
@@ -241,8 +247,10 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int col)
 	struct err err = { 0 };
 	int rc = c->m->table->column(c->at, (unsigned)col, &v, &err);
 
+	if (rc < 0 && c->m->db->guest)
+		sqlite3_result_error(ctx, err.msg, -1);
 	if (rc < 0)
-		return fail(c->m, &err);
+		return fail(c, &err);
 	switch (v.type) {
 	case DB_INT:
 		sqlite3_result_int64(ctx, v.n);
@@ -309,6 +317,7 @@ static int attach(sqlite3 *native, void *arg, int argc, const char *const *argv,
 		return rc;
 	v = mem_zalloc(sizeof(*v));
 	v->m = m;
+	m->db->tables_open++;
 	*ret = &v->base;
 	return SQLITE_OK;
 }
@@ -319,19 +328,31 @@ static int create(sqlite3 *native, void *arg, int argc, const char *const *argv,
 	return attach(native, arg, argc, argv, ret, ret_err);
 }
 
+/* SQLite closes no connection that has statements left, and gives up its tables first. */
 static int detach(sqlite3_vtab *base)
 {
-	free(base);
+	struct vtab *v = (struct vtab *)base;
+
+	if (--v->m->db->tables_open == 0 && v->m->db->guest)
+		db_stmt_free_all(v->m->db);
+	free(v);
 	return SQLITE_OK;
 }
 
 static void module_free(void *arg)
 {
 	struct module *m = arg;
+#ifdef DB_EXTENSION
+	struct db *db = m->db;
+#endif
 
 	if (m->table->free)
 		m->table->free(m->arg);
 	free(m);
+#ifdef DB_EXTENSION
+	if (db->tables_made > 0 && --db->tables_made == 0)
+		db_guest_free(&db);
+#endif
 }
 
 static const sqlite3_module functions = {
@@ -343,7 +364,7 @@ static const sqlite3_module functions = {
 /* A temporary object is a write for query_only, and nothing that a guard allows. */
 static int make(struct db *db, const char *sql, struct err *err)
 {
-	const bool reads = db->mode != DB_WRITER;
+	const bool reads = db->mode != DB_WRITER && !db->guest;
 	int rc = reads ? db_pragma(db, "PRAGMA query_only=off", err) : 0;
 
 	if (rc < 0)
@@ -368,6 +389,7 @@ int db_vtab_make(struct db *db, const struct db_vtab *table, void *arg, struct e
 		free(name);
 		return rc;
 	}
+	db->tables_made++;
 	sql = mem_printf("CREATE VIRTUAL TABLE temp.\"%s\" USING %s", table->name, name);
 	db_guard(db, false);
 	rc = make(db, sql, err);
@@ -429,3 +451,47 @@ int db_vtab_views(struct db *db, struct err *err)
 	db_guard(db, true);
 	return rc;
 }
+
+/* --- another program's connection */
+
+bool db_is_guest(const struct db *db)
+{
+	return db->guest;
+}
+
+#ifdef DB_EXTENSION
+int db_guest_new(void *native, struct db **ret, struct err *err)
+{
+	struct db *db = mem_zalloc(sizeof(*db));
+	int64_t id = 0;
+	int rc;
+
+	db->native = native;
+	db->mode = DB_READER;
+	db->guest = true;
+	db->path = mem_strdup("the store");
+	rc = db_pragma_int(db, "main.application_id", &id, err);
+	if (rc == 0 && id != DB_APPLICATION_ID)
+		rc = err_set(err, ERR_INVALID, "", "open the toolcrib.db of a store first");
+	if (rc == 0)
+		rc = db_check_schema(db, err);
+	if (rc < 0)
+		db_guest_free(&db);
+	else
+		*ret = db;
+	return rc;
+}
+
+void db_guest_free(struct db **dbp)
+{
+	struct db *db = *dbp;
+
+	*dbp = NULL;
+	if (!db || db->tables_made > 0)
+		return;
+	db_stmt_free_all(db);
+	free(db->computed_names);
+	free(db->path);
+	free(db);
+}
+#endif

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/tally.h"
 #include "ev/ev.h"
 
 #include "ev_int.h"
@@ -639,10 +640,13 @@ static void settle(struct ev_loop *loop)
 
 static void turn(struct ev_loop *loop)
 {
+	uint64_t begun_us;
+
 	bool wait = ev_timers_arm(loop) && list_empty(&loop->behind);
 	loop->now_us = 0;       /* the wait takes time: the first callback that asks reads the clock */
 	/* NONBLOCK alone goes on until nothing is ready, which beside a crowd is never. */
 	event_base_loop(loop->base, wait ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	begun_us = loop->now_us;        /* when the first callback asked: the wait is no part of it */
 	loop->now_us = 0;
 	/* What comes from other threads continues what was begun: behind thousands of descriptors that are ready it would
 	 * wait for several turns, and a call comes here twice. */
@@ -650,6 +654,8 @@ static void turn(struct ev_loop *loop)
 		run_taken(loop);
 	run_behind(loop);
 	settle(loop);
+	if (begun_us)
+		tally_observe(tally_get(TALLY_TURN, TALLY_OTHER), clock_mono_us() - begun_us, NULL);
 }
 
 static void begin(struct ev_loop *loop)

@@ -21,27 +21,6 @@
 enum { IN_LOG = FORMS_FIRST + COL_LOG, IN_IDX = FORMS_FIRST + COL_IDX, IN_TS = FORMS_FIRST + COL_TS,
        IN_CALL = FORMS_FIRST + COL_CALL, IN_KIND = FORMS_FIRST + COL_KIND, CALL_SIZE = 16 };
 
-int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_NEWEST);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	rc = db_step(st, err);
-	if (rc == 0)
-		*ret = INT64_MIN;
-	if (rc == 1) {
-		const int64_t first = db_col_i64(st, 0), cnt = db_col_i64(st, 1);
-
-		if (first < 0 || first >> FORMS_IDX_BITS || cnt < 1 || cnt > BLOCK_RECORDS_MAX)
-			rc = forms_bad(log, first, err_set(err, ERR_CORRUPT, "", "no block can be there"), err);
-		else
-			*ret = first + cnt;
-	}
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
 /* --- what is asked for */
 
 struct range { int64_t lo, hi; };
@@ -103,7 +82,7 @@ static void want_number(struct want *w, const struct db_vtab_given *g)
 	t->col = (enum audit_column)(g->col - FORMS_FIRST);
 	narrow(g->col == IN_LOG ? &w->log : g->col == IN_IDX ? &w->idx : g->col == IN_TS ? &w->ts : &other, t);
 	w->columns |= BLOCK_COLUMN(t->col);
-	w->zoned = w->zoned || (t->op == DB_VTAB_EQ && is_zoned(t->col));
+	w->zoned = w->zoned || (t->op != DB_VTAB_NE && is_zoned(t->col));
 	w->tests++;
 }
 
@@ -169,6 +148,9 @@ struct cursor {
 	struct forms_slot *slot;        /* the block that is open */
 	int64_t first, cnt, at;         /* of it; the record that the cursor is at */
 	int64_t edge;                   /* where the block before ended, backwards where it began; -1: there was none */
+	struct db_stmt *chapters;       /* NULL: all blocks that are left are asked for */
+	struct range left;              /* positions whose blocks are still to be asked for */
+	struct range skip;              /* a chapter that has nothing, beside the blocks that are asked for; lo -1: none */
 	bool once;                      /* a record of the block that was open already */
 };
 
@@ -186,6 +168,8 @@ static void leave(struct cursor *c)
 	forms_slot_put(&c->slot);
 	if (c->st)
 		db_stmt_put(&c->st);
+	if (c->chapters)
+		db_stmt_put(&c->chapters);
 	c->stage = AT_END;
 }
 
@@ -223,14 +207,30 @@ static void ask_rows(struct cursor *c)
 	db_bind_i64(c->st, 3, c->w.idx.hi);
 }
 
-static void ask_blocks(struct cursor *c)
+static void ask_span(struct cursor *c, int64_t lo, int64_t hi)
 {
-	c->stage = AT_BLOCKS;
-	c->edge = -1;
 	c->st = db_stmt_get(c->f->db, c->w.backwards ? SQL_FORMS_BLOCKS_DOWN : SQL_FORMS_BLOCKS_UP);
 	db_bind_i64(c->st, 1, c->log);
-	db_bind_i64(c->st, 2, larger(c->w.idx.lo, 0));
-	db_bind_i64(c->st, 3, smaller(c->w.idx.hi, c->line - 1));
+	db_bind_i64(c->st, 2, lo);
+	db_bind_i64(c->st, 3, hi);
+}
+
+/* Which blocks: next_span() says, before the first one too. */
+static void ask_blocks(struct cursor *c)
+{
+	const bool all = !c->w.zoned && c->w.ts.lo == INT64_MIN && c->w.ts.hi == INT64_MAX;
+
+	if (c->chapters)
+		db_stmt_put(&c->chapters);
+	c->stage = AT_BLOCKS;
+	c->edge = c->skip.lo = -1;
+	c->left = (struct range){ larger(c->w.idx.lo, 0), smaller(c->w.idx.hi, c->line - 1) };
+	if (!all) {
+		c->chapters = db_stmt_get(c->f->db, c->w.backwards ? SQL_FORMS_CHAPTERS_DOWN : SQL_FORMS_CHAPTERS_UP);
+		db_bind_i64(c->chapters, 1, c->log);
+		db_bind_i64(c->chapters, 2, c->left.lo);
+		db_bind_i64(c->chapters, 3, c->left.hi);
+	}
 }
 
 static bool has_blocks(const struct cursor *c)
@@ -321,8 +321,7 @@ static int read_block(struct cursor *c, struct block *ret, struct err *err)
 	int64_t end;
 
 	*ret = (struct block){ .first = db_col_i64(st, 0), .cnt = db_col_i64(st, 1), .fmt = db_col_i64(st, 2),
-		.ts_min = db_col_i64(st, 3), .ts_max = db_col_i64(st, 4), .cols = bytes_of(st, 5),
-		.hash = bytes_of(st, 6), .zone = bytes_of(st, 7) };
+		.ts_min = db_col_i64(st, 3), .ts_max = db_col_i64(st, 4) };
 	if (ret->cnt < 1 || ret->cnt > BLOCK_RECORDS_MAX || ret->first < 0 || ret->first >= c->line)
 		return corrupt(c, ret->first, "no block can be there", err);
 	end = ret->first + ret->cnt;
@@ -335,9 +334,19 @@ static int read_block(struct cursor *c, struct block *ret, struct err *err)
 	return 0;
 }
 
-/* Whether a record of the block can be meant, by what stands beside its columns. */
-static int may_have(struct cursor *c, const struct block *b, struct err *err)
+static bool zone_passes(const struct block_zone *zone, const struct test *t)
 {
+	bool may = zone->many;
+
+	for (unsigned i = 0; i < zone->n && !may; i++)
+		may = passes(t, zone->v[i].id);
+	return may;
+}
+
+/* Whether a record of the block, or the chapter, can be meant, by what stands beside; its zone is a column of st. */
+static int may_have(struct cursor *c, const struct block *b, struct db_stmt *st, unsigned zone, struct err *err)
+{
+	const struct block_bytes bytes = c->w.zoned ? bytes_of(st, zone) : (struct block_bytes){ NULL, 0 };
 	struct block_zones *zones;
 	bool may = b->ts_max >= c->w.ts.lo && b->ts_min <= c->w.ts.hi && b->first + b->cnt > c->w.idx.lo;
 	int rc;
@@ -347,21 +356,121 @@ static int may_have(struct cursor *c, const struct block *b, struct err *err)
 	if (!c->f->zones)
 		c->f->zones = mem_zalloc(sizeof(*c->f->zones));
 	zones = c->f->zones;
-	rc = block_zones_read(b->zone.p, b->zone.len, b->cnt, zones, err);
+	rc = block_zones_read(bytes.p, bytes.len, b->cnt, zones, err);
 	if (rc < 0)
 		return forms_bad(c->log, b->first, rc, err);
 	for (unsigned i = 0; i < c->w.tests && may; i++) {
 		const struct test *t = &c->w.test[i];
 
-		for (enum block_zone_column z = 0; z < ZONE_COUNT && may && t->op == DB_VTAB_EQ; z++) {
-			if (block_zone_columns[z] != t->col)
-				continue;
-			may = false;
-			for (unsigned k = 0; k < t->n; k++)
-				may = may || (t->v[k] >= 0 && block_zone_may_have(zones, z, t->v[k]));
-		}
+		for (enum block_zone_column z = 0; z < ZONE_COUNT && may; z++)
+			may = block_zone_columns[z] != t->col || zone_passes(&zones->of[z], t);
 	}
 	return may;
+}
+
+/* A chapter without what is meant: what stands between it and the blocks that were asked for last comes first. */
+static void pass_chapter(struct cursor *c, int64_t first, int64_t end)
+{
+	const struct range was = c->left;
+
+	c->skip = (struct range){ first, end };
+	if (!c->w.backwards) {
+		c->left.lo = end;
+		if (was.lo < first)
+			ask_span(c, was.lo, smaller(first - 1, was.hi));
+	} else {
+		c->left.hi = first - 1;
+		if (was.hi >= end)
+			ask_span(c, larger(end, was.lo), was.hi);
+	}
+}
+
+/* One that may have it: its blocks, and those of none before it. */
+static void take_chapter(struct cursor *c, int64_t first, int64_t end)
+{
+	const int64_t lo = c->w.backwards ? larger(first, c->left.lo) : c->left.lo;
+	const int64_t hi = c->w.backwards ? c->left.hi : smaller(end - 1, c->left.hi);
+
+	ask_span(c, lo, hi);
+	if (c->w.backwards)
+		c->left.hi = lo - 1;
+	else
+		c->left.lo = hi + 1;
+}
+
+/* Blocks go on behind the chapter, from where it ends. */
+static int end_skip(struct cursor *c, struct err *err)
+{
+	const int64_t near = c->w.backwards ? c->skip.hi : c->skip.lo;
+
+	if (c->skip.lo < 0)
+		return 0;
+	if (c->edge >= 0 && c->edge != near)
+		return corrupt(c, c->edge, "the next block is missing", err);
+	c->edge = c->w.backwards ? c->skip.lo : c->skip.hi;
+	c->skip.lo = -1;
+	return 0;
+}
+
+/* Asks for the blocks up to the end of the next chapter that may have something: 1; 0: there is none. */
+static int next_chapter(struct cursor *c, struct err *err)
+{
+	int rc = db_step(c->chapters, err);
+	struct block b;
+	int64_t end;
+
+	if (rc == 1) {
+		b = (struct block){ .first = db_col_i64(c->chapters, 0), .cnt = db_col_i64(c->chapters, 1),
+			.ts_min = db_col_i64(c->chapters, 2), .ts_max = db_col_i64(c->chapters, 3) };
+		if (b.first < 0 || b.cnt < 1 || b.cnt > BLOCK_CHAPTER_MAX || b.first > c->line - b.cnt)
+			return corrupt(c, b.first, "no chapter can be there", err);
+		end = b.first + b.cnt;
+		if (c->w.backwards ? b.first > c->left.hi : end <= c->left.lo)
+			return 1;               /* not that far yet */
+		if (c->w.backwards ? end > c->left.lo : b.first <= c->left.hi) {
+			rc = may_have(c, &b, c->chapters, 4, err);
+			if (rc == 0)
+				pass_chapter(c, b.first, end);
+			else if (rc == 1)
+				take_chapter(c, b.first, end);
+			return rc < 0 ? rc : 1;
+		}
+	}
+	db_stmt_put(&c->chapters);
+	return rc < 0 ? rc : 0;
+}
+
+/* The next blocks that are worth reading: 1; 0: that was all of them. */
+static int next_span(struct cursor *c, struct err *err)
+{
+	int rc = end_skip(c, err);
+
+	while (rc >= 0 && !c->st && c->left.lo <= c->left.hi) {
+		if (c->chapters) {
+			rc = next_chapter(c, err);
+			if (rc >= 0 && !c->st && c->skip.lo >= 0)
+				rc = end_skip(c, err);
+			continue;
+		}
+		ask_span(c, c->left.lo, c->left.hi);
+		c->left.lo = c->left.hi + 1;
+	}
+	return rc < 0 ? rc : c->st != NULL;
+}
+
+static int step_blocks(struct cursor *c, struct err *err)
+{
+	int rc = 0;
+
+	while (rc == 0) {
+		rc = c->st ? 1 : next_span(c, err);
+		if (rc != 1)
+			return rc;
+		rc = db_step(c->st, err);
+		if (rc == 0)
+			db_stmt_put(&c->st);
+	}
+	return rc;
 }
 
 static int next_block(struct cursor *c, struct err *err)
@@ -369,12 +478,15 @@ static int next_block(struct cursor *c, struct err *err)
 	struct block b;
 	int rc;
 
-	while ((rc = db_step(c->st, err)) == 1) {
+	while ((rc = step_blocks(c, err)) == 1) {
 		rc = read_block(c, &b, err);
 		if (rc == 0)
-			rc = may_have(c, &b, err);
-		if (rc == 1)
+			rc = may_have(c, &b, c->st, 7, err);
+		if (rc == 1) {
+			b.cols = bytes_of(c->st, 5);
+			b.hash = bytes_of(c->st, 6);
 			rc = forms_slot_get(c->f, c->log, &b, c->w.columns, &c->slot, err);
+		}
 		if (rc < 0)
 			return rc;
 		if (!c->slot)
@@ -489,7 +601,7 @@ static int rec_next(void *cursor, struct err *err)
 	int rc = 0;
 
 	for (;;) {
-		rc = c->st ? next_of_stage(c, err) : 0;
+		rc = c->st || c->stage == AT_BLOCKS ? next_of_stage(c, err) : 0;
 		if (rc == 1)
 			return 1;
 		if (c->st)
@@ -625,222 +737,17 @@ static const struct db_vtab forms_rec = {
 	.close = rec_close, .free = forms_free,
 };
 
-/* --- what is kept beside records in either form, as table pay */
-
-enum { PAY_REC, PAY_SALT, PAY_NONCE, PAY_CT };
-enum { KEPT_LOG = 4, KEPT_IDX };        /* columns of forms_kept behind these */
-
-struct kept {
-	struct forms *f;
-	struct db_stmt *st;
-	bool in_groups, all;
-	int64_t log, first, line;       /* of the group; the line of log */
-	bool has_line;
-	struct block_payload v[BLOCK_PAYLOADS_MAX];
-	size_t n, at;
-};
-
-static void *pay_open(void *arg)
-{
-	struct kept *c = mem_zalloc(sizeof(*c));
-
-	c->f = arg;
-	return c;
-}
-
-static void pay_close(void *cursor)
-{
-	struct kept *c = cursor;
-
-	if (c->st)
-		db_stmt_put(&c->st);
-	free(c);
-}
-
-/* A row of a record whose block counts is a leftover. */
-static int counts_kept(struct kept *c, struct err *err)
-{
-	const int64_t log = db_col_i64(c->st, KEPT_LOG);
-	int rc = 0;
-
-	if (db_col_type(c->st, KEPT_LOG) == DB_NULL)
-		return 1;
-	if (!c->has_line || c->log != log)
-		rc = forms_line(c->f->db, log, &c->line, err);
-	c->has_line = rc == 0;
-	c->log = log;
-	return rc < 0 ? rc : db_col_i64(c->st, KEPT_IDX) >= c->line;
-}
-
-static int open_group(struct kept *c, struct err *err)
-{
-	size_t len = 0;
-	const void *body = db_col_blob(c->st, 2, &len);
-	int rc;
-
-	c->log = db_col_i64(c->st, 0);
-	c->first = db_col_i64(c->st, 1);
-	c->n = 0;
-	if (c->log < 0 || c->log >> FORMS_LOG_BITS || c->first < 0 || c->first >> FORMS_IDX_BITS)
-		rc = err_set(err, ERR_CORRUPT, "", "what is kept beside it can be of no record");
-	else
-		rc = block_payloads_read(body, len, c->v, &c->n, err);
-	return rc < 0 ? forms_bad(c->log, c->first, rc, err) : 0;
-}
-
-/* The next record of the group that has something. */
-static bool next_in_group(struct kept *c)
-{
-	while (++c->at < c->n)
-		if (c->v[c->at].salt.p)
-			return true;
-	return false;
-}
-
-static int next_group(struct kept *c, struct err *err)
-{
-	int rc;
-
-	while ((rc = db_step(c->st, err)) == 1) {
-		rc = open_group(c, err);
-		c->at = SIZE_MAX;
-		if (rc < 0 || next_in_group(c))
-			return rc < 0 ? rc : 1;
-	}
-	return rc;
-}
-
-static int pay_next(void *cursor, struct err *err)
-{
-	struct kept *c = cursor;
-	int rc;
-
-	if (!c->st)
-		return 0;
-	if (c->in_groups && !c->all)
-		return 0;
-	if (!c->in_groups) {
-		while ((rc = db_step(c->st, err)) == 1) {
-			rc = counts_kept(c, err);
-			if (rc != 0)
-				return rc;
-		}
-		if (rc < 0 || !c->all)
-			return rc;
-		db_stmt_put(&c->st);
-		c->st = db_stmt_get(c->f->db, SQL_FORMS_ALL_GROUPS);
-		c->in_groups = true;
-		return next_group(c, err);
-	}
-	return next_in_group(c) ? 1 : next_group(c, err);
-}
-
-/* What is kept of one record in a block. */
-static int find_kept(struct kept *c, int64_t id, struct err *err)
-{
-	int64_t log, idx;
-	int rc;
-
-	forms_place(id, &log, &idx);
-	c->in_groups = true;
-	c->n = 0;
-	c->st = db_stmt_get(c->f->db, SQL_FORMS_GROUP);
-	db_bind_i64(c->st, 1, log);
-	db_bind_i64(c->st, 2, idx);
-	rc = db_step(c->st, err);
-	if (rc == 1)
-		rc = open_group(c, err) < 0 ? ERR_CORRUPT : 1;
-	if (rc != 1)
-		return rc;
-	c->at = (size_t)(idx - c->first);
-	return c->at < c->n && c->v[c->at].salt.p;
-}
-
-/* Whether the group that is open has the record; then that is where the cursor goes. */
-static bool is_group(struct kept *c, int64_t id)
-{
-	int64_t log, idx;
-
-	forms_place(id, &log, &idx);
-	if (!c->st || !c->in_groups || c->all || c->log != log || idx < c->first || idx - c->first >= (int64_t)c->n)
-		return false;
-	c->at = (size_t)(idx - c->first);
-	return true;
-}
-
-static int pay_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)
-{
-	struct kept *c = cursor;
-	const struct db_value *id = ask->terms > 0 && ask->term[0].n == 1 ? ask->term[0].value : NULL;
-
-	if (id && id->type == DB_INT && id->n < 0 && is_group(c, id->n))
-		return c->at < c->n && c->v[c->at].salt.p;
-	if (c->st)
-		db_stmt_put(&c->st);
-	c->in_groups = c->has_line = false;
-	c->all = !id || (id->type != DB_INT && id->type != DB_NULL);
-	if (id && id->type == DB_NULL)
-		return 0;
-	if (id && id->type == DB_INT && id->n < 0)
-		return find_kept(c, id->n, err);
-	c->st = db_stmt_get(c->f->db, c->all ? SQL_FORMS_ALL_KEPT : SQL_FORMS_KEPT);
-	if (!c->all)
-		db_bind_i64(c->st, 1, id->n);
-	return pay_next(c, err);
-}
-
-static int64_t pay_id(const void *cursor)
-{
-	const struct kept *c = cursor;
-
-	return c->in_groups ? forms_id(c->log, c->first + (int64_t)c->at) : db_col_i64(c->st, PAY_REC);
-}
-
-static void put_bytes(const struct block_bytes *b, struct db_value *ret)
-{
-	if (b->p)
-		*ret = (struct db_value){ .type = DB_BLOB, .p = b->p, .len = b->len };
-}
-
-static int pay_column(void *cursor, unsigned col, struct db_value *ret, struct err *err)
-{
-	struct kept *c = cursor;
-
-	if (col == PAY_REC) {
-		*ret = (struct db_value){ .type = DB_INT, .n = pay_id(c) };
-	} else if (c->in_groups) {
-		put_bytes(col == PAY_SALT ? &c->v[c->at].salt : col == PAY_NONCE ? &c->v[c->at].nonce : &c->v[c->at].ct, ret);
-	} else if (db_col_type(c->st, col) != DB_NULL) {
-		ret->type = DB_BLOB;
-		ret->p = db_col_blob(c->st, col, &ret->len);
-	}
-	return 0;
-}
-
-static void pay_plan(void *arg, struct db_vtab_plan *plan)
-{
-	for (unsigned i = 0; i < plan->terms; i++) {
-		if (plan->term[i].col != PAY_REC || plan->term[i].op != DB_VTAB_EQ)
-			continue;
-		plan->term[i].use = plan->unique = true;
-		plan->term[i].several = false;
-		plan->cost = 20;
-		plan->rows = 1;
-		return;
-	}
-}
-
-static const struct db_vtab forms_pay = {
-	.name = "pay", .columns = "rec INTEGER, salt BLOB, nonce BLOB, ct BLOB", .plan = pay_plan, .open = pay_open,
-	.filter = pay_filter, .next = pay_next, .column = pay_column, .id = pay_id, .close = pay_close,
-};
-
 /* --- who sees them */
 
 static int any(struct db *db, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_ANY);
-	int rc = db_step(st, err);
+	struct db_stmt *st;
+	int rc;
+
+	if (db_is_guest(db))            /* another program's connection does not ask again */
+		return 1;
+	st = db_stmt_get(db, SQL_FORMS_ANY);
+	rc = db_step(st, err);
 
 	if (rc == 1)
 		rc = (int)db_col_i64(st, 0);
@@ -860,9 +767,7 @@ int forms_see(struct db *db, struct err *err)
 
 	if (rc != 1)
 		return rc;
-	f = mem_zalloc(sizeof(*f));
-	f->db = db;
-	f->texts = map_new();
+	f = forms_new(db);
 	rc = db_vtab_make(db, &forms_pay, f, err);
 	if (rc < 0) {
 		forms_free(f);

@@ -31,6 +31,8 @@ struct forms {
 	struct map *texts;              /* by id, for leaves */
 	struct block_zones *zones;      /* room for those of one block; made when first used */
 };
+extern const struct db_vtab forms_pay;
+struct forms *forms_new(struct db *db);
 void forms_free(void *forms);
 
 /* A block, decoded as far as somebody asked. */
@@ -43,10 +45,10 @@ void forms_slot_put(struct forms_slot **slot);
 /* The number of the i-th record in a column; 1, or 0: NULL. */
 int forms_slot_number(struct forms_slot *slot, enum audit_column col, int64_t i, int64_t *ret,
 		      struct err *err) MUST_CHECK;
+/* Whether it has a value there, of bytes as well. */
+int forms_slot_has(struct forms_slot *slot, enum audit_column col, int64_t i, struct err *err) MUST_CHECK;
 /* The value of any column of table rec.  Borrowed until the next of this slot. */
 int forms_slot_value(struct forms_slot *slot, unsigned col, int64_t i, struct db_value *ret,
 		     struct err *err) MUST_CHECK;
-/* Puts log and block in front. */
-int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 
 #endif

@@ -50,6 +50,15 @@ static void forget_texts(struct forms *f)
 	map_free(&f->texts);
 }
 
+struct forms *forms_new(struct db *db)
+{
+	struct forms *f = mem_zalloc(sizeof(*f));
+
+	f->db = db;
+	f->texts = map_new();
+	return f;
+}
+
 void forms_free(void *forms)
 {
 	struct forms *f = forms;
@@ -72,6 +81,27 @@ int forms_bad(int64_t log, int64_t first, int rc, struct err *err)
 	err_at(err, at);
 	err_wrap(err, "block %" PRId64 " of log %" PRId64, first, log);
 	return rc;
+}
+
+int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_NEWEST);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 0)
+		*ret = INT64_MIN;
+	if (rc == 1) {
+		const int64_t first = db_col_i64(st, 0), cnt = db_col_i64(st, 1);
+
+		if (first < 0 || first >> FORMS_IDX_BITS || cnt < 1 || cnt > BLOCK_RECORDS_MAX)
+			rc = forms_bad(log, first, err_set(err, ERR_CORRUPT, "", "no block can be there"), err);
+		else
+			*ret = first + cnt;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
 }
 
 /* --- the blocks that are kept */
@@ -282,6 +312,15 @@ int forms_slot_number(struct forms_slot *s, enum audit_column col, int64_t i, in
 	}
 	rc = open_part(s, p, BLOCK_COLUMN(col), &r, err);
 	return rc < 0 ? rc : block_number(r, col, i, ret);
+}
+
+int forms_slot_has(struct forms_slot *s, enum audit_column col, int64_t i, struct err *err)
+{
+	const enum part p = audit_columns[col].form == FORM_BLOB ? PART_BYTES : is_tested[col] ? PART_TESTED : PART_NUMBERS;
+	struct block_reader *r = NULL;
+	int rc = open_part(s, p, BLOCK_COLUMN(col), &r, err);
+
+	return rc < 0 ? rc : block_has(r, col, i);
 }
 
 static int get_bytes(struct forms_slot *s, enum audit_column col, int64_t i, struct db_value *ret, struct err *err)

@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/tally.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "tenant/scope.h"
@@ -454,6 +455,8 @@ static void end(struct mcp_req *req)
 	forget(req);
 	req->open = false;
 	req->x->unanswered--;
+	if (req->method)
+		tally_observe(tally_get(TALLY_METHOD, req->method), clock_mono_us() - req->begun_us, NULL);
 	if (!req->x->inside)
 		exchange_settle(req->x);
 }

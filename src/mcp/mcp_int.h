@@ -143,6 +143,7 @@ struct mcp_req {
 	struct list listen_link;        /* mcp_tenant.listens; in it: told of changes of the tool list */
 	struct ev_timer *lease;         /* likewise: for the end of its credential; NULL: none, or its channel's */
 	uint64_t since_us;              /* of a listen: wall clock */
+	const char *method; uint64_t begun_us;  /* static, NULL: not dispatched; when that was, monotonic */
 	unsigned wants;                 /* of a listen: ENC_ON_ bits that are honoured */
 	struct mcp_subs subs;           /* likewise */
 	enum reg_kind kind;             /* of a call */

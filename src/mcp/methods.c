@@ -10,9 +10,11 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/tally.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "mcp/mcp.h"
@@ -399,6 +401,8 @@ void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg)
 	const struct mcp_method *m = mcp_method_find(msg->rpc->method);
 	struct rpc_error e;
 
+	req->method = m ? m->name : TALLY_OTHER;
+	req->begun_us = clock_mono_us();
 	if (!m || !(m->revs & BIT(req->rev)) || !is_declared(req, m->capability)) {
 		rpc_error_init(&e, FAULT_METHOD, "Method not found: %s", msg->rpc->method);
 	} else if (!scope_has(req->x->who->scopes, m->right)) {

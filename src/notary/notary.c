@@ -340,8 +340,10 @@ static void end_round(struct notary *n, int rc)
 		n->again |= n->round.epoch != NULL;     /* its own record came behind its checkpoint */
 		n->unsigned_us = n->again ? n->round_us : 0;
 		writer_hold(n->writer, NULL);
-		if (signed_any)
+		if (signed_any) {
 			metric_inc(METRIC_checkpoints);
+			metric_set(METRIC_checkpoint_time, clock_wall_us() / 1000000);
+		}
 		if (n->round.rotated)
 			n->epoch_us = ev_now_us(n->loop);
 		if (signed_any && (n->always || n->round.rotated))

@@ -303,6 +303,12 @@ static void put_verified(struct reply *o, const struct verified *v)
 	reply_text(o, "verified_as", v->result);
 }
 
+/* Records of a log: its head may lag behind what was read (decision 0061). */
+static int64_t records_of(const struct coverage *cov)
+{
+	return cov->size > cov->to ? cov->size : cov->to + 1;
+}
+
 static void put_log(struct reply *o, const struct coverage *cov)
 {
 	str_puts(&o->text, o->text.len > 0 ? ",{" : "{");
@@ -311,7 +317,7 @@ static void put_log(struct reply *o, const struct coverage *cov)
 	if (*cov->tenant)
 		reply_text(o, "tenant", cov->tenant);
 	put_range(o, cov);
-	reply_int(o, "records", cov->size);
+	reply_int(o, "records", records_of(cov));
 	if (cov->covered >= 0)
 		reply_int(o, "signed", cov->covered);
 	put_verified(o, &cov->verified);
@@ -400,7 +406,7 @@ static void put_coverage(struct reply *o, const struct basis *b)
 	put_time_or(o, "since", ask->since_us, "the beginning");
 	put_time_or(o, "until", ask->until_us, "now");
 	put_range(o, cov);
-	reply_int(o, "records", cov->size);
+	reply_int(o, "records", records_of(cov));
 	reply_int(o, "pruned", cov->pruned);
 	reply_int(o, "erasures", cov->erased);
 	if (ask->log == 0)

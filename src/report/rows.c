@@ -399,11 +399,16 @@ static int pass_on(struct rows *r, size_t least_bytes, struct err *err)
 	return out->part && out->reply->text.len >= least_bytes ? out->part(out->arg, err) : 0;
 }
 
+static enum sql_id sql_of(const struct report_way *way, const struct db *db)
+{
+	return way->forms && forms_seen(db) ? way->forms : way->sql;
+}
+
 /* One read transaction. */
 static int ask_page(struct rows *r, struct db *db, int64_t log, int64_t low, int64_t below, int64_t rows,
 		    struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, r->ask->way->sql);
+	struct db_stmt *st = db_stmt_get(db, sql_of(r->ask->way, db));
 	int rc = 0;
 
 	report_bind(st, r->ask, log, low, below, rows);
@@ -865,7 +870,7 @@ static int ask_merged(struct rows *r, struct db *db, int64_t log, struct err *er
 
 static int put_head(struct rows *r, struct db *db, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, r->ask->way->sql);
+	struct db_stmt *st = db_stmt_get(db, sql_of(r->ask->way, db));
 	int rc = report_head(r->out->reply, db, r->ask, st, r->texts ? report_texts_names(r->texts) : NULL, err);
 
 	db_stmt_put(&st);

@@ -1,5 +1,5 @@
-/* tool-health and stats: the reports that count calls and show their times as percentiles, by tool or by time.  The log
- * is walked page by page, oldest first, so that no read transaction lasts (AUDIT A-623). */
+/* tool-health and stats: the reports that count calls and show their times as percentiles, by tool or by time.  What is
+ * counted are sums (forms/forms.h): of a log, or of each step of it, in a transaction of its own (AUDIT A-623). */
 #include "config.h"
 
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 
 #include "report_int.h"
 
-#define PAGE_ROWS 10000
 #define SUB 8                           /* steps of a histogram for each power of two */
 #define BUCKETS (SUB * 40)              /* up to 2^42 us, seven weeks */
 
@@ -24,30 +23,16 @@ struct tally {
 	uint32_t bucket[BUCKETS];
 };
 
-/* A call as the walk sees it; tool NULL: there was none of that name. */
-struct ended { uint64_t ts_us, dur_us; int kind, outcome; const char *tool; };
-
 struct stats_job {
 	const struct report_ask *ask;
 	struct report_out *out;
 	struct map *tallies;            /* tool-health: tool -> struct tally */
+	struct tally one;               /* stats: of the step that is counted */
 	struct tally **slot;            /* stats: by time; NULL where nothing was called */
 	size_t slots;
-	void (*take)(struct stats_job *job, const struct ended *e);
 };
 
 /* --- histograms: a step is an eighth of its power of two */
-
-static unsigned bucket_of(uint64_t us)
-{
-	unsigned power, n;
-
-	if (us < 2 * SUB)
-		return (unsigned)us;
-	power = 63 - (unsigned)__builtin_clzll(us);
-	n = (power - 3) * SUB + (unsigned)(us >> (power - 3) & (SUB - 1)) + SUB;
-	return n < BUCKETS ? n : BUCKETS - 1;
-}
 
 static uint64_t bucket_end(unsigned n)
 {
@@ -71,75 +56,134 @@ static uint64_t percentile_us(const struct tally *t, unsigned percent)
 	return 0;
 }
 
-static void count_outcome(struct tally *t, const struct ended *e)
+static void count_outcome(struct tally *t, int64_t kind, int64_t outcome, uint64_t n)
 {
-	static const char refused[] = { AUDIT_INVALID, AUDIT_DENIED, AUDIT_RATE_LIMITED, AUDIT_OVERLOAD };
-
-	if (e->kind == AUDIT_CALL_DENIED || memchr(refused, e->outcome, sizeof(refused)))
-		t->refused++;
-	else if (e->outcome == AUDIT_OK || e->outcome == AUDIT_INPUT_REQUIRED)
-		t->ok++;
-	else if (e->outcome == AUDIT_TOOL_ERROR)
-		t->errors++;
-	else if (e->outcome == AUDIT_TIMEOUT)
-		t->timeouts++;
+	if (kind == AUDIT_CALL_DENIED || outcome == AUDIT_INVALID || outcome == AUDIT_DENIED ||
+	    outcome == AUDIT_RATE_LIMITED || outcome == AUDIT_OVERLOAD)
+		t->refused += n;
+	else if (outcome == AUDIT_OK || outcome == AUDIT_INPUT_REQUIRED)
+		t->ok += n;
+	else if (outcome == AUDIT_TOOL_ERROR)
+		t->errors += n;
+	else if (outcome == AUDIT_TIMEOUT)
+		t->timeouts += n;
 	else
-		t->other++;
+		t->other += n;
 }
 
-static void count_call(struct tally *t, const struct ended *e)
+/* --- the sums */
+
+static struct tally *tally_of(struct stats_job *job, struct db_stmt *st)
 {
-	t->calls++;
-	count_outcome(t, e);
-	if (e->kind != AUDIT_CALL_END)
-		return;
-	t->timed++;
-	t->bucket[bucket_of(e->dur_us)]++;
-	if (e->dur_us > t->longest_us)
-		t->longest_us = e->dur_us;
+	struct tally *t;
+	const char *tool;
+
+	if (!job->tallies)
+		return &job->one;
+	if (db_col_type(st, 0) == DB_NULL)
+		return NULL;
+	tool = db_col_text(st, 0, NULL);
+	t = map_get_z(job->tallies, tool);
+	if (!t) {
+		t = mem_zalloc(sizeof(*t));
+		(void)map_set_z(job->tallies, tool, t);
+	}
+	return t;
 }
 
-/* --- the walk */
-
-static int walk_page(struct stats_job *job, struct db *db, int64_t log, int64_t *ts, int64_t *idx, size_t *ret_rows,
-		     struct err *err)
+static struct db_stmt *ask(const struct stats_job *job, struct db *db, enum sql_id id, int64_t log, uint64_t since,
+			   uint64_t until)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_DURATIONS);
-	int rc;
+	struct db_stmt *st = db_stmt_get(db, id);
 
 	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, *ts);
-	db_bind_i64(st, 3, job->ask->until_us ? (int64_t)job->ask->until_us : INT64_MAX);
+	db_bind_i64(st, 2, (int64_t)since);
+	db_bind_i64(st, 3, until && until < INT64_MAX ? (int64_t)until : INT64_MAX);
 	db_bind_textz(st, 4, *job->ask->tool ? job->ask->tool : NULL);
-	db_bind_null(st, 5);
-	db_bind_null(st, 6);
-	db_bind_null(st, 7);
-	db_bind_i64(st, 8, PAGE_ROWS);
-	db_bind_i64(st, 9, *ts);
-	db_bind_i64(st, 10, *idx);
-	for (*ret_rows = 0; (rc = db_step(st, err)) == 1; ++*ret_rows) {
-		struct ended e = { (uint64_t)db_col_i64(st, 0), (uint64_t)db_col_i64(st, 4), (int)db_col_i64(st, 2),
-			(int)db_col_i64(st, 3), db_col_type(st, 5) == DB_NULL ? NULL : db_col_text(st, 5, NULL) };
+	return st;
+}
 
-		*ts = db_col_i64(st, 0);
-		*idx = db_col_i64(st, 1);
-		job->take(job, &e);
+/* What the calls of a span of time came to, by tool or all together. */
+static int count_span(struct stats_job *job, struct db *db, int64_t log, uint64_t since, uint64_t until,
+		      struct err *err)
+{
+	struct db_stmt *st = ask(job, db, SQL_REPORT_DURATIONS, log, since, until);
+	struct tally *t;
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		const uint64_t n = (uint64_t)db_col_i64(st, 3), longest_us = (uint64_t)db_col_i64(st, 4);
+
+		t = tally_of(job, st);
+		if (!t)
+			continue;
+		t->calls += n;
+		count_outcome(t, db_col_i64(st, 1), db_col_i64(st, 2), n);
+		if (db_col_i64(st, 1) == AUDIT_CALL_END && longest_us > t->longest_us)
+			t->longest_us = longest_us;
+	}
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	st = ask(job, db, SQL_REPORT_HISTOGRAM, log, since, until);
+	while ((rc = db_step(st, err)) == 1) {
+		const int64_t step = db_col_i64(st, 1);
+
+		t = tally_of(job, st);
+		if (!t || step < 0 || step >= BUCKETS)
+			continue;
+		t->timed += (uint64_t)db_col_i64(st, 2);
+		t->bucket[step] += (uint64_t)db_col_i64(st, 2);
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
+static void add_tally(struct tally *to, const struct tally *t)
+{
+	to->calls += t->calls;
+	to->ok += t->ok;
+	to->errors += t->errors;
+	to->timeouts += t->timeouts;
+	to->refused += t->refused;
+	to->other += t->other;
+	to->timed += t->timed;
+	to->longest_us = t->longest_us > to->longest_us ? t->longest_us : to->longest_us;
+	for (unsigned i = 0; i < BUCKETS; i++)
+		to->bucket[i] += t->bucket[i];
+}
+
+/* Step by step, unless nothing was called in all of them. */
+static int count_steps(struct stats_job *job, struct db *db, int64_t log, struct err *err)
+{
+	const struct report_ask *a = job->ask;
+	int rc = 0;
+
+	for (size_t i = 0; i <= job->slots && rc == 0; i++) {
+		const uint64_t since = i == 0 ? a->since_us : a->since_us + (i - 1) * a->step_us;
+		const uint64_t until = i == 0 || since + a->step_us > a->until_us ? a->until_us : since + a->step_us;
+
+		memset(&job->one, 0, sizeof(job->one));
+		rc = count_span(job, db, log, since, until, err);
+		if (rc < 0 || job->one.calls == 0) {
+			if (i == 0)
+				break;
+			continue;
+		}
+		if (i == 0)
+			continue;
+		if (!job->slot[i - 1])
+			job->slot[i - 1] = mem_zalloc(sizeof(struct tally));
+		add_tally(job->slot[i - 1], &job->one);
+	}
+	return rc;
+}
+
 static int walk_log(struct stats_job *job, struct db *db, int64_t log, int64_t tenant_id, struct err *err)
 {
-	int64_t ts = (int64_t)job->ask->since_us, idx = -1;
-	size_t rows;
-	int rc;
-
 	job->out->seen(job->out->arg, tenant_id, -1);
-	do {
-		rc = walk_page(job, db, log, &ts, &idx, &rows, err);
-	} while (rc == 0 && rows == PAGE_ROWS);
-	return rc;
+	return job->slot ? count_steps(job, db, log, err)
+		: count_span(job, db, log, job->ask->since_us, job->ask->until_us, err);
 }
 
 static int walk(struct stats_job *job, struct db *db, struct err *err)
@@ -173,20 +217,6 @@ static void put_counts(struct reply *o, const struct tally *t)
 
 /* --- tool-health */
 
-static void take_by_tool(struct stats_job *job, const struct ended *e)
-{
-	struct tally *t;
-
-	if (!e->tool)
-		return;
-	t = map_get_z(job->tallies, e->tool);
-	if (!t) {
-		t = mem_zalloc(sizeof(*t));
-		(void)map_set_z(job->tallies, e->tool, t);
-	}
-	count_call(t, e);
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -216,7 +246,7 @@ int report_tool_health(struct report_out *out, struct db *db, struct report_ask 
 	static const char *const columns[] = { "tool", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms",
 		"p95_ms",
 		"p99_ms", "max_ms", NULL };
-	struct stats_job job = { .ask = ask, .out = out, .tallies = map_new(), .take = take_by_tool };
+	struct stats_job job = { .ask = ask, .out = out, .tallies = map_new() };
 	int rc = report_head(out->reply, db, ask, NULL, columns, err);
 	void *tally;
 
@@ -232,23 +262,12 @@ int report_tool_health(struct report_out *out, struct db *db, struct report_ask 
 
 /* --- stats */
 
-static void take_by_time(struct stats_job *job, const struct ended *e)
-{
-	size_t i = (size_t)((e->ts_us - job->ask->since_us) / job->ask->step_us);
-
-	if (i >= job->slots)
-		return;
-	if (!job->slot[i])
-		job->slot[i] = mem_zalloc(sizeof(struct tally));
-	count_call(job->slot[i], e);
-}
-
 int report_stats(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
 {
 	static const char *const columns[] = { "time", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms",
 		"p95_ms",
 		"p99_ms", "max_ms", NULL };
-	struct stats_job job = { .ask = ask, .out = out, .take = take_by_time };
+	struct stats_job job = { .ask = ask, .out = out };
 	struct tally none = { 0 };
 	int rc = report_head(out->reply, db, ask, NULL, columns, err);
 

@@ -15,7 +15,6 @@
 #define BODY(id, fn) .way = { { .sql = id, .body = fn } }
 #define PAGED(id) .way = { { .sql = id, .paged = true } }
 #define WALKED .paged = true, .walked = true
-#define EMPTY(id) .way = { { .sql = id, .must_be_empty = true } }
 #define FINDINGS(id) .way = { { .sql = id, .paged = true, .must_be_empty = true } }
 
 /* ended by noun NULL */
@@ -42,8 +41,9 @@ static const struct report reports[] = {
 	{ "audit", "credentials", SCOPE_ALL, PAGED(SQL_REPORT_CREDENTIALS) },
 	{ "audit", "subject", SCOPE_TENANT,
 	  .way = { { .option = "export", .sql = SQL_REPORT_SUBJECT_EXPORT, WALKED },
-		   { .sql = SQL_REPORT_SUBJECT } } },
-	{ "audit", "coverage", SCOPE_EITHER, ONE(SQL_REPORT_COVERAGE) },
+		   { .sql = SQL_REPORT_SUBJECT } },
+	  .reads = " kinds " },
+	{ "audit", "coverage", SCOPE_EITHER, ONE(SQL_REPORT_COVERAGE), .reads = " own sys ever bounds days newest " },
 	{ "audit", "sample", SCOPE_EITHER,
 	  .way = { { .option = "kind", .method = "hash", .sql = SQL_REPORT_SAMPLE_KIND_HASH, .drawn = true },
 		   { .method = "hash", .sql = SQL_REPORT_SAMPLE_HASH, .drawn = true },
@@ -60,14 +60,17 @@ static const struct report reports[] = {
 	  .way = { { .option = "tool-hash", .sql = SQL_REPORT_BLAST_TOOL, .scope = SCOPE_TENANTS, .sums = true },
 		   { .sql = SQL_REPORT_BLAST_KEY } },
 	  .text = "tool-hash", .reads = " cred tool_grant " },
-	{ "audit", "drift", SCOPE_TENANTS, .way = { { .sql = SQL_REPORT_DRIFT, WALKED, .must_be_empty = true } },
-	  .reads = " tool_version bad " },
+	{ "audit", "drift", SCOPE_TENANTS, FINDINGS(SQL_REPORT_DRIFT),
+	  .reads = " tool_version bad hit " },
 	{ "audit", "config", SCOPE_ALL, PAGED(SQL_REPORT_CONFIG) },
-	{ "audit", "isolation", SCOPE_TENANTS, EMPTY(SQL_REPORT_ISOLATION), .reads = " cred " },
+	{ "audit", "isolation", SCOPE_TENANTS,
+	  .way = { { .sql = SQL_REPORT_ISOLATION, .forms = SQL_REPORT_ISOLATION_FORMS, .must_be_empty = true } },
+	  .reads = " cred seen " },
 	{ "audit", "key-history", SCOPE_ALL, PAGED(SQL_REPORT_KEYS) },
 	{ "audit", "dual-control", SCOPE_ALL, FINDINGS(SQL_REPORT_DUAL_CONTROL) },
 	{ "audit", "reviews", SCOPE_ALL, PAGED(SQL_REPORT_REVIEWS) },
-	{ "audit", "anomalies", SCOPE_TENANT, ONE(SQL_REPORT_ANOMALIES) },
+	{ "audit", "anomalies", SCOPE_TENANT, .way = { { .sql = SQL_REPORT_ANOMALIES } },
+	  .reads = " c ever past daily firsts found " },
 	{ "audit", "sandbox", SCOPE_TENANTS, .way = { { .sql = SQL_REPORT_SANDBOX, .sums = true } } },
 	{ "audit", "oversight", SCOPE_TENANTS,
 	  .way = { { .sql = SQL_REPORT_OVERSIGHT, WALKED, .outcome = AUDIT_INPUT_REQUIRED } } },
@@ -86,10 +89,11 @@ static const struct report reports[] = {
 	{ "audit", "export-check", SCOPE_ALL,
 	  .way = { { .sql = SQL_REPORT_EXPORT_CHECK, .must_be_empty = true, .body = report_export_check } } },
 	{ "key", "list", SCOPE_TENANTS,
-	  .way = { { .option = "unused-scopes", .sql = SQL_REPORT_KEY_UNUSED, .not_evidence = "label" },
+	  .way = { { .option = "unused-scopes", .sql = SQL_REPORT_KEY_UNUSED, .forms = SQL_REPORT_KEY_UNUSED_FORMS,
+		     .not_evidence = "label" },
 		   { .option = "stale", .sql = SQL_REPORT_KEY_STALE, .not_evidence = "last_used, label" },
 		   { .sql = SQL_REPORT_KEY_REVIEW, .not_evidence = "last_used, label" } },
-	  .reads = " cred tool_grant " },
+	  .reads = " cred tool_grant used " },
 	{ "tool", "history", SCOPE_SYSTEM, PAGED(SQL_REPORT_DEFINITION_EVENTS) },
 	{ .noun = NULL },
 };
@@ -112,7 +116,7 @@ static bool is_in(const char *list, const char *word)
 
 bool report_may_read(const void *report, const char *table, const char *column)
 {
-	static const char all[] = " rec blk log tenant principal dict head cp tile limit_row ";
+	static const char all[] = " rec blk chap rollup rollup_hist log tenant principal dict head cp tile limit_row ";
 	static const char of_cred[] = " id tenant_id principal_id accessor label created_us expires_us revoked_us rotated_us "
 		"suspended_us last_used_us scopes ROWID ";
 	const struct report *r = report;

@@ -252,6 +252,8 @@ static int part(void *arg, struct err *err)
 	if (rc == 0)
 		rc = put_rows(s->reply.text.p, s->reply.text.len, err);
 	str_reset(&s->reply.text);
+	if (rc == 0)
+		rc = forms_see(s->db, err);     /* a slow reader has let the first blocks come meanwhile (decision 0054) */
 	return rc;
 }
 
@@ -407,6 +409,8 @@ static int open_store(struct serve *s, struct err *err)
 		rc = db_open_reporter(file, s->bounds.scratch, report_may_read, s->ask.report, &s->db, err);
 	if (rc == 0)
 		rc = forms_see(s->db, err);
+	if (rc == 0)
+		rc = forms_see_sums(s->db, err);
 	if (rc == 0)
 		rc = places_only(places + NELEMS(places) - 1, 1, abi, err);
 	free(file);

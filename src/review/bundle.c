@@ -1,8 +1,8 @@
 /* audit bundle and proof: the commands that give an outsider what he verifies without the store (AUDIT A-1002): a tar
- * with records of a tenant's log, or a C2SP tlog-proof of one record, which shows nothing of others.  check() runs on
- * the loop; body() on a thread of the pool, that of bundle once for each part.  The server never writes where a reader
- * says (SEC S-920): a bundle is made in a nameless file beside the store, and its bytes go to the client, which writes
- * its own file. */
+ * with records of a tenant's log, or a C2SP tlog-proof of one record, which shows nothing of others.  audit unfold:
+ * records as a plain database.  check() runs on the loop; body() on a thread of the pool, that of bundle and unfold
+ * once for each part.  The server never writes where a reader says (SEC S-920): a file is made without a name beside
+ * the store, and its bytes go to the client, which writes its own. */
 #include "config.h"
 
 #include "review/review.h"
@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "audit/audit.h"
+#include "base/clock.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -101,14 +103,22 @@ struct bundle_job {
 	int64_t size, covered;          /* of the log; of its newest checkpoint, -1 = there is none */
 	FILE *file;                     /* without a name, once it is written; then as far as it was read */
 	struct audit_bundle bundle;
+	/* of audit unfold */
+	uint64_t since_us, until_us;
+	struct audit_unfolded unfolded;
+	struct digest *digest;          /* of what was sent */
 };
 
 static void free_job(void *priv)
 {
 	struct bundle_job *job = priv;
 
+	uint8_t rest[DIGEST_SIZE];
+
 	if (job->file)
 		fclose(job->file);
+	if (job->digest)
+		digest_end(&job->digest, rest);
 	free(job->store);
 	free(job);
 }
@@ -299,28 +309,123 @@ static void put_part(struct command_call *c, const uint8_t *p, size_t n)
 	free(text);
 }
 
-static int audit_bundle_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+/* The next part of the file; 0: that was all. */
+static int send_part(struct command_call *c, struct err *err)
 {
 	struct bundle_job *job = c->priv;
-	uint8_t *buf;
-	size_t n;
-	int rc = job->file ? 0 : make_bundle(c, db, err);
+	uint8_t *buf = mem_alloc(PART_BYTES);
+	size_t n = fread(buf, 1, PART_BYTES, job->file);
+	int rc = n > 0;
 
-	(void)logs;
-	if (rc < 0)
-		return rc;
-	buf = mem_alloc(PART_BYTES);
-	n = fread(buf, 1, PART_BYTES, job->file);
 	if (n > 0) {
 		put_part(c, buf, n);
+		if (job->digest)
+			digest_put(job->digest, buf, n);
 		c->more = ADM_MORE_NOW;
 	} else if (ferror(job->file)) {
-		rc = err_set(err, ERR_IO, "", "the bundle cannot be read: %s", strerror(errno));
-	} else {
-		put_done(c, job);
+		rc = err_set(err, ERR_IO, "", "the file cannot be read: %s", strerror(errno));
 	}
 	free(buf);
 	return rc;
+}
+
+static int audit_bundle_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct bundle_job *job = c->priv;
+	int rc = job->file ? 0 : make_bundle(c, db, err);
+
+	(void)logs;
+	rc = rc < 0 ? rc : send_part(c, err);
+	if (rc == 0)
+		put_done(c, job);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- audit unfold */
+
+/* "2026-03": from its first moment to that of the next. */
+static int read_month(const char *text, uint64_t *ret_since, uint64_t *ret_until, struct err *err)
+{
+	const char *form = "0000-00", *p = text;
+	char day[16];
+	int year, month;
+
+	while (*p && (*form == '0' ? *p >= '0' && *p <= '9' : *p == *form)) {
+		p++;
+		form++;
+	}
+	year = *p || *form ? 0 : (text[0] - '0') * 1000 + (text[1] - '0') * 100 + (text[2] - '0') * 10 + text[3] - '0';
+	month = *p || *form ? 0 : (text[5] - '0') * 10 + text[6] - '0';
+	(void)snprintf(day, sizeof(day), "%.7s-01", text);
+	if (year >= 1970 && month >= 1 && month <= 12 && clock_parse(day, 0, ret_since) == 0) {
+		(void)snprintf(day, sizeof(day), "%04d-%02d-01", month == 12 ? year + 1 : year, month == 12 ? 1 : month + 1);
+		if (clock_parse(day, 0, ret_until) == 0)
+			return 0;
+	}
+	return err_set(err, ERR_INVALID, "month", "a month is YYYY-MM, like 2026-03, not \"%.20s\"", text);
+}
+
+static int audit_unfold_check(struct command_call *c, struct err *err)
+{
+	struct bundle_job *job = command_priv(c, sizeof(*job));
+	const char *month = arg_text(c, "month");
+	const int ways = (month != NULL) + (arg_given(c, "since") || arg_given(c, "until")) + arg_flag(c, "whole");
+
+	c->free_priv = free_job;
+	job->store = mem_strdup(command_env(c)->store);
+	job->since_us = arg_time(c, "since");
+	job->until_us = arg_time(c, "until");
+	arg_record_in(c);
+	if (ways != 1)
+		return err_set(err, ERR_INVALID, "", ways == 0 ? "say which records: --month, --since and --until, or --whole"
+			       : "records are those of a month, of a time, or the whole log: say one of these");
+	return month ? read_month(month, &job->since_us, &job->until_us, err) : 0;
+}
+
+static int make_rows(struct command_call *c, struct db *db, struct err *err)
+{
+	struct bundle_job *job = c->priv;
+	struct audit_unfold_req req = { .since_us = job->since_us, .until_us = job->until_us, .dir = job->store };
+	struct tenant_row t;
+	char *origin = NULL;
+	int fd = -1, rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
+
+	if (rc == 0)
+		rc = tenant_row_log(db, t.id, &job->log, err);
+	if (rc == 0)
+		rc = find_log(job, db, &req.from, &origin, err);
+	free(origin);
+	req.log = job->log;
+	req.tenant_id = t.id;
+	req.to = job->size;
+	if (rc == 0)
+		rc = audit_unfold(db, &req, &fd, &job->unfolded, err);
+	if (rc < 0)
+		return rc;
+	job->file = fdopen(fd, "r");
+	job->digest = digest_new();
+	return job->unfolded.records > 0 ? 0 : err_set(err, ERR_NOT_FOUND, "", "%s has no records of that time",
+						       arg_text(c, "tenant"));
+}
+
+static int audit_unfold_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct bundle_job *job = c->priv;
+	uint8_t digest[DIGEST_SIZE];
+	int rc = job->file ? 0 : make_rows(c, db, err);
+
+	(void)logs;
+	rc = rc < 0 ? rc : send_part(c, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	digest_end(&job->digest, digest);
+	reply_row_begin(c->out);
+	reply_text(c->out, "tenant", arg_text(c, "tenant"));
+	reply_int(c->out, "records", (int64_t)job->unfolded.records);
+	reply_int(c->out, "begins", (int64_t)job->unfolded.begins);
+	reply_hex(c->out, "sha256", digest, sizeof(digest));
+	reply_row_end(c->out);
+	return 0;
 }
 
 /* --- rows of the command table */
@@ -333,7 +438,26 @@ static const struct command_arg audit_bundle_args[] = {
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
 	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time; default: as of --to."), ARG_END };
 
+static const struct command_arg audit_unfold_args[] = {
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose records."),
+	NEED("to", "FILE", ARG_PATH, COMPLETE_FILE, "The database, a new file, which this program writes."),
+	OPT("month", "YYYY-MM", ARG_TEXT, COMPLETE_NONE, "Records of this month (UTC)."),
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time."),
+	FLAG("whole", "All records of the log."), ARG_END };
+
 const struct command bundle_commands[] = {
+	{ .noun = "audit", .verb = "unfold", .help = "Write records as plain rows to an SQLite database",
+	  .detail = "Whatever form the records have in the store, the file has them as rows of table rec, "
+		    "with the texts that they stand for and the views of the release: sqlite3, or whatever "
+		    "reads SQLite, shows v_calls and the others without knowing anything of toolcrib.  "
+		    "Begins of calls that ended in the time are there too.  What else was of the tenant is "
+		    "not, nor payloads and keys.  Nothing vouches for the file: audit bundle makes one that "
+		    "verifies.  The file belongs to who runs this, here; a server writes none where a reader "
+		    "says.",
+	  .args = audit_unfold_args, .done = "%{records} records of %{tenant} are in %{bundle}", .shape = ADM_FILE,
+	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_unfold_check,
+	  .body = audit_unfold_body },
 	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store",
 	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed "
 		    "checkpoints, and these.  toolcrib-verify --bundle checks it anywhere.  It ends at the newest checkpoint of "

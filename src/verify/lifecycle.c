@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 #include "verify_int.h"
 
@@ -33,7 +34,8 @@ struct verify_life {
 };
 
 /* A begin whose end has not been read yet. */
-struct open_call { int64_t idx, cred, prn, tool; uint64_t ts; };
+struct open_call { int64_t idx, cred, prn, tool; uint64_t ts; bool listed; };    /* listed: open_call has it */
+enum { CALL_SIZE = 16 };
 
 /* --- pairing */
 
@@ -56,7 +58,7 @@ static void begin_call(struct verify_log *c, const struct audit_row *row, const 
 	}
 	o = mem_alloc(sizeof(*o));
 	*o = (struct open_call){ idx, id_of(row, COL_CRED), id_of(row, COL_PRN), id_of(row, COL_TOOL),
-		row->v[COL_TS].present ? (uint64_t)row->v[COL_TS].n : 0 };
+		row->v[COL_TS].present ? (uint64_t)row->v[COL_TS].n : 0, false };
 	map_set(c->life->open, call->p, call->len, o);
 }
 
@@ -106,6 +108,8 @@ static bool may_run(const struct verify_clock *k, const struct open_call *o)
 
 static void tell_unpaired(struct verify_log *c)
 {
+	int64_t *dangling = mem_calloc(map_count(c->life->open) + 1, sizeof(*dangling));
+	size_t n = 0;
 	void *value;
 
 	for (size_t it = 0; map_next(c->life->open, &it, NULL, NULL, &value);) {
@@ -114,11 +118,116 @@ static void tell_unpaired(struct verify_log *c)
 		if (may_run(c->v->clock, o))
 			c->v->sum->running++;
 		else
-			verify_tell_record(c, AUDIT_FINDING_DANGLING, o->idx, o->idx);
+			dangling[n++] = o->idx;
 	}
+	verify_sort(dangling, n);
+	for (size_t i = 0; i < n; i++)
+		verify_tell_record(c, AUDIT_FINDING_DANGLING, dangling[i], dangling[i]);
+	free(dangling);
 	if (c->life->overflow)
 		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
 				  "more begins without an end than pairing keeps in mind");
+}
+
+/* --- begins in blocks, as table open_call has them (SCALE SC-307): a start after a crash believes it */
+
+/* The begin at idx of that call, if its end was not read. */
+static struct open_call *open_at(const struct verify_life *l, const void *call, size_t len, int64_t idx)
+{
+	struct open_call *o = len == CALL_SIZE ? map_get(l->open, call, len) : NULL;
+
+	return o && o->idx == idx ? o : NULL;
+}
+
+static void tell_open(struct verify_log *c, int64_t idx, const char *what)
+{
+	verify_tell(c->v, &(struct audit_finding){ .code = AUDIT_FINDING_INDEX, .origin = c->head->origin, .from = idx,
+		.to = idx, .detail = what });
+}
+
+/* Rows of the table: each is such a begin. */
+static int check_listed(struct verify_log *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_OPEN);
+	int rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	while ((rc = db_step(st, err)) == 1) {
+		int64_t idx = db_col_i64(st, 0);
+		size_t len = 0;
+		const void *call = db_col_blob(st, 1, &len);
+		struct open_call *o = open_at(c->life, call, len, idx);
+
+		if (o)
+			o->listed = true;
+		else if (idx < c->head->size)   /* else it came meanwhile */
+			tell_open(c, idx, "open_call lists a call that has ended, or that did not begin there");
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* 1: its end came after the log's head was read. */
+static int has_ended(struct verify_log *c, const void *call, size_t len, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_ENDED_SINCE);
+	int rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	db_bind_i64(st, 2, c->head->size);
+	db_bind_blob(st, 3, call, len);
+	rc = db_step(st, err);
+	if (rc == 1)
+		rc = (int)db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* Begins below the line that it does not list, in the order of the log.  A start has been since, it believed the table,
+ * and the begin is DANGLING: that is told. */
+static int check_unlisted(struct verify_log *c, int64_t line, struct err *err)
+{
+	int64_t *missing = mem_calloc(map_count(c->life->open) + 1, sizeof(*missing));
+	const void *call;
+	size_t len, n = 0;
+	void *value;
+	int rc = 0;
+
+	for (size_t it = 0; rc >= 0 && map_next(c->life->open, &it, &call, &len, &value);) {
+		const struct open_call *o = value;
+
+		rc = o->listed || o->idx >= line || !may_run(c->v->clock, o) ? 1 : has_ended(c, call, len, err);
+		if (rc == 0)
+			missing[n++] = o->idx;
+	}
+	verify_sort(missing, n);
+	for (size_t i = 0; i < n && rc >= 0; i++)
+		tell_open(c, missing[i], "open_call does not list a call that has not ended");
+	free(missing);
+	return rc < 0 ? rc : 0;
+}
+
+static int compare_open(struct verify_log *c, struct err *err)
+{
+	int64_t line = INT64_MIN;
+	int rc = forms_line(c->v->db, c->head->id, &line, err);
+
+	if (rc == 0)
+		rc = check_listed(c, err);
+	return rc < 0 ? rc : check_unlisted(c, line, err);
+}
+
+/* In one transaction: a server folds meanwhile. */
+static int check_open(struct verify_log *c, struct err *err)
+{
+	int rc;
+
+	if (!forms_seen(c->v->db) || c->life->overflow)
+		return 0;
+	if (db_txn_alive(c->v->db))
+		return compare_open(c, err);
+	rc = db_txn_begin(c->v->db, false, err);
+	return rc < 0 ? rc : db_txn_end(c->v->db, compare_open(c, err), err);
 }
 
 /* --- starts, stops and crashes */
@@ -251,10 +360,9 @@ static int lifecycle_record(struct verify_log *c, const struct audit_read *got, 
 
 static int lifecycle_end(struct verify_log *c, struct err *err)
 {
-	(void)err;
 	end_fall(c);
 	tell_unpaired(c);
-	return 0;
+	return check_open(c, err);
 }
 
 static void lifecycle_close(struct verify_log *c)

@@ -14,8 +14,11 @@
 #include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "block/block.h"
 #include "db/db.h"
+#include "forms/forms.h"
 #include "keys/keys.h"
+#include "units/units.h"
 
 #include "verify_int.h"
 
@@ -26,13 +29,16 @@ enum { BLOCKS_MAX = 1 << 24 };          /* 2 MiB of bits; a log that seems longe
 /* Blocks of VERIFY_BLOCK records of a log, a bit each; all: it is not known which. */
 enum { VERIFY_BLOCK = 1024 };
 struct verify_blocks { uint8_t *bits; size_t n; bool all; };
+/* How many of each were seen whose values are encrypted. */
+struct verify_counts { uint16_t *of; size_t n; };
 
 /* An erase: of records from <= idx < to, or of what is under these keys (8 bytes each). */
 struct tomb { int64_t idx, from, to, until; uint8_t *keys; size_t nkeys; };     /* until: its end, or INT64_MAX */
 
 struct verify_payload {
 	struct tomb *tombs; size_t ntombs;
-	struct verify_blocks look;      /* with records that commit to something, or of which something is kept */
+	struct verify_blocks look;      /* with records that somebody has to look at */
+	struct verify_counts closed;
 	struct map *gone;               /* pseudonyms whose names were erased */
 	bool many;                      /* more than ERASED_MAX */
 	int64_t from;                   /* records before were looked at by an earlier verification */
@@ -178,6 +184,24 @@ static bool opens(const struct seen *s, const uint8_t dek[32], const struct audi
 	audit_opening(dek, s->salt, &s->at, kept->ctag, opening);
 	audit_commitment(opening, kept->ctag, kept->p, kept->len, commitment);
 	return memcmp(commitment, cm->commitment, sizeof(commitment)) == 0;
+}
+
+uint8_t verify_payload_look(void *verify, const struct audit_row *row, const struct block_payload *kept)
+{
+	const bool keys = ((const struct verify *)verify)->with->keys != NULL;
+	const struct audit_value *cm = &row->v[COL_CM], *sh = &row->v[COL_SH];
+	struct seen s = { .kind = verify_kind(row), .n_sto = row->v[COL_N_STO].present ? row->v[COL_N_STO].n : 0,
+			  .sh = sh->present ? sh->p : NULL };
+
+	if (s.kind == AUDIT_ALIAS_NEW || !cm->present || !kept)
+		return s.kind == AUDIT_ALIAS_NEW || cm->present || kept ? UNITS_KEPT_LOOK : UNITS_KEPT_NOTHING;
+	s.salt = kept->salt.len == AUDIT_SALT_SIZE ? kept->salt.p : NULL;
+	s.nonce = kept->nonce.len == AEAD_NONCE ? kept->nonce.p : NULL;
+	s.ct = kept->ct.p;
+	s.ct_len = kept->ct.len;
+	if (!audit_cm_read(cm->p, cm->len, s.cm, &s.ncm) || look_without_keys(&s) >= 0)
+		return UNITS_KEPT_LOOK;
+	return s.n_sto == 0 ? UNITS_KEPT_GOOD : keys ? UNITS_KEPT_LOOK : UNITS_KEPT_SHUT;
 }
 
 /* Every kept value opens its commitment; they are as many bytes as the record says, and all when it has no salt
@@ -436,29 +460,77 @@ static void mark(struct verify_blocks *b, int64_t idx)
 	b->bits[block / 8] |= (uint8_t)(1u << block % 8);
 }
 
+static void count_closed(struct verify_payload *p, int64_t idx)
+{
+	const size_t block = (size_t)(idx / VERIFY_BLOCK);
+
+	if (idx < 0 || idx / VERIFY_BLOCK >= BLOCKS_MAX) {
+		p->look.all = true;
+		return;
+	}
+	if (block >= p->closed.n) {
+		size_t n = 2 * (block + 1);
+
+		p->closed.of = mem_realloc(p->closed.of, n * sizeof(*p->closed.of));
+		memset(p->closed.of + p->closed.n, 0, (n - p->closed.n) * sizeof(*p->closed.of));
+		p->closed.n = n;
+	}
+	p->closed.of[block] += p->closed.of[block] < VERIFY_BLOCK;
+}
+
 static void note_commits(struct verify_log *c, const struct audit_read *got)
 {
 	const struct audit_value *kind = &got->row.v[COL_KIND];
 
-	if (got->row.v[COL_CM].present || (kind->present && kind->n == AUDIT_ALIAS_NEW))
+	if (c->kept == UNITS_KEPT_LOOK || (c->kept == UNITS_KEPT_UNKNOWN &&
+	    (got->row.v[COL_CM].present || (kind->present && kind->n == AUDIT_ALIAS_NEW))))
 		mark(&c->payload->look, got->idx);
+	if (c->kept == UNITS_KEPT_SHUT)
+		count_closed(c->payload, got->idx);
 	c->payload->look.all |= got->findings & AUDIT_FOUND_TYPE;        /* it may not be where it says */
 }
 
-/* Most records commit to nothing and have nothing kept: their blocks need not be read again. */
+static void mark_range(struct verify_blocks *b, int64_t from, int64_t to)
+{
+	for (int64_t idx = from; idx < to && !b->all; idx = (idx / VERIFY_BLOCK + 1) * VERIFY_BLOCK)
+		mark(b, idx);
+}
+
+/* What was erased is to be gone, also where all fits. */
+static void mark_erased(struct verify_log *c)
+{
+	const int64_t size = c->head->size;
+
+	for (size_t i = 0; i < c->payload->ntombs; i++) {
+		const struct tomb *t = &c->payload->tombs[i];
+		int64_t to = t->to < t->idx ? t->to : t->idx;
+
+		if (t->nkeys > 0 && t->until > to)
+			to = t->until;
+		if (t->until < INT64_MAX)
+			mark_range(&c->payload->look, t->nkeys > 0 ? 0 : t->from, to < size ? to : size);
+	}
+}
+
+/* Most records commit to nothing and have nothing kept, or were looked at when they were decoded: their blocks need not
+ * be read again. */
 static int check_marked(struct verify_log *c, struct err *err)
 {
-	const struct verify_blocks *b = &c->payload->look;
+	struct verify_payload *p = c->payload;
 	const struct verify_head *h = c->head;
+	const struct verify_blocks *b = &p->look;
 	int rc = 0;
 
+	mark_erased(c);
 	if (b->all)
-		return check_range(c, c->payload->from, h->size, err);
-	for (size_t block = 0; block < 8 * b->n && rc == 0; block++) {
+		return check_range(c, p->from, h->size, err);
+	for (size_t block = 0; (block < 8 * b->n || block < p->closed.n) && rc == 0; block++) {
 		int64_t from = (int64_t)block * VERIFY_BLOCK, to = from + VERIFY_BLOCK;
 
-		if (b->bits[block / 8] & 1u << block % 8)
-			rc = check_range(c, from > h->min_idx ? from : h->min_idx, to < h->size ? to : h->size, err);
+		if (block < 8 * b->n && b->bits[block / 8] & 1u << block % 8)
+			rc = check_range(c, from > p->from ? from : p->from, to < h->size ? to : h->size, err);
+		else if (block < p->closed.n)
+			p->shut += p->closed.of[block];
 	}
 	return rc;
 }
@@ -476,23 +548,58 @@ static void note_kept(struct verify *v, int64_t log, int64_t idx)
 	mark(b, idx);
 }
 
-/* Where the store has payloads, and whether it has some of records that are not there: of those that came since. */
-static int walk_kept(struct verify *v, struct err *err)
+/* 1: the record is in a block, which has what is kept of it beside it. */
+static int is_leftover(struct verify *v, int64_t log, int64_t idx, int64_t *at, int64_t *line, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT);
-	bool orphans = false;
+	int rc = 0;
+
+	if (!forms_seen(v->db))
+		return 0;
+	if (*at != log)
+		rc = forms_line(v->db, log, line, err);
+	*at = log;
+	return rc < 0 ? rc : idx < *line;
+}
+
+/* Where the store has payloads beside rows, and whether it has some of records that are not there: of those that came
+ * since. */
+static int walk_rows(struct verify *v, bool *ret_orphans, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT_ROWS);
+	int64_t at = -1, line = INT64_MIN;
 	int rc;
 
 	db_bind_i64(st, 1, v->kept->from);
 	while ((rc = db_step(st, err)) == 1) {
+		const int64_t log = db_col_i64(st, 0), idx = db_col_i64(st, 1);
+
 		if (db_col_type(st, 0) == DB_NULL)
-			orphans = true;
+			*ret_orphans = true;
 		else
-			note_kept(v, db_col_i64(st, 0), db_col_i64(st, 1));
+			rc = is_leftover(v, log, idx, &at, &line, err);
+		if (rc < 0)
+			break;
+		if (db_col_type(st, 0) != DB_NULL && rc == 0)
+			note_kept(v, log, idx);
 		if (db_col_i64(st, 2) > v->kept->to)
 			v->kept->to = db_col_i64(st, 2);
 	}
 	db_stmt_put(&st);
+	return rc;
+}
+
+static int walk_kept(struct verify *v, struct err *err)
+{
+	struct db_stmt *st;
+	bool orphans = false;
+	int rc = walk_rows(v, &orphans, err);
+
+	if (rc == 0 && forms_seen(v->db)) {
+		st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT_GROUPS);
+		while ((rc = db_step(st, err)) == 1)
+			orphans = true;
+		db_stmt_put(&st);
+	}
 	if (rc == 0 && orphans)
 		verify_tell_store(v, AUDIT_FINDING_PAYLOAD_EXTRA, NULL, "payloads of records that are not there");
 	return rc;
@@ -528,11 +635,14 @@ static int payload_begin(struct verify_log *c, struct err *err)
 	return 0;
 }
 
-/* Of a log that is not read anew, all that was not looked at. */
+/* What was read before it was cut off was not looked at yet; of a log that is read again it is not known where
+ * something is kept. */
 static int payload_start_log(struct verify_log *c, struct err *err)
 {
 	(void)err;
-	c->payload->look.all |= c->start != VERIFY_ANEW;
+	c->payload->look.all |= c->start == VERIFY_AGAIN;
+	if (c->start == VERIFY_ON)
+		mark_range(&c->payload->look, c->payload->from, c->next);
 	return 0;
 }
 
@@ -666,6 +776,7 @@ static void payload_close(struct verify_log *c)
 	free(p->tombs);
 	map_free(&p->gone);
 	free(p->look.bits);
+	free(p->closed.of);
 	free(p);
 	c->payload = NULL;
 }

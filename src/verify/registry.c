@@ -180,18 +180,21 @@ static int compare(void *arg, const struct audit_vouched *row, struct err *err)
 static void tell_missing(struct verify *v)
 {
 	static const uint8_t gone[AUDIT_ROW_DIGEST];
+	int64_t *missing = mem_calloc(map_count(v->rows->said) + 1, sizeof(*missing));
 	const void *key;
-	size_t len;
+	size_t len, n = 0;
 	void *value;
 
 	for (size_t it = 0; map_next(v->rows->said, &it, &key, &len, &value);) {
 		const struct said *s = value;
-		uint64_t k;
 
-		memcpy(&k, key, sizeof(k));
 		if (!s->seen && memcmp(s->digest, gone, sizeof(gone)) != 0)
-			tell_row(v, k, "is missing");
+			memcpy(&missing[n++], key, sizeof(*missing));
 	}
+	verify_sort(missing, n);
+	for (size_t i = 0; i < n; i++)
+		tell_row(v, (uint64_t)missing[i], "is missing");
+	free(missing);
 }
 
 /* What was appended since the walk read the log. */

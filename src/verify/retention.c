@@ -114,8 +114,11 @@ static int check_node(struct verify_log *c, const struct tile_node *node, struct
 {
 	uint8_t stored[TREE_HASH];
 	uint64_t width = 1ull << TILE_HEIGHT * node->level;
-	int rc = audit_tile_get(c->v->db, c->head->id, node->level, node->n, stored, err);
+	int rc;
 
+	if ((node->n + 1) * width > (uint64_t)c->head->said)    /* tiles are written with the head */
+		return 0;
+	rc = audit_tile_get(c->v->db, c->head->id, node->level, node->n, stored, err);
 	if (rc < 0)
 		return rc;
 	if (rc == 0 || memcmp(stored, node->hash, TREE_HASH) != 0)
@@ -263,16 +266,17 @@ static int count_rows(struct verify_log *c, struct err *err)
 
 static void tell_undone(struct verify_log *c)
 {
+	int64_t *undone = mem_calloc(map_count(c->retention->intents) + 1, sizeof(*undone));
 	const void *key;
-	size_t len;
+	size_t len, n = 0;
 
-	for (size_t it = 0; map_next(c->retention->intents, &it, &key, &len, NULL);) {
-		uint64_t idx = 0;
-
-		if (len == sizeof(idx))
-			memcpy(&idx, key, sizeof(idx));
-		verify_tell_record(c, AUDIT_FINDING_DANGLING, (int64_t)idx - 1, (int64_t)idx - 1);
-	}
+	for (size_t it = 0; map_next(c->retention->intents, &it, &key, &len, NULL); n++)
+		if (len == sizeof(*undone))
+			memcpy(&undone[n], key, sizeof(*undone));
+	verify_sort(undone, n);
+	for (size_t i = 0; i < n; i++)
+		verify_tell_record(c, AUDIT_FINDING_DANGLING, undone[i] - 1, undone[i] - 1);
+	free(undone);
 }
 
 /* --- the tree at an earlier size, where a verification begins behind it */
@@ -376,7 +380,7 @@ static int check_read_tiles(struct verify_log *c, const struct tile_nodes *nodes
 		const struct tile_node *node = &nodes->v[i];
 		int64_t first = (int64_t)(node->n * TILE_WIDTH);
 
-		if (node->level != 1)
+		if (node->level != 1 || first + TILE_WIDTH > c->head->said)
 			continue;
 		rc = audit_tile_get(c->v->db, c->head->id, 1, node->n, stored, err);
 		if (rc == 0 || (rc == 1 && memcmp(stored, node->hash, TREE_HASH) != 0))
@@ -385,31 +389,33 @@ static int check_read_tiles(struct verify_log *c, const struct tile_nodes *nodes
 	return rc < 0 ? rc : 0;
 }
 
+struct again { struct tree *tree; struct tile_nodes nodes; };
+
+static int hash_record(struct verify_log *c, const struct audit_read *got, void *arg, struct err *err)
+{
+	struct again *a = arg;
+	int rc;
+
+	if (got->idx > (int64_t)a->tree->size)
+		verify_tell_record(c, AUDIT_FINDING_GAP, (int64_t)a->tree->size, got->idx - 1);
+	verify_tell_read(c, got);
+	tree_append_nodes(a->tree, got->leaf, audit_tile_note, &a->nodes);
+	rc = check_read_tiles(c, &a->nodes, err);
+	a->nodes.n = 0;
+	c->v->sum->records++;
+	c->v->sum->again++;
+	if (c->v->with->progress && c->v->sum->records % AUDIT_VERIFY_STEP == 0)
+		c->v->with->progress(c->v->arg, c->v->sum->records + c->v->sum->older, c->v->total);
+	return rc;
+}
+
 /* The records themselves; the tree is that of those before, and then has them. */
 static int hash_again(struct verify_log *c, struct tree *tree, int64_t to, struct err *err)
 {
-	struct audit_page page = { .log = c->head->id, .origin = c->head->origin, .from = (int64_t)tree->size, .to = to };
-	struct audit_reader *reader = audit_reader_new(c->v->db);
-	struct tile_nodes nodes = { 0 };
-	struct audit_read got;
-	int rc;
+	struct again a = { .tree = tree };
+	int rc = verify_read(c, (int64_t)tree->size, to, hash_record, &a, err);
 
-	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1) {
-		if (got.idx > (int64_t)tree->size)
-			verify_tell_record(c, AUDIT_FINDING_GAP, (int64_t)tree->size, got.idx - 1);
-		verify_tell_read(c, &got);
-		tree_append_nodes(tree, got.leaf, audit_tile_note, &nodes);
-		rc = check_read_tiles(c, &nodes, err);
-		nodes.n = 0;
-		if (rc < 0)
-			break;
-		c->v->sum->records++;
-		c->v->sum->again++;
-		if (c->v->with->progress && c->v->sum->records % AUDIT_VERIFY_STEP == 0)
-			c->v->with->progress(c->v->arg, c->v->sum->records + c->v->sum->older, c->v->total);
-	}
-	free(nodes.v);
-	audit_reader_free(&reader);
+	free(a.nodes.v);
 	return rc;
 }
 

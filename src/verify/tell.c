@@ -62,6 +62,19 @@ void verify_tell_read(struct verify_log *c, const struct audit_read *got)
 			verify_tell_record(c, bits[i].code, got->idx, got->idx);
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void verify_sort(int64_t *v, size_t n)
+{
+	if (n > 0)
+		qsort(v, n, sizeof(*v), compare_numbers);
+}
+
 static void tell_all(struct verify_log *c)
 {
 	for (int code = 0; c->runs && code < AUDIT_FINDING_COUNT; code++)

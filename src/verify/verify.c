@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "units/units.h"
 #include "verify/verify.h"
 
 #include "verify_int.h"
@@ -477,6 +478,17 @@ static void check_known(struct verify_log *c)
 		verify_tell_store(c->v, AUDIT_FINDING_ROOT, c->head->origin, "the records below the mark are other ones");
 }
 
+/* The records up to the head's size have its root. */
+static void compare_head(struct verify_log *c)
+{
+	uint8_t root[TREE_HASH];
+
+	c->met = true;
+	tree_root(&c->tree, root);
+	if (c->head->has_root && memcmp(root, c->head->root, TREE_HASH) != 0)
+		verify_tell_store(c->v, AUDIT_FINDING_ROOT, c->head->origin, NULL);
+}
+
 static int check_record(struct verify_log *c, const struct audit_read *got, struct err *err)
 {
 	int rc = 0;
@@ -486,6 +498,8 @@ static int check_record(struct verify_log *c, const struct audit_read *got, stru
 	c->next = got->idx + 1;
 	verify_tell_read(c, got);
 	tree_append_nodes(&c->tree, got->leaf, audit_tile_note, &c->nodes);
+	if ((int64_t)c->tree.size == c->head->said && !c->met)
+		compare_head(c);
 	sum_up(c->v->sum, &got->row.v[COL_TS]);
 	for (size_t i = 0; i < NELEMS(steps) && rc == 0; i++)
 		if (steps[i]->record)
@@ -496,10 +510,26 @@ static int check_record(struct verify_log *c, const struct audit_read *got, stru
 	return rc;
 }
 
-static void check_head(struct verify_log *c)
+/* The head is older than what was read before this verification began (SC-104). */
+static int check_past_head(struct verify_log *c, struct err *err)
+{
+	uint8_t root[TREE_HASH];
+	uint64_t ts;
+	int rc = verify_past_root(c, (uint64_t)c->head->said, root, &ts, err);
+
+	if (rc == 1 && memcmp(root, c->head->root, TREE_HASH) != 0)
+		verify_tell_store(c->v, AUDIT_FINDING_ROOT, c->head->origin, NULL);
+	if (rc == 0)
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+				  "the head is below the mark, and what is kept of tiles does not give its root");
+	return rc < 0 ? rc : 0;
+}
+
+static int check_head(struct verify_log *c, struct err *err)
 {
 	const struct verify_head *h = c->head;
-	uint8_t root[TREE_HASH];
+	const bool past = h->said > 0 && (uint64_t)h->said < c->tree.size &&
+		(c->start == VERIFY_BEHIND || c->start == VERIFY_ON);
 
 	if (h->found < h->size)
 		verify_tell_record(c, AUDIT_FINDING_TRUNCATED, h->found, h->size - 1);
@@ -507,11 +537,13 @@ static void check_head(struct verify_log *c)
 		verify_tell_record(c, AUDIT_FINDING_UNCOVERED_TAIL, h->size, h->found - 1);
 	if (h->size < c->known)
 		verify_tell_record(c, AUDIT_FINDING_TRUNCATED, h->size, c->known - 1);
-	tree_root(&c->tree, root);
 	if (!h->has_root)
 		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, h->origin, "the log has no tree yet: it is from an older release");
-	else if (memcmp(root, h->root, TREE_HASH) != 0)
-		verify_tell_store(c->v, AUDIT_FINDING_ROOT, h->origin, NULL);
+	else if (!c->met && past)
+		return check_past_head(c, err);
+	else if (!c->met)
+		compare_head(c);
+	return 0;
 }
 
 static void tell_progress(const struct verify *v)
@@ -534,38 +566,46 @@ static int read_chosen(struct verify_log *c, struct err *err)
 
 		if (r->log != c->head->id || to > c->head->size || r->from < c->head->min_idx || r->from >= to)
 			continue;
+		c->again = true;
 		for (size_t s = 0; s < NELEMS(steps) && rc == 0; s++)
 			if (steps[s]->again)
 				rc = steps[s]->again(c, r->from, to, err);
+		c->again = false;
+	}
+	return rc;
+}
+
+static int take_record(struct verify_log *c, const struct audit_read *got, void *arg, struct err *err)
+{
+	int rc = check_record(c, got, err);
+
+	(void)arg;
+	if (rc == 0 && c->v->sum->records % AUDIT_VERIFY_STEP == 0) {
+		tell_progress(c->v);
+		keep_way(c);
 	}
 	return rc;
 }
 
 static int read_records(struct verify_log *c, struct err *err)
 {
-	const struct verify_head *h = c->head;
-	struct audit_reader *reader = audit_reader_new(c->v->db);
-	struct audit_page page = { .log = h->id, .origin = h->origin, .from = c->next, .to = h->size };
-	struct audit_read got;
-	int rc;
-
-	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1) {
-		rc = check_record(c, &got, err);
-		if (rc < 0)
-			break;
-		if (c->v->sum->records % AUDIT_VERIFY_STEP == 0) {
-			tell_progress(c->v);
-			keep_way(c);
-		}
-	}
-	audit_reader_free(&reader);
-	return rc;
+	return verify_read(c, c->next, c->head->size, take_record, NULL, err);
 }
 
-/* What needs a block that cannot be read, which was told. */
-static int left_out(struct verify *v, const char *origin, int rc, const struct err *err)
+/* What needs a block that cannot be read, which is told. */
+static int left_out(struct verify *v, const char *origin, int rc, struct err *err)
 {
-	if (rc != ERR_CORRUPT || !v->unreadable)
+	struct err other = { 0 };
+	int told;
+
+	if (rc != ERR_CORRUPT)
+		return rc;
+	told = verify_forms_blame(v, &other);
+	if (told < 0) {
+		*err = other;
+		return told;
+	}
+	if (!v->unreadable)
 		return rc;
 	verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, origin, err->msg);
 	return 0;
@@ -578,6 +618,8 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 
 	if (rc == 0 && c.start == VERIFY_AGAIN)
 		check_known(&c);
+	if (rc == 0 && h->said > 0 && (int64_t)c.tree.size == h->said)
+		compare_head(&c);
 	if (rc == 0 && c.start == VERIFY_BEHIND)
 		v->sum->older += (uint64_t)(c.known - h->min_idx);
 	tell_progress(v);
@@ -592,9 +634,10 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 			rc = steps[i]->settle_log(&c, err);
 	if (rc == 0) {
 		keep_log(&c);
-		check_head(&c);
-		rc = end_steps(&c, err);
+		rc = check_head(&c, err);
 	}
+	if (rc == 0)
+		rc = end_steps(&c, err);
 	rc = left_out(v, h->origin, rc, err);
 	close_steps(&c);
 	v->sum->logs++;
@@ -609,11 +652,14 @@ static void read_head(struct db_stmt *st, struct verify_head *ret)
 	const void *root = db_col_blob(st, 4, &len);
 
 	*ret = (struct verify_head){ .id = db_col_i64(st, 0), .size = db_col_i64(st, 2), .found = db_col_i64(st, 3),
-		.min_idx = db_col_i64(st, 5), .pruned_by = db_col_type(st, 6) == DB_INT ? db_col_i64(st, 6) : -1 };
+		.said = db_col_i64(st, 2), .min_idx = db_col_i64(st, 5),
+		.pruned_by = db_col_type(st, 6) == DB_INT ? db_col_i64(st, 6) : -1 };
 	ret->origin = mem_strdup(db_col_text(st, 1, NULL));
 	ret->has_root = db_col_type(st, 4) != DB_NULL;
 	ret->noted = db_col_i64(st, 7);
 	ret->tenant_id = db_col_i64(st, 8);
+	if (!db_col_i64(st, 9) && ret->found > ret->size)       /* a stop leaves no head behind */
+		ret->size = ret->found;
 	if (len == TREE_HASH)
 		memcpy(ret->root, root, TREE_HASH);
 }
@@ -722,6 +768,7 @@ static int verify_as(struct verify *v, const struct verify_marking *mark, struct
 	v->indexes = !mark || !mark->base || mark->indexes;
 	if (rc == 0)
 		rc = check_store(v, err);
+	units_free(&v->units);
 	for (size_t i = NELEMS(steps); i > 0; i--)
 		if (steps[i - 1]->free)
 			steps[i - 1]->free(v);

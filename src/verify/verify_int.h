@@ -21,6 +21,7 @@ struct verify {
 	const struct audit_evidence *with;
 	uint64_t total;                 /* records to be read, as the heads say; for who wants to know how far it is */
 	bool unreadable;                /* a block is missing or cannot be read, which was told; forms.c */
+	bool blamed;                    /* all blocks were looked at, because one could not be read; the same */
 	bool stopped;                   /* the system log ends with server.stop; checkpoints.c */
 	uint64_t next_epoch;            /* of its first checkpoint behind the mark, UINT64_MAX: none; checkpoints.c */
 	struct verify_state *state;     /* of an earlier verification, and what is kept of this one; or NULL */
@@ -28,6 +29,7 @@ struct verify {
 	bool indexes;                   /* those of the records are compared: there is none, or it is asked for */
 	bool way;                       /* what is saved is of a verification that goes on, not of one that has ended */
 	/* What a step keeps from one log to the next; NULL: it has no such thing, or the store as a whole is not looked at. */
+	struct units *units;            /* forms.c */
 	struct verify_file *file;       /* integrity.c */
 	struct verify_texts *texts;     /* the same */
 	struct verify_clock *clock;     /* lifecycle.c */
@@ -40,10 +42,11 @@ struct verify {
 
 struct verify_head {                    /* a log as the store describes it */
 	int64_t tenant_id;
-	int64_t id, size, found;        /* of the log; records by head, records by themselves */
+	int64_t id, size, found;        /* of the log; records that it should have, records that are there */
+	int64_t said;                   /* records by head, which lags behind while a server runs, or after it died */
 	int64_t min_idx, pruned_by;     /* pruned_by -1: nothing was pruned */
 	bool has_root;
-	uint8_t root[TREE_HASH];
+	uint8_t root[TREE_HASH];        /* of the first `said` */
 	int64_t noted;                  /* size of the newest note, 0 = none */
 	char *origin;
 };
@@ -74,8 +77,11 @@ struct verify_log {
 	int64_t known;                  /* records below were read by an earlier verification; 0: none was */
 	uint8_t known_root[TREE_HASH];  /* of those */
 	struct tree tree;               /* of the records so far */
+	bool met;                       /* the head's root was compared with it */
 	struct tile_nodes nodes;        /* that the last record completed */
+	uint8_t kept;                   /* of the record at hand: enum units_kept */
 	struct verify_cover cover;
+	bool again;                     /* what is read now lies below the mark */
 	struct verify_runs *runs;       /* tell.c */
 	/* What a step keeps of this log, from its begin to its close. */
 	struct verify_forms *forms;
@@ -125,8 +131,25 @@ void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int6
 /* What is wrong with a record by itself. */
 void verify_tell_read(struct verify_log *c, const struct audit_read *got);
 
+/* What comes out of a map is told by ascending number, so that two runs say the same. */
+void verify_sort(int64_t *v, size_t n);
 /* What waits for neighbours is written to, taken up from in, or told now, if both are NULL. */
 void verify_tell_runs(struct verify_log *c, struct str *to, struct verify_in *in);
+
+/* --- forms.c */
+
+/* Records of the log from <= idx < to, by all threads: fn() of each, which c->kept belongs to. */
+typedef int verify_read_fn(struct verify_log *c, const struct audit_read *got, void *arg, struct err *err);
+int verify_read(struct verify_log *c, int64_t from, int64_t to, verify_read_fn *fn, void *arg,
+		struct err *err) MUST_CHECK;
+/* Something could not be read: what is wrong with blocks is told, once, and v->unreadable says whether anything is. */
+int verify_forms_blame(struct verify *v, struct err *err) MUST_CHECK;
+
+/* --- payload.c */
+
+struct block_payload;
+/* units_ask.look, of a struct verify. */
+uint8_t verify_payload_look(void *verify, const struct audit_row *row, const struct block_payload *kept);
 
 /* --- bytes.c: trees, beside what verify/verify.h has */
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "audit/checkpoint.h"
+#include "audit/fold.h"
 #include "audit/rows.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -19,6 +20,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/tally.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "ev/ev.h"
@@ -312,10 +314,18 @@ static void post(struct writer *w, struct witem *first)
 	ev_post(w->loop, w->courier->arrived, w->courier);
 }
 
+/* A command of somebody who looks at the store when this is durable. */
+static bool looks_next(enum audit_kind kind)
+{
+	return kind >= AUDIT_ADMIN_CMD && kind <= AUDIT_AUDIT_REVIEW;
+}
+
 static int run_event(struct writer *w, struct wevent *e, struct err *err)
 {
 	int rc = audit_append(w->logs, w->db, &e->ev, &e->receipt, err);
 
+	if (looks_next(e->ev.kind))
+		audit_heads_due(w->logs);
 	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO)
 		log_err(NULL, "an event could not be recorded kind=%d error=%s", (int)e->ev.kind, err->msg);
 	return rc;
@@ -337,6 +347,8 @@ static int run_job(struct writer *w, struct wjob *j)
 
 	if (rc < 0)
 		return rc;
+	if (!j->job.volatile_only)      /* likewise a command */
+		audit_heads_due(w->logs);
 	rc = j->job.run(j->arg, w->db, w->logs, &j->err);
 	if (rc >= 0 && !j->job.volatile_only && audit_logs_mark(w->logs).undo == mark.undo)     /* AUDIT A-206 */
 		rc = err_set(&j->err, ERR_INTERNAL, j->job.name, "changed the store without a record");
@@ -365,7 +377,7 @@ static int run_items(struct writer *w, struct witem *first, struct err *err)
 		if (it->rc == ERR_AUDIT || it->rc == ERR_IO || (it->rc < 0 && !db_txn_alive(w->db)))
 			return it->rc;
 	}
-	return audit_logs_flush(w->logs, w->db, err);
+	return audit_logs_flush_rows(w->logs, w->db, err);
 }
 
 #ifdef CRASH_POINTS
@@ -427,6 +439,8 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 	if (rc < 0)
 		return rc;
 	audit_logs_clock(w->logs, atomic_load(&w->clock));
+	if (save)
+		audit_heads_due(w->logs);
 	if (w->fails.count > 0)
 		rc = write_fails(w, err);
 	if (rc == 0)
@@ -526,19 +540,24 @@ static void writer_run_batch(struct writer *w, struct witem *first)
 {
 	bool save = db_wal_pages(w->db) >= CHECKPOINT_PAGES;
 	struct err err = { 0 };
+	uint64_t begun_us;
 	int rc;
 
 	for (struct witem *it = first; it; it = it->next)
 		it->rc = 0;
+	begun_us = clock_mono_us();
 	rc = run_txn(w, first, save, &err);
+	tally_observe(tally_get(TALLY_COMMIT, TALLY_OTHER), clock_mono_us() - begun_us, NULL);
 	if (rc < 0) {
 		batch_failed(w, first, rc, &err);
 		return;
 	}
 	crash_around(first, "begin.after", "end.after", "admin.commit");
+	atomic_store(&w->newest, audit_newest_row(w->logs));
 	atomic_store(&w->full_until_us, 0);
 	w->fails.count = 0;
 	metric_inc(METRIC_writer_batches);
+	metric_set(METRIC_store_wal_pages, db_wal_pages(w->db));
 	metric_add(METRIC_writer_items, count(first));
 	run_between(w, first);
 	post(w, first);
@@ -689,6 +708,16 @@ static int note_start(struct writer *w, struct err *err)
 	return db_run(&st, err);
 }
 
+static int make_lean(struct writer *w, struct err *err)
+{
+	bool made = false;
+	int rc = audit_make_lean(w->db, &made, err);
+
+	if (made)
+		log_info(NULL, "records are in blocks now, the indexes of their rows were dropped");
+	return rc;
+}
+
 /* tails: of logs that go beyond what was signed (AUDIT A-722); they stand in the first record that is written. */
 static int write_start(struct writer *w, const char *what, const struct audit_field *tails, size_t *ret_recovered,
 		       struct err *err)
@@ -726,6 +755,8 @@ static int write_start(struct writer *w, const char *what, const struct audit_fi
 	rc = audit_append_start(w->logs, w->db, &ev, err);
 	if (rc == 0)
 		rc = note_start(w, err);
+	if (rc == 0)
+		rc = make_lean(w, err);
 	if (rc == 0)
 		rc = audit_logs_flush(w->logs, w->db, err);
 	return rc < 0 ? rc : audit_save_open_from(w->logs, w->db, err);

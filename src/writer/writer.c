@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "audit/fold.h"
 #include "audit/keep.h"
 #include "audit/payload.h"
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "forms/forms.h"
 #include "keys/keys.h"
 #include "writer/writer.h"
 
@@ -344,6 +346,8 @@ static void finish_all(struct writer *w)
 	}
 	if (any && w->on_records)
 		w->on_records(w->on_records_arg);
+	if (w->follower)
+		w->follower->arrived(w->follower);
 }
 
 static void on_finished(void *arg)
@@ -446,6 +450,7 @@ static void watch_room(void *arg)
 		unsigned was = space->room, is = free_bytes < w->limits.space_floor ? ROOM_NONE :
 			fs.f_bavail < fs.f_blocks / 100 * w->limits.space_warn ? ROOM_LOW : ROOM_ENOUGH;
 
+		metric_set(METRIC_store_free_bytes, free_bytes);
 		/* What finds no place in the queue is said at the next look. */
 		if (is == was || record_crossing(w, is > was, is == ROOM_NONE || was == ROOM_NONE, free_bytes) == 0)
 			space->room = is;
@@ -462,6 +467,11 @@ int writer_state(const struct writer *w, const char **ret_reason)
 		if (ret_reason)
 			*ret_reason = w->held;
 	}
+	if (rc == ERR_OK && w->fold_held) {     /* SC-303 */
+		rc = ERR_AUDIT;
+		if (ret_reason)
+			*ret_reason = w->fold_held;
+	}
 	if (rc == ERR_OK && room_left(w) == 0) {
 		rc = ERR_AUDIT;
 		if (ret_reason)
@@ -472,7 +482,7 @@ int writer_state(const struct writer *w, const char **ret_reason)
 
 int writer_reserve(struct writer *w, size_t bytes)
 {
-	if (refusal(w, NULL) != ERR_OK || w->held || wqueue_is_full(w->queue) || room_left(w) < bytes)
+	if (refusal(w, NULL) != ERR_OK || w->held || w->fold_held || wqueue_is_full(w->queue) || room_left(w) < bytes)
 		return ERR_AUDIT;
 	w->booked += bytes;
 	return 0;
@@ -558,6 +568,8 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 	if ((rc == ERR_CORRUPT || rc == ERR_INVALID) && !*err->hint)
 		err_hint(err, "put the newest backup back: toolcribd(8), BAD NIGHTS");
 	if (rc == 0)
+		rc = forms_see(w->db, err);     /* what says that a store was served may be in a block */
+	if (rc == 0)
 		rc = find_files(w, place, &keys, err);
 	if (rc == 0)
 		rc = audit_logs_open(w->db, &w->logs, err);
@@ -604,6 +616,8 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 	if (rc == 0)
 		rc = audit_erase_resume(w->logs, w->db, err);
 	if (rc == 0)
+		atomic_store(&w->newest, audit_newest_row(w->logs));
+	if (rc == 0)
 		rc = start_thread(w, err);
 	if (rc < 0) {
 		writer_free(w);
@@ -628,6 +642,8 @@ int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)
 	if (!w)
 		return 0;
 	*wp = NULL;
+	if (w->follower)
+		w->follower->close(w->follower);
 	w->closing = true;
 	atomic_store(&w->close_by_us, clock_mono_us() + (uint64_t)deadline_ms * 1000);
 	wqueue_close(w->queue);

@@ -100,6 +100,12 @@ struct wfails {
 	char why[sizeof ((struct err *)0)->msg];
 };
 
+/* Who is told when records have become durable, and when the writer is closed: before its queue is.  Loop thread. */
+struct wfollower {
+	void (*arrived)(struct wfollower *f);
+	void (*close)(struct wfollower *f);
+};
+
 struct writer {
 	struct ev_loop *loop;
 	struct writer_limits limits;
@@ -118,6 +124,7 @@ struct writer {
 	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
 	atomic_ullong full_until_us;    /* 0 = the last commit went well */
 	_Atomic enum clock_sync clock;  /* what records say of it */
+	_Atomic int64_t newest;         /* rec.id of the newest record that is durable */
 	atomic_ullong close_by_us;      /* when to give up what is kept; 0 = not closing */
 	/* loop */
 	struct list waiting;
@@ -126,7 +133,8 @@ struct writer {
 	void *late_arg;
 	void (*on_records)(void *arg);
 	void *on_records_arg;
-	const char *held;               /* why; NULL = not held */
+	const char *held, *fold_held;   /* why; NULL = not held */
+	struct wfollower *follower;     /* NULL: nothing is folded */
 	bool showing;                   /* at the end of this turn */
 	bool stalled, closing;          /* stalled: a commit has not returned in time */
 	const char *patient;            /* name of the last job that may take long; NULL: none is on its way */

@@ -2,10 +2,11 @@
  * How fast the store takes records: N calls (a begin, then an end) are submitted from the loop, DEPTH of
  * them at once, and one JSON line tells the rate.
  *
- *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR [LEVEL [BYTES]]]]]]     (50000 64 1 TMPDIR, no values)
+ *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR [LEVEL [BYTES [LEAN]]]]]]]     (50000 64 1 TMPDIR, no values)
  *
  * With a LEVEL (0 metadata, 1 request, 2 request_response) arguments and result have BYTES each; bytes_call is what a call
- * then takes in the store, indexes included.
+ * then takes in the store, indexes included; a LEVEL of 9 is none.  LEAN 1: without the indexes of rows, as a store is whose
+ * records are in blocks.
  *
  * records_s counts both records; cpu_us is the processor time of the process per record, writer_us the part
  * of all threads but the loop's; wait_p50_us and wait_p99_us are submission to completion of one record.
@@ -55,6 +56,7 @@ struct call {
 
 struct create {
 	size_t tenants;
+	bool lean;
 	bool done;
 	int rc;
 };
@@ -69,7 +71,7 @@ static int create_logs(void *arg, struct db *db, struct audit_logs *logs, struct
 		snprintf(name, sizeof name, "tenant%zu", i);
 		rc = audit_log_create(logs, db, (int64_t)i, name, err);
 	}
-	return rc;
+	return rc == 0 && c->lean ? db_make_lean(db, err) : rc;
 }
 
 static void created(void *arg, int rc, const struct err *err)
@@ -197,7 +199,7 @@ int main(int argc, char **argv)
 {
 	struct bench b = { .calls = number(argc, argv, 1, 50000), .depth = number(argc, argv, 2, 64), .tenants = number(argc, argv, 3, 1) };
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
-	struct create create = { .tenants = b.tenants };
+	struct create create = { .tenants = b.tenants, .lean = number(argc, argv, 7, 0) == 1 };
 	const struct writer_job job = { .name = "create", .run = create_logs, .done = created };
 	char *dir, path[600];
 	struct stat before = { 0 }, after = { 0 };
@@ -207,7 +209,7 @@ int main(int argc, char **argv)
 	double cpu, loop_cpu;
 
 	(void)secret_init();
-	b.level = argc > 5 ? (int)number(argc, argv, 5, 0) : -1;
+	b.level = argc > 5 && number(argc, argv, 5, 0) < 9 ? (int)number(argc, argv, 5, 0) : -1;
 	b.size = number(argc, argv, 6, 1024);
 	b.value = mem_zalloc(b.size + 1);
 	id_random_text(b.value, b.size);

@@ -216,9 +216,9 @@ def bodies(b, only):
 def left_behind(b):
     """What a class could have left: processes, files, segments, cgroups."""
     names = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/comm"):
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            names.append(path.read_text().strip())
+            names.append(path.joinpath("comm").read_text().strip())
         except OSError:
             pass
     ipc = sum(len(pathlib.Path(f"/proc/sysvipc/{kind}").read_text().splitlines()) - 1 for kind in ("shm", "sem", "msg"))

@@ -4,7 +4,8 @@
 tests/bench/b_fill makes the store, with the options behind the number.  Each question of tests/integ/questions.py goes over the
 admin socket: cold, when the store's pages have just left the system's cache (posix_fadvise), and warm, best of three: ms to its
 first row and to its end.  A second server counts, with tests/integ/work.c in it: steps of SQLite's machine, what SQLite read, and
-what the reporter had of memory at most.  Those that a program answers, not the server, come last, once."""
+what the reporter had of memory at most.  BENCH_FOLD='--leftovers --tail 20000' asks blocks and chapters, BENCH_KINDS='sums rare' asks
+questions of these kinds only.  Those that a program answers, not the server, come last, once."""
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ import crib  # noqa: E402
 from questions import QUESTIONS, filled, title  # noqa: E402
 from test_report_work import NOTARY, Store  # noqa: E402
 
+ASKED = [question for question in QUESTIONS if question[1] in os.environ.get("BENCH_KINDS", question[1]).split()]
+FOLD = os.environ.get("BENCH_FOLD", "").split()          # options of b_fold; with --leftovers a server starts on it
 WARM = int(os.environ.get("BENCH_WARM", "3"))
 ENOUGH_S = 10                   # it is not asked again when that has taken so long
 MIB = 1 << 20
@@ -116,13 +119,13 @@ def counted(store, question):
 
 def measure(store):
     store.crib.start()
-    times = [cold_and_warm(lambda: timed(store, question), store) for question in QUESTIONS]
+    times = [cold_and_warm(lambda: timed(store, question), store) for question in ASKED]
     store.crib.stop()
     store.start()
-    for question, (cold, warm) in zip(QUESTIONS, times):
+    for question, (cold, warm) in zip(ASKED, times):
         said(title(question), str(warm[2]), cold, warm, counted(store, question))
     store.crib.stop()
-    for name, words in programs(store):         # without a server, which would go on writing
+    for name, words in programs(store) if "BENCH_KINDS" not in os.environ else ():         # without a server, which would go on writing
         forget(store.crib.path)
         cold = program(store, words)
         said(name, "–", cold, (), ["–", "–", f"{cold[2] / 1024:.1f}"])
@@ -145,7 +148,7 @@ def main(words):
         sys.exit(USAGE)
     began = time.monotonic()
     try:
-        store = Store(int(words[0]), *words[1:])
+        store = Store(int(words[0]), *words[1:], fold=FOLD)
     except crib.Failed as failed:
         sys.exit(f"b_fill: {failed.err or failed.out}")
     store.page = store.crib.rows("PRAGMA page_size")[0][0]

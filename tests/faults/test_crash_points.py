@@ -16,6 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUILT = "#define CRASH_POINTS 1" in (crib.BUILD / "config.h").read_text()
 DEAD, REFUSED = 137, 77
 ERASE, ERASE_DONE, PRUNE, PRUNE_DONE = 1906, 1907, 1904, 1905
+FOLD = "audit: {fold_age: 1, plain_rows: 0}\n"
 ONCE = ("wal.truncate", "prune.bundle", "prune.intent", "prune.done")
 
 
@@ -56,6 +57,13 @@ class CrashPoints(crib.Case):
                 c.cli("retention", "set", "acme", "--min-days", "0")
             if scenario in ("sign", "rotate"):
                 self.signer_dies(w, name, n, scenario)
+            elif scenario == "fold":        # rows behind the first blocks stay until the next start
+                c.start(FOLD)
+                w.load()
+                crib.wait_for("blocks", lambda: c.rows("SELECT sum(cnt) > 1000 FROM blk")[0][0])
+                w.rest()
+                self.assertEqual(c.stop(), 0)
+                self.live(w, env, scenario)
             elif scenario == "recover":
                 c.start()
                 w.load()
@@ -168,11 +176,11 @@ class CrashPoints(crib.Case):
         c = w.crib
         c.daemon = None
         try:
-            c.start(env=env)
+            c.start(FOLD if scenario == "fold" else "", env=env)
         except AssertionError:
             self.assertEqual(c.daemon.poll(), DEAD)
             return
-        if scenario in ("load", "busy"):
+        if scenario in ("load", "busy", "fold"):
             w.load()
             try:
                 c.daemon.wait(4 * crib.DEADLINE)

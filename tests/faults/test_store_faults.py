@@ -3,6 +3,7 @@ F16).  Faults are injected by strace or libfiu into the real daemon under load."
 import os
 import pathlib
 import resource
+import select
 import shutil
 import socket
 import sqlite3
@@ -72,6 +73,27 @@ class StoreFaults(crib.Case):
         crib.wait_for("refusals", lambda: self.w.refused > 3)
         answered = len(self.w.answered)
         crib.wait_for("service after the flush", lambda: len(self.w.answered) > answered + 10)
+        self.w.rest()
+        self.assertEqual(self.crib.stop(), 0)
+        self.aftermath()
+
+    @unittest.skipUnless(can_trace(), "needs strace")
+    def test_f7_the_service_manager_is_not_told_that_all_is_well(self):
+        """OP-104: while a flush hangs for longer than the writer may be silent; and again when it is done."""
+        path = str(self.crib.dir / "notify.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(path)
+            s.settimeout(4 * crib.DEADLINE)
+            self.crib.start(wrapper=inject("fdatasync", "delay_enter=14000000:when=60"),
+                            env={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"})
+            self.w.load()
+            # A manager that does not read holds nothing up.
+            crib.wait_for("silence", lambda: "the writer does not answer" in self.crib.log.read_text(), 4 * crib.DEADLINE)
+            while select.select([s], [], [], 0)[0]:
+                s.recv(100)
+            self.assertFalse(select.select([s], [], [], 0.5)[0], "well, it says")
+            self.assertEqual(s.recv(100), b"WATCHDOG=1")
+            crib.wait_for("the answer", lambda: "the writer answers again" in self.crib.log.read_text())
         self.w.rest()
         self.assertEqual(self.crib.stop(), 0)
         self.aftermath()

@@ -180,6 +180,7 @@ static void put_sums(struct blocks *s, int64_t first, int64_t cnt, const void *p
 		say(s, "full", 4);
 		say_numbers(s, (const int64_t *)sums.sum, sums.sums * (sizeof(struct block_sum) / sizeof(int64_t)));
 		say_numbers(s, (const int64_t *)sums.hist, sums.hists * (sizeof(struct block_hist) / sizeof(int64_t)));
+		say_numbers(s, sums.apart, sums.aparts);
 	}
 	put_digest(s);
 	putchar('\n');
@@ -275,6 +276,8 @@ static void alike(struct blocks *s, size_t n)
 			continue;
 		audit_row_int(row, COL_OUTCOME, rig_below(&s->rig, 10) == 0);
 		audit_row_int(row, COL_DUR, (int64_t)rig_below(&s->rig, 40));
+		if (rig_below(&s->rig, 10) == 0)
+			audit_row_int(row, COL_BEG, rig_below(&s->rig, 4) == 0 ? 5 : 70 + (int64_t)rig_below(&s->rig, i + 1));
 	}
 }
 
@@ -296,25 +299,28 @@ static void by_hand(struct blocks *s)
 {
 	/* One entry of kind 3 on day 0 by night, of eight records; words are streams of one byte. */
 #define HEAD "\1\1\41\1"
-#define WORDS(kind, count, timed) "\3\0\3\1\3" kind "\3" count "\3" timed "\3\0\3\0\3\0\3\0\3\0\3\7\3\0\3\0"
+#define WORDS(kind, count, timed) "\3\0\3\1\3\0\3" kind "\3" count "\3" timed "\3\0\3\0\3\0\3\0\3\0\3\7\3\0\3\0"
 	static const struct { const char *p; size_t len; } sums[] = {
 #define BYTES(s) { s, sizeof(s) - 1 }
-		BYTES("\0"), BYTES("\1\0\0\0"), BYTES(HEAD WORDS("\4", "\10", "\0") "\0"), BYTES("\0\0"), BYTES("\2"),
-		BYTES("\1\1\42\0\0"), BYTES("\1\1\7\0\0"), BYTES("\1\2\41\42\1" WORDS("\4\3\0", "\10", "\0") "\0"),
-		BYTES("\1\2\42\41\1"), BYTES("\1\2\41\41\1"), BYTES(HEAD WORDS("\0", "\10", "\0") "\0"),
-		BYTES(HEAD WORDS("\4", "\7", "\0") "\0"), BYTES(HEAD WORDS("\4", "\11", "\0") "\0"),
-		BYTES(HEAD WORDS("\4", "\10", "\11") "\0"), BYTES("\1\1\41\2" WORDS("\4", "\10", "\0") "\0"),
+		BYTES("\0"), BYTES("\1\0\0\0\0"), BYTES(HEAD WORDS("\4", "\10", "\0") "\0\0"), BYTES("\0\0"), BYTES("\2"),
+		BYTES("\1\1\42\0\0"), BYTES("\1\1\7\0\0"), BYTES("\1\2\41\42\1" WORDS("\4\3\0", "\10", "\0") "\0\0"),
+		BYTES("\1\2\42\41\1"), BYTES("\1\2\41\41\1"), BYTES(HEAD WORDS("\0", "\10", "\0") "\0\0"),
+		BYTES(HEAD WORDS("\4", "\7", "\0") "\0\0"), BYTES(HEAD WORDS("\4", "\11", "\0") "\0\0"),
+		BYTES(HEAD WORDS("\4", "\10", "\11") "\0\0"), BYTES("\1\1\41\2" WORDS("\4", "\10", "\0") "\0\0"),
 		BYTES("\1\0\0\1"),
 		BYTES("\1\377\377\377\377\377\377\377\377\377\1\7"), BYTES("\377\377\377\377\377\377\377\377\377\1"),
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\5\5\277\2\3\10"),
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\5\5\300\2\3\10"),
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\6\3\0\3\10"),
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\5\3\0\3\11"),
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\2\3\0\3\5\3\0\3\10"),
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\11\377\377\377\77\3\0\3\0\3\5\3\0\3\10"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\5\5\277\2\3\10\0"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\5\5\300\2\3\10\0"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\6\3\0\3\10\0"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\0\3\0\3\5\3\0\3\11\0"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\3\0\3\2\3\0\3\5\3\0\3\10\0"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\11\377\377\377\77\3\0\3\0\3\5\3\0\3\10\0"),
 		/* the last day, and the one behind it */
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\11\366\317\363\62\3\0\3\0\3\5\3\0\3\10"),
-		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\11\367\317\363\62\3\0\3\0\3\5\3\0\3\10"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\11\366\317\363\62\3\0\3\0\3\5\3\0\3\10\0"),
+		BYTES(HEAD WORDS("\4", "\10", "\0") "\1\11\367\317\363\62\3\0\3\0\3\5\3\0\3\10\0"),
+	}, apart[] = {          /* records that stand apart, of twelve */
+		BYTES("\1\3\0"), BYTES("\1\3\13"), BYTES("\1\3\14"), BYTES("\1\5\0\0"), BYTES("\2\5\0\1"), BYTES("\1\0"),
+		BYTES("\1\3"), BYTES("\0\0"), BYTES("\0"), BYTES(""), BYTES("\1\5\201\0"),
 	}, bodies[] = {
 		BYTES("\1\0\0\0"), BYTES("\2\0\0\0\1\1\1"), BYTES("\0"), BYTES("\1\0\1\0"), BYTES("\1\0\0\1"), BYTES("\1\2\0\0"),
 		BYTES("\1\1\0\0s"), BYTES("\1\201\0\0\0"), BYTES("\201\2"), BYTES("\1\201\200\200\2\0\0"), BYTES(""),
@@ -322,6 +328,15 @@ static void by_hand(struct blocks *s)
 
 	for (size_t i = 0; i < NELEMS(sums); i++)
 		put_sums(s, 0, 8, sums[i].p, sums[i].len);
+	for (size_t i = 0; i < NELEMS(apart); i++)
+		for (int64_t cnt = 8; cnt <= 12; cnt += 4) {
+			static const char head[] = HEAD WORDS("\4", "\10", "\0") "\0";
+			char all[96];
+
+			memcpy(all, head, sizeof(head) - 1);
+			memcpy(all + sizeof(head) - 1, apart[i].p, apart[i].len);
+			put_sums(s, 0, cnt, all, sizeof(head) - 1 + apart[i].len);
+		}
 	for (int64_t cnt = -1; cnt < 3; cnt++)          /* and where they may be */
 		for (int64_t more = -1; more < 3; more++) {
 			put_sums(s, more, cnt, "", 1);

@@ -336,14 +336,14 @@ class Crib:
     def processes(self, program):
         """Ids of processes of this program in whose environment the crib's directory is named: --env MARK=(crib.dir)."""
         found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                words = path.read_bytes().split(b"\0")
-                variables = path.parent.joinpath("environ").read_bytes()
+                words = path.joinpath("cmdline").read_bytes().split(b"\0")
+                variables = path.joinpath("environ").read_bytes()
             except OSError:
                 continue
             if words[0] == str(program).encode() and str(self.dir).encode() in variables:
-                found.append(int(path.parent.name))
+                found.append(int(path.name))
         return found
 
     def status(self):

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
 import shutil
 import socket
@@ -75,6 +76,37 @@ class Daemon(crib.Case):
             self.assertEqual(s.recv(100), b"READY=1")
             self.assertEqual(c.stop(), 0)
             self.assertEqual(s.recv(100), b"STOPPING=1")
+
+    def test_the_service_manager_hears_that_all_is_well(self):
+        """OP-104: twice in the time that it waits, if it is this process that it asks."""
+        c = self.crib.init()
+        path = str(c.dir / "notify.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(path)
+            s.settimeout(crib.DEADLINE)
+            c.start(env={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"})
+            self.assertEqual(s.recv(100), b"READY=1")
+            for _ in range(5):
+                self.assertEqual(s.recv(100), b"WATCHDOG=1")
+            os.kill(c.daemon.pid, signal.SIGSTOP)       # a loop that does not turn
+            s.settimeout(2)
+            with self.assertRaises(TimeoutError):
+                while True:
+                    self.assertEqual(s.recv(100), b"WATCHDOG=1")
+            os.kill(c.daemon.pid, signal.SIGCONT)
+            s.settimeout(crib.DEADLINE)
+            self.assertEqual(s.recv(100), b"WATCHDOG=1")
+            c.stop()
+            for env in ({"WATCHDOG_USEC": "400000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "0"}):
+                while select.select([s], [], [], 0)[0]:
+                    s.recv(100)
+                c.start(env={"NOTIFY_SOCKET": path, **env})
+                c.status()
+                c.stop()
+                said = []
+                while select.select([s], [], [], 0)[0]:
+                    said.append(s.recv(100))
+                self.assertEqual(said, [b"READY=1", b"STOPPING=1"], env)
 
     def test_starts_and_stops_alternate_in_the_records(self):
         c = self.crib.init()

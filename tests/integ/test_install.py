@@ -11,7 +11,7 @@ import unittest
 
 import crib
 
-PLACES = ("prefix", "bindir", "libexecdir", "mandir", "pkgdatadir", "sysconfdir", "bashcompletiondir", "zshcompletiondir",
+PLACES = ("prefix", "bindir", "libexecdir", "toolcriblibdir", "mandir", "pkgdatadir", "sysconfdir", "bashcompletiondir", "zshcompletiondir",
           "fishcompletiondir", "systemdsystemunitdir")
 
 
@@ -53,6 +53,7 @@ class Install(unittest.TestCase):
             installed("bindir", name, 0o755)
         for name in ("toolcrib-run", "toolcrib-sign", "toolcrib-launcher", "toolcrib-worker", "toolcrib-report"):
             installed("libexecdir", name, 0o755)
+        installed("toolcriblibdir", "toolcrib_rec.so", 0o755)
         for page in ("man8/toolcrib.8", "man8/toolcribd.8", "man5/toolcribd.yaml.5", "man7/toolcrib-audit.7"):
             installed("mandir", page)
         verifier = installed("pkgdatadir", "verify.py", 0o755)

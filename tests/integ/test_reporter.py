@@ -165,7 +165,7 @@ class Streams(Case):
     def test_sc001_ctrl_c_ends_a_report(self):
         process = subprocess.Popen([str(crib.BUILD / "toolcrib"), "--store", str(self.crib.path), "audit", "calls", "--tenant", "acme",
                                     "--limit", "0", "--format", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   env=self.crib.env)
+                                   env=self.crib.env, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))   # as a shell gives it
         self.addCleanup(process.stdout.close)
         process.stdout.readline()
         child, = crib.wait_for("a reporter", lambda: reporters(self.crib.daemon.pid))

@@ -437,6 +437,10 @@ class Doctored(crib.Case):
         c.cli("backup", copy)
         self.db = sqlite3.connect(copy)
         self.addCleanup(self.db.close)
+        # what our programs make of records, one by one, for the span of time that is asked here
+        self.db.execute(f"""CREATE TEMP VIEW rollup AS SELECT e.log AS log, 0 AS since, {2**62} AS until, e.kind AS kind,
+            coalesce(e.tdef, b.tdef) AS tdef, e.dur AS dur_max, e.idx AS idx_min, e.idx AS idx_max
+            FROM rec e LEFT JOIN rec b ON b.log = e.log AND b.idx = e.beg WHERE e.kind <> 1001""")
         text = (crib.SOURCE / "sql/queries/report.sql").read_text()
         self.sql = dict(re.findall(r"(?ms)^-- name: (\w+)\n(.*?);\n", text))
 

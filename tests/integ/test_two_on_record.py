@@ -93,6 +93,8 @@ class OnRecord(crib.Case):
             origin = db.execute("SELECT origin FROM log WHERE id = 1").fetchone()[0]
             size, frontier = db.execute("SELECT size, frontier FROM head WHERE log = 1").fetchone()
             tree = sceptic.Tree(size, [frontier[at:at + 32] for at in range(0, len(frontier), 32)])
+            for leaf, in db.execute("SELECT leaf FROM rec WHERE log = 1 AND idx >= ? ORDER BY idx", (size,)):
+                tree.append(leaf)               # of records that the head does not know yet
             maker = sceptic.Verifier(db)
             for where, changes in records:
                 row = dict(db.execute(f"SELECT * FROM rec WHERE log = 1 AND {where} ORDER BY idx DESC LIMIT 1").fetchone())

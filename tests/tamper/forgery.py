@@ -1,6 +1,6 @@
 """make check-forgery: edits that nobody thought of.  Copies of a store are changed at random, anywhere: any column of any
 table of toolcrib.db and keys.db, with values of any storage class, rows and tables, objects of the schema, the files
-themselves; half of them are resealed.  Then toolcrib-verify and verify.py look at each copy, with pinned keys, the
+themselves; half of them are resealed; half of the copies have their records in blocks.  Then toolcrib-verify and verify.py look at each copy, with pinned keys, the
 signer's state and the keys of payloads.  Where one of them says that all is well, the statements of all reports are asked
 of the copy: what they say must be what they said of the store before; of some copies `toolcrib audit …` prints them all as
 well, so that nothing is in a report that no statement says.  A changed report with exit status 0 is a bug of that
@@ -32,12 +32,16 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "integ"), s
 import crib
 import made as store_and_verifiers
 import tamperings as t
+import blocks
+import test_equal
 import test_reports
 from made import Made, remember_what_is_dear, sceptics, toolcrib_verify
 
 OPEN = pathlib.Path(__file__).resolve().parent / "forgery-open"
 LARGEST = (1 << 63) - 1
 PRINTED = 4                     # of how many mutants that pass one has its reports printed by the program as well
+FORMS = ("rows", "rows", "blocks", "leftovers")
+OF_BLOCKS = ("blk", "blkpay", "chap", "open_call", "rec", "pay")
 STEPS = 20000                   # times 1,000 instructions that a statement of a report may take
 
 
@@ -88,7 +92,13 @@ class Forger:
         return self.db.execute(sql).fetchall()
 
     def tables(self):
-        return [row[0] for row in self.all("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
+        """All; half of the time those of records alone, where these are in blocks."""
+        tables = [row[0] for row in self.all("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
+        if self.favoured and self.db is self.store.db and self.rnd.random() < 0.5:
+            return [table for table in tables if table in self.favoured]
+        return tables
+
+    favoured = ()
 
     def columns(self, table):
         return [row[1] for row in self.all(f"PRAGMA table_info({name(table)})")]
@@ -327,7 +337,11 @@ class Forger:
                 raise Undone
         if self.rnd.random() < 0.5:
             with contextlib.suppress(Exception):        # what cannot be resealed is left as it is
-                self.store.reseal()
+                if self.favoured:
+                    for log, in self.store.all("SELECT id FROM log"):
+                        blocks.reseal(self.store, log)
+                else:
+                    self.store.reseal()
                 self.sql.append("-- reseal")
 
     def close(self):
@@ -429,7 +443,7 @@ class Reports:
             for kind in KINDS_OF_HEADS:
                 yield [log, kind][:count]
             return
-        base = [log, 0, LARGEST, None, None, None, -1, 1 << 20, LARGEST, LARGEST, None, NOW, None, None, None, None]
+        base = [log, 0, LARGEST, None, None, None, -1, 1 << 20, LARGEST, 0, None, NOW, None, None, None, None]
         if which == "report_durations":
             base[8] = base[9] = -1
         for word in self.hashes if which == "report_blast_tool" else WORDS.get(which, [None]):
@@ -503,7 +517,7 @@ class Printed:
         with contextlib.closing(sqlite3.connect(f"file:{made.pristine}?mode=ro", uri=True)) as db:
             last = db.execute("SELECT max(ts) + 1 FROM rec").fetchone()[0]
         self.until = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(last // 1000000)) + f".{last % 1000000:06}Z"
-        words = (report.format(key=reports.keys[0]) for report in dict.fromkeys(test_reports.Reports.ALL))
+        words = (report.format(key=reports["rows"].keys[0]) for report in dict.fromkeys(test_reports.Reports.ALL))
         self.asked = [["audit", *word.split(), "--until", self.until, "--format", "json"]
                       for word in words if word not in ("capacity", "capacity --tables", "anchors")]     # which count what was written since
         self.asked += [["--json", *words.split()] for words in self.COMMANDS]
@@ -544,6 +558,19 @@ class Printed:
         return sorted(f"`{report}`" for report, said in self.before.items() if after.get(report) not in (None, said))
 
 
+def as_rows(path, form):
+    """A copy whose blocks are rows again, which the statements read without a server."""
+    if form == "rows":
+        return path
+    folder = pathlib.Path(tempfile.mkdtemp(dir=path.parent))
+    for each in path.parent.glob("toolcrib.db*"):
+        if each.is_file():
+            shutil.copy(each, folder)
+    with contextlib.suppress(Exception):        # then no statement says what it said
+        test_equal.to_rows(folder)
+    return folder / "toolcrib.db"
+
+
 # --- one mutant
 
 class Store(Made):
@@ -570,10 +597,12 @@ def attempt(seed, number, drop=()):
     """Make a mutant, without these of its edits, and look at it; None: there was nothing to do."""
     with tempfile.TemporaryDirectory(dir=made.crib.dir) as folder:
         path = pathlib.Path(folder) / "toolcrib.db"
-        shutil.copy(made.pristine, path)
         rnd = random.Random(f"{seed} {number}")
+        form = rnd.choice(FORMS)
+        shutil.copy(made.forms[form], path)
         store = t.Store(path, made)
         forger = Forger(store, rnd, made)
+        forger.favoured = OF_BLOCKS if form != "rows" else ()
         try:
             forger.mutate(rnd.choices((1, 2, 3), (6, 3, 1))[0])
             forger.close()
@@ -592,10 +621,10 @@ def attempt(seed, number, drop=()):
                 said[who] = f"{seconds:.0f} s, {size} MiB"
         changed, asked = [], False
         if 0 in said.values():
-            changed = reports.changed(path)
+            changed = reports[form].changed(as_rows(path, form))
             asked = not changed and number % PRINTED == 0
             changed += printed.changed(store) if asked else []
-        return Result(number, sorted(set(forger.labels)), forger.sql, said, changed, asked)
+        return Result(number, sorted({label if form == "rows" else f"{form}: {label}" for label in forger.labels}), forger.sql, said, changed, asked)
 
 
 def work(seed, numbers, until, results):
@@ -705,15 +734,17 @@ def main():
     made = Store()
     try:
         remember_what_is_dear([[*options, made.pristine] for options in made.evidence()])
-        reports = Reports(made.pristine)
-        failing = sorted({which for (which, whose), digest in reports.before.items() if digest is None and whose == "system"})
+        made.fold()
+        reports = {form: Reports(as_rows(pathlib.Path(path), form)) for form, path in made.forms.items()}
+        failing = sorted({which for (which, whose), digest in reports["rows"].before.items() if digest is None and whose == "system"})
         if failing:
             print("statements that fail on the store itself: " + " ".join(failing))
-        if reports.changed(made.pristine):
-            print("a report says something else when it is asked again")
-            return 1
+        for form, path in made.forms.items():
+            if reports[form].changed(as_rows(pathlib.Path(path), form)):
+                print("a report says something else when it is asked again")
+                return 1
         printed = Printed()
-        print(f"{len(reports.sql)} statements of reports, {len(printed.before)} of {len(printed.asked)} reports and lists printed "
+        print(f"{len(reports['rows'].sql)} statements of reports, {len(printed.before)} of {len(printed.asked)} reports and lists printed "
               "alike twice", flush=True)
         tally = search(args.seed, args.seconds, args.jobs, numbers)
     finally:

@@ -31,7 +31,8 @@ Who is left out of such a table is as tv, and that is ALWAYS.  A cell is one of
 
 `each`, `one_of`, `never` are codes of findings: all of these, at least one, none of these.  They are asked of each verifier
 whose cell of E1 is FOUND, and may be given by verifier as well: each={"tv": ("SCHEMA",), "py": ("SCHEMA", "INDEX")}.
-`keys` False: the verifiers run without --keys."""
+`keys` False: the verifiers run without --keys.  `form`: of which store it gets a copy: "rows"; "blocks", whose records are in
+blocks but for the newest; "leftovers", where their rows are there as well."""
 import collections
 
 FOUND, MISSED, UNCHECKED, REFUSED, SEEN = True, False, "not checked", "refused", "seen"
@@ -46,8 +47,8 @@ def accepted(verifier):
     return SERVED if verifier == "av" else STATUS
 
 
-class Kind(collections.namedtuple("Kind", "id tamper found each one_of never what keys",
-                                  defaults=(ALWAYS, (), (), (), None, True))):
+class Kind(collections.namedtuple("Kind", "id tamper found each one_of never what keys form",
+                                  defaults=(ALWAYS, (), (), (), None, True, "rows"))):
     def cells(self, verifier):
         """What this verifier is to see: four cells, of the server one."""
         said = self.found if isinstance(self.found, dict) else {"tv": self.found}

@@ -157,6 +157,16 @@ class Made:
         for name, note in (("old", self.old), ("new", self.new)):
             (c.dir / name).write_bytes(note)
 
+    def fold(self):
+        """The same store with its records in blocks, without their rows and with those that wait for deletion."""
+        self.forms = {"rows": self.pristine}
+        for form, options in (("blocks", ()), ("leftovers", ("--leftovers",))):
+            folder = self.crib.dir / form
+            folder.mkdir()
+            self.forms[form] = shutil.copy(self.pristine, folder / "toolcrib.db")
+            subprocess.run([crib.BUILD / "tests/bench/b_fold", folder, "--block", "24", "--tail", "5", "--chapter", "3", *options], check=True,
+                           stdout=subprocess.DEVNULL, timeout=crib.DEADLINE)
+
     def verify(self, store, *options):
         """toolcrib-verify: exit status and codes."""
         return toolcrib_verify(["--keys", self.crib.store, "--key", self.pins, *options, store])[:2]

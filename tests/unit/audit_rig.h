@@ -3,6 +3,7 @@
 
 /* A store with the logs of the audit open for writing, and what verification found in it last. */
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "verify/verify.h"
 
@@ -120,6 +122,38 @@ static inline void found(void *arg, const struct audit_finding *finding)
 		 finding->detail ? finding->detail : "-");
 }
 
+static inline void found_as_text(void *arg, const struct audit_finding *finding)
+{
+	str_printf(arg, "%s %s %" PRId64 "-%" PRId64 " %s%s\n", audit_finding_name(finding->code),
+		   finding->origin ? finding->origin : "-", finding->from, finding->to, finding->gap ? "gap " : "",
+		   finding->detail ? finding->detail : "-");
+}
+
+/* SC-701: what is found, and in which order, does not depend on how many threads look: one, and two or five in turn. */
+static inline void threads_agree(struct fix *f, int64_t tenant)
+{
+	static unsigned turn;
+	const unsigned threads[] = { 1, ++turn % 2 ? 2 : 5 };
+	struct str said[2] = { STR_INIT, STR_INIT };
+	struct audit_coverage sum[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct audit_evidence with = { .threads = threads[i] };
+		struct db *reader = NULL;
+
+		OK(db_open(f->path, DB_READER, false, &reader, &f->err));
+		OK(audit_verify_with(reader, tenant, &with, found_as_text, &said[i], &sum[i], &f->err));
+		db_close(&reader);
+		if (strcmp(str_text(&said[0]), str_text(&said[i])) != 0)
+			fail_msg("%u threads find:\n%sone:\n%s", threads[i], str_text(&said[i]), str_text(&said[0]));
+		assert_int_equal(sum[0].records, sum[i].records);
+		assert_int_equal(sum[0].shut, sum[i].shut);
+		assert_int_equal(sum[0].bad, sum[i].bad);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		str_fini(&said[i]);
+}
+
 /* How many findings there are in the logs of tenant, 0: in all. */
 static inline unsigned verify(struct fix *f, int64_t tenant)
 {
@@ -134,6 +168,7 @@ static inline unsigned verify(struct fix *f, int64_t tenant)
 	for (int i = 0; i < AUDIT_FINDING_COUNT; i++)
 		n += f->count[i];
 	assert_int_equal(n, f->sum.bad + f->sum.gaps);
+	threads_agree(f, tenant);
 	return n;
 }
 

@@ -7,9 +7,11 @@
 
 #include <sqlite3.h>
 
+#include "audit/fold.h"
 #include "audit/record.h"
 #include "base/mem.h"
 #include "block/block.h"
+#include "forms/forms.h"
 #include "src/db/db_int.h"
 
 #include "fold_rig.h"
@@ -145,9 +147,10 @@ static int fold_log(struct fold *f, struct err *err)
 	struct audit_page page = { .log = f->log, .origin = f->origin, .from = 0, .to = f->size - f->with->tail };
 	int64_t left = 0;
 	struct audit_read got;
-	int rc;
+	int rc = forms_line(f->db, f->log, &page.from, err);
 
-	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1) {
+	page.from = page.from > 0 ? page.from : 0;      /* behind the blocks that it has */
+	while (rc == 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
 		if (left-- == 0) {
 			rc = put_block(f, err);
 			left = draw(f, f->with->block_max);
@@ -166,9 +169,10 @@ static int fold_log(struct fold *f, struct err *err)
 
 static int clean(struct fold *f, struct err *err)
 {
-	int rc = fold_sql(f->db, "INSERT INTO open_call(log, idx, call) SELECT b.log, b.idx, b.call FROM rec b WHERE b.kind = 1001 "
+	int rc = fold_sql(f->db, "INSERT OR IGNORE INTO open_call(log, idx, call) SELECT b.log, b.idx, b.call FROM rec b WHERE b.kind = 1001 "
 			  "AND b.idx < (SELECT max(first + cnt) FROM blk WHERE log = b.log) "
-			  "AND NOT EXISTS (SELECT 1 FROM rec e WHERE e.log = b.log AND e.beg = b.idx)", NULL, err);
+			  "AND NOT EXISTS (SELECT 1 FROM rec e INDEXED BY rec_call WHERE e.log = b.log AND e.call = b.call AND e.kind <> 1001 "
+			  "AND e.call IS NOT NULL)", NULL, err);
 
 	if (rc == 0 && !f->with->leftovers)
 		rc = fold_sql(f->db, "DELETE FROM pay WHERE rec IN (SELECT r.id FROM rec r "
@@ -195,6 +199,34 @@ static int fold_logs(struct fold *f, struct err *err)
 	return rc < 0 ? rc : clean(f, err);
 }
 
+static int put_next_chapter(struct db *db, int64_t log, unsigned blocks, struct err *err)
+{
+	struct audit_chapter *c = NULL;
+	int rc = audit_chapter_next(db, log, blocks, &c, err);
+
+	if (rc == 1) {
+		rc = db_txn_begin(db, true, err);
+		if (rc == 0)
+			rc = db_txn_end(db, audit_chapter_put(db, c, err), err);
+		rc = rc < 0 ? rc : 1;
+	}
+	audit_chapter_free(&c);
+	return rc;
+}
+
+static int put_chapters(struct db *db, const struct fold_with *with, struct err *err)
+{
+	int64_t logs = 0;
+	int rc = fold_sql(db, "SELECT max(id) FROM log", &logs, err);
+
+	for (int64_t log = 1; rc == 0 && log <= logs && with->chapter > 0; log++)
+		while ((rc = put_next_chapter(db, log, with->chapter, err)) == 1)
+			;
+	if (rc == 0 && with->partial)
+		rc = fold_sql(db, "UPDATE chap SET sums = x'00'", NULL, err);
+	return rc;
+}
+
 int fold_store(struct db *db, const struct fold_with *with, struct err *err)
 {
 	static const char put[] = "INSERT INTO blk(log, first, cnt, fmt, ts_min, ts_max, cols, hash, zone) VALUES(?,?,?,?,?,?,?,?,?)",
@@ -214,5 +246,6 @@ int fold_store(struct db *db, const struct fold_with *with, struct err *err)
 		rc = db_txn_end(db, rc, err);
 	}
 	block_maker_free(&f.maker);
+	rc = rc < 0 ? rc : put_chapters(db, with, err);
 	return rc < 0 ? rc : (int)f.blocks;
 }

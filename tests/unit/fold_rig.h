@@ -14,6 +14,8 @@ struct fold_with {
 	int64_t block_max;              /* records of one */
 	int64_t tail;                   /* newest records of each log that stay rows */
 	bool leftovers;                 /* rows of what is in blocks stay */
+	unsigned chapter;               /* blocks of a chapter; 0: there is none */
+	bool partial;                   /* no chapter has sums, as if none were worth it */
 };
 /* Blocks that were made; or an error.  The keys of the log's payloads are not asked: bytes go as they are. */
 int fold_store(struct db *db, const struct fold_with *with, struct err *err) MUST_CHECK;

@@ -162,12 +162,12 @@ static int try_put(struct fix *f, struct audit_folded *made)
 
 static int drop(struct fix *f, int64_t log, int64_t from, int64_t to)
 {
-	bool more = true;
+	int64_t n = AUDIT_FOLD_SLICE;
 	int slices = 0;
 
-	for (; more; slices++) {
+	for (; n == AUDIT_FOLD_SLICE; slices++) {
 		begin(f);
-		OK(audit_fold_drop(f->db, log, from, to, &more, &f->err));
+		OK(audit_fold_drop(f->db, log, from, to, INT64_MAX, &n, &f->err));
 		commit(f);
 	}
 	return slices;
@@ -312,7 +312,7 @@ static void blocks_have_bounds(void **state)
 static void rows_go_in_slices(void **state)
 {
 	struct fix *f = *state;
-	bool more;
+	int64_t n;
 
 	append_calls(f, ACME, 1000);
 	fold(f, 2, 1000, false);
@@ -324,7 +324,7 @@ static void rows_go_in_slices(void **state)
 	assert_int_equal(number(f, "SELECT min(idx) FROM rec WHERE log = 2"), 1000);
 	assert_int_equal(number(f, "SELECT count(*) FROM pay p LEFT JOIN rec r ON r.id = p.rec WHERE r.id IS NULL"), 0);
 	begin(f);
-	assert_int_equal(audit_fold_drop(f->db, 2, 0, 1001, &more, &f->err), ERR_CONFLICT);     /* that is in no block */
+	assert_int_equal(audit_fold_drop(f->db, 2, 0, 1001, INT64_MAX, &n, &f->err), ERR_CONFLICT);     /* that is in no block */
 	commit(f);
 }
 
@@ -418,8 +418,7 @@ static void stop_in_between_loses_nothing(void **state)
 	struct fix *f = *state;
 	struct audit_folded *made = NULL;
 	uint8_t before[DIGEST_SIZE], after[DIGEST_SIZE];
-	int64_t from = 0, to = 0;
-	bool more;
+	int64_t from = 0, to = 0, n;
 
 	said(f, before);
 	assert_int_equal(left(f, 2, &from, &to), 0);
@@ -433,7 +432,7 @@ static void stop_in_between_loses_nothing(void **state)
 	assert_int_equal(number(f, "SELECT count(*) FROM blk"), 0);
 	fold(f, 2, 700, false);                                 /* committed: it counts, what is left goes later */
 	begin(f);
-	OK(audit_fold_drop(f->db, 2, 0, 700, &more, &f->err));
+	OK(audit_fold_drop(f->db, 2, 0, 700, INT64_MAX, &n, &f->err));
 	commit(f);
 	close_store(f);
 	open_all(f);
@@ -739,6 +738,58 @@ static void cut_goes_through_a_block(void **state)
 	verify_clean(f);
 }
 
+static int propose_chapter(struct fix *f, struct audit_chapter **ret)
+{
+	struct db *db = reader(f);
+	int rc = audit_chapter_next(db, 2, 4, ret, &f->err);
+
+	db_close(&db);
+	return rc;
+}
+
+static int try_put_chapter(struct fix *f, struct audit_chapter *made)
+{
+	int rc;
+
+	begin(f);
+	rc = audit_chapter_put(f->db, made, &f->err);
+	if (rc == 0)
+		commit(f);
+	else
+		(void)db_txn_end(f->db, rc, NULL);
+	audit_chapter_free(&made);
+	return rc;
+}
+
+static void chapter_goes_with_its_blocks(void **state)
+{
+	struct fix *f = *state;
+	struct audit_chapter *one = NULL, *again = NULL, *late = NULL;
+
+	append_calls(f, ACME, 1500);
+	end_calls(f);
+	fold(f, 2, 256, true);
+	assert_int_equal(propose_chapter(f, &one), 0);          /* so many blocks there are not */
+	for (int64_t to = 512; to <= 1536; to += 256)
+		fold(f, 2, to, true);
+	assert_int_equal(propose_chapter(f, &one), 1);
+	assert_true(one->log == 2 && one->first == 0 && one->cnt == 1024);
+	assert_int_equal(propose_chapter(f, &again), 1);
+	assert_int_equal(propose_chapter(f, &late), 1);
+	OK(try_put_chapter(f, one));
+	assert_int_equal(try_put_chapter(f, again), ERR_CONFLICT);
+	assert_int_equal(propose_chapter(f, &one), 0);
+	verify_clean(f);
+	prune(f, 512);
+	assert_int_equal(number(f, "SELECT count(*) FROM chap"), 0);
+	assert_int_equal(try_put_chapter(f, late), ERR_CONFLICT);       /* of what was pruned since */
+	verify_clean(f);
+	assert_int_equal(propose_chapter(f, &one), 1);
+	assert_int_equal(one->first, 512);
+	OK(try_put_chapter(f, one));
+	verify_clean(f);
+}
+
 static void fold_waits_for_a_prune(void **state)
 {
 	struct fix *f = *state;
@@ -782,6 +833,7 @@ SUITE(fold)
 		cmocka_unit_test_setup_teardown(erased_bytes_are_in_no_file, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(cut_goes_through_a_block, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(fold_waits_for_a_prune, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(chapter_goes_with_its_blocks, set_up, fix_free),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

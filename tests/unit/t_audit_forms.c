@@ -61,6 +61,9 @@ static void append_any(struct fix *f)
 	ev.prn = who[draw(draw(3) ? 2 : 4)];
 	ev.tool = ev.has_call ? what[draw(20) ? draw(2) : 2] : NULL;
 	ev.obj = ev.kind == AUDIT_ADMIN_CMD ? what[draw(3)] : NULL;
+	ev.rev = ev.kind == AUDIT_CALL_BEGIN && draw(20) == 0 ? "2026-07-28" : NULL;
+	ev.tport = ev.kind == AUDIT_CALL_BEGIN ? AUDIT_HTTP : 0;
+	ev.n_req = ev.kind == AUDIT_CALL_BEGIN || draw(9) == 0 ? (int64_t)draw(300) : -1;
 	if (ev.has_call && ev.kind != AUDIT_CALL_DENIED && draw(3))
 		ev.payload = &payload;
 	ev.dur_us = ev.kind == AUDIT_CALL_END ? draw(1 << draw(20)) : 0;
@@ -216,6 +219,144 @@ static void same(struct fix *f, struct str before[NELEMS(questions)])
 			fail_msg("%s\nas rows:   %.400s\nas blocks: %.400s", questions[i], str_text(&before[i]), str_text(&after[i]));
 		str_fini(&after[i]);
 	}
+}
+
+/* --- sums */
+
+#define KEYS "cred, prn, authn, obo, peer, client, tport, rev, kind, tool, tdef, rule, outcome, sbox"
+#define LAST "9223372036854775807"
+
+/* What rollup says, and what that has to be, by the records; %s is what is asked, @ since and # until. */
+static const char sums_said[] = "SELECT day, night, called, " KEYS ", sum(n), sum(timed), sum(dur), max(dur_max), sum(n_req), "
+	"sum(n_res), min(idx_min), max(idx_max), min(ts_min), max(ts_max) FROM rollup WHERE %s "
+	"GROUP BY day, night, called, " KEYS " ORDER BY day, night, called, " KEYS;
+static const char sums_meant[] = "SELECT e.ts / 86400000000 AS day, e.ts / 3600000000 % 24 NOT BETWEEN 6 AND 21 AS night, "
+	"e.call IS NOT NULL AS called, e.cred AS cred, e.prn AS prn, CASE WHEN e.kind IN (1002, 1004) THEN b.authn ELSE e.authn END AS authn, "
+	"coalesce(e.obo, b.obo) AS obo, coalesce(e.peer, b.peer) AS peer, coalesce(e.client, b.client) AS client, "
+	"CASE WHEN e.kind IN (1002, 1004) THEN b.tport ELSE e.tport END AS tport, coalesce(e.rev, b.rev) AS rev, e.kind AS kind, "
+	"e.tool AS tool, coalesce(e.tdef, b.tdef) AS tdef, coalesce(e.rule, b.rule) AS rule, e.outcome AS outcome, "
+	"coalesce(e.sbox, b.sbox) AS sbox, count(*), count(e.dur), coalesce(sum(e.dur), 0), coalesce(max(e.dur), 0), "
+	"coalesce(sum(coalesce(e.n_req, b.n_req)), 0), coalesce(sum(e.n_res), 0), min(e.idx), max(e.idx), min(e.ts), max(e.ts) "
+	"FROM main.rec e LEFT JOIN main.rec b ON b.log = e.log AND b.idx = e.beg WHERE e.kind <> 1001 AND %s "
+	"GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 "
+	"ORDER BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17";
+
+/* What is asked of a log between two times, of sums and of records. */
+struct asked { const char *sums, *records; };
+static const struct asked asked[] = {
+	{ "log = 2 AND since = @ AND until = #", "e.log = 2 AND e.ts >= @ AND e.ts < #" },
+	{ "log = 3 AND since = @ AND until = " LAST, "e.log = 3 AND e.ts >= @" },
+	{ "log = 2 AND since = @ AND until = # AND kind IN (1002, 1003) AND of_prn = -1",
+	  "e.log = 2 AND e.ts >= @ AND e.ts < # AND e.kind IN (1002, 1003)" },
+	{ "log = 2 AND since = 0 AND until = # AND of_prn = (SELECT id FROM dict WHERE text = 'prn_c')",
+	  "e.log = 2 AND e.ts < # AND e.prn = (SELECT id FROM dict WHERE text = 'prn_c')" },
+	{ "log = 2 AND since = 0 AND until = # AND tool = (SELECT id FROM dict WHERE text = 'seldom') AND called = 1",
+	  "e.log = 2 AND e.ts < # AND e.tool = (SELECT id FROM dict WHERE text = 'seldom') AND e.call IS NOT NULL" },
+	{ "log = 2 AND since = 0 AND until = " LAST " AND rev = (SELECT id FROM dict WHERE text = '2026-07-28')",
+	  "e.log = 2 AND coalesce(e.rev, b.rev) = (SELECT id FROM dict WHERE text = '2026-07-28')" },
+	{ "log = 2 AND since = 0 AND until = " LAST " AND kind = 1003 AND of_tool = -1 AND of_outcome = -1",
+	  "e.log = 2 AND e.kind = 1003" },
+	{ "log = 2 AND since = 0 AND until = " LAST " AND of_cred = -2", "e.log = 2 AND 0" },
+	{ "log = 2 AND since = 0 AND until = NULL", "0" },
+	{ "log = 77 AND since = 0 AND until = " LAST, "e.log = 77" },
+};
+
+static void fill_in(struct str *ret, const char *frame, const char *what, int64_t since, int64_t until)
+{
+	const char *place = strstr(frame, "%s");
+
+	str_put(ret, frame, (size_t)(place - frame));
+	for (; *what; what++) {
+		if (*what == '@' || *what == '#')
+			str_printf(ret, "%lld", (long long)(*what == '@' ? since : until));
+		else
+			str_putc(ret, *what);
+	}
+	str_puts(ret, place + 2);
+}
+
+/* The i-th question; times are some record's, or beside it. */
+static void ask_sums(struct db *db, const char *frame, bool said, unsigned i, uint64_t seed, struct str *out)
+{
+	const int64_t first = INT64_C(1780000000000000);
+	struct str sql = STR_INIT;
+	int64_t since, until;
+
+	random_state = seed;
+	since = first + (int64_t)draw(RECORDS * 12000);
+	until = since + (int64_t)draw(RECORDS * 25000);
+	fill_in(&sql, frame, said ? asked[i].sums : asked[i].records, since, until);
+	str_reset(out);
+	answer(db, str_text(&sql), out);
+	str_fini(&sql);
+}
+
+static struct db *reader_of_sums(struct fix *f)
+{
+	struct db *db = reader(f);
+
+	OK(forms_see_sums(db, &f->err));
+	OK(forms_see_sums(db, &f->err));
+	return db;
+}
+
+static void compare_sums(struct fix *f, uint64_t seed, struct str *meant, bool take)
+{
+	static const char by[] = "SELECT tool, day, cred IS NULL, sum(n) FROM rollup WHERE log = 2 AND since = 0 AND until = " LAST
+		" AND \"by\" = ',tool,day,' GROUP BY 1, 2 ORDER BY 1, 2", hist[] = "SELECT tool, class, step, sum(n) FROM rollup_hist "
+		"WHERE log = 2 AND since = 0 AND until = " LAST " AND of_tool = -1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+	const size_t n = NELEMS(asked) * 4;
+	struct db *db = reader_of_sums(f);
+	struct str said = STR_INIT;
+
+	for (size_t i = 0; i < n + 2; i++) {
+		if (i < n)
+			ask_sums(db, sums_said, true, i % NELEMS(asked), seed + i, &said);
+		else
+			str_reset(&said);
+		if (i >= n)
+			answer(db, i == n ? by : hist, &said);
+		if (take && i < n)
+			ask_sums(db, sums_meant, false, i % NELEMS(asked), seed + i, &meant[i]);
+		else if (take)
+			answer(db, i == n ? by : hist, &meant[i]);
+		if (strcmp(str_text(&said), str_text(&meant[i])) != 0)
+			fail_msg("%s\nsaid:  %.600s\nmeant: %.600s", i < n ? asked[i % NELEMS(asked)].sums : "by", str_text(&said), str_text(&meant[i]));
+	}
+	str_fini(&said);
+	db_close(&db);
+}
+
+/* SC-401, SC-402: over rows, blocks, whole chapters and such without sums, for any span of time. */
+static void sums_are_those_of_the_records(void **state)
+{
+	static const struct fold_with with[] = {
+		{ .seed = 1, .block_max = 100, .tail = 100, .chapter = 16 }, { .seed = 2, .block_max = 4096, .chapter = 1 },
+		{ .seed = 3, .block_max = 30, .tail = 1, .chapter = 7, .partial = true },
+		{ .seed = 4, .block_max = 100, .tail = 20, .leftovers = true, .chapter = 14 }, { .seed = 5, .block_max = 70 },
+	};
+	struct str meant[NELEMS(asked) * 4 + 2] = { STR_INIT };
+	int64_t whole = 0, n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(with); i++) {
+		struct fix *f = new_store(i + 1);
+
+		for (size_t k = 0; k < NELEMS(meant); k++)
+			str_reset(&meant[k]);
+		compare_sums(f, 100 * i, meant, true);
+		fold(f, &with[i]);
+		compare_sums(f, 100 * i, meant, false);
+		OK(db_open(f->path, DB_READER, false, &f->db, &f->err));
+		OK(fold_sql(f->db, "SELECT count(*) FROM chap WHERE sums <> x'00'", &n, &f->err));
+		whole += n;
+		db_close(&f->db);
+		(void)fix_free((void **)&f);
+	}
+	if (whole < 3)
+		fail_msg("%d chapters have sums", (int)whole);
+	for (size_t k = 0; k < NELEMS(meant); k++)
+		str_fini(&meant[k]);
 }
 
 static void forget(struct str said[NELEMS(questions)])
@@ -382,7 +523,7 @@ static void block_of_a_later_release_ends_a_statement(void **state)
 SUITE(forms)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers_are_those_of_rows),
+		cmocka_unit_test(answers_are_those_of_rows), cmocka_unit_test(sums_are_those_of_the_records),
 		cmocka_unit_test_setup_teardown(store_without_blocks_is_left_alone, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(nothing_can_be_written_by_it, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(calls_are_found_by_their_ids, set_up, fix_free),

@@ -285,6 +285,108 @@ static void missing_records_stop_the_start(void **state)
 	assert_non_null(strstr(f->err.msg, "should have 2 records and has 1"));
 }
 
+/* --- heads that lag behind (SCALE SC-104) */
+
+static void commit_rows(struct fix *f)
+{
+	OK(audit_logs_flush_rows(f->logs, f->db, &f->err));
+	OK(db_txn_end(f->db, 0, &f->err));
+	audit_logs_commit(f->logs);
+}
+
+/* As a server leaves it that dies: n records that the head of ACME's log does not know. */
+static void leave_rows(struct fix *f, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		begin(f);
+		append(f, AUDIT_LIST, ACME, 0);
+		commit_rows(f);
+	}
+	close_store(f);
+}
+
+#define HEAD_OF_ACME "SELECT size FROM head JOIN log ON log.id = log WHERE tenant_id = 7"
+#define TILES_OF_ACME "SELECT coalesce(sum(length(hashes) / 32), 0) FROM tile JOIN log ON log.id = log WHERE tenant_id = 7 AND level = 1"
+
+static void a_start_reads_what_heads_do_not_know(void **state)
+{
+	struct fix *f = *state;
+	int64_t size = 0;
+
+	leave_rows(f, 300);
+	assert_int_equal(count(f, HEAD_OF_ACME), 1);
+	reopen_store(f);
+	OK(audit_size(f->logs, ACME, &size, &f->err));
+	assert_int_equal(size, 301);
+	begin(f);
+	append(f, AUDIT_LIST, OTHER, 0);
+	commit(f);                              /* also of logs that have not grown since the start */
+	assert_int_equal(count(f, HEAD_OF_ACME), 301);
+	assert_int_equal(count(f, TILES_OF_ACME), 1);
+	leave_rows(f, 256);
+	reopen_store(f);
+	leave_rows(f, 2);                       /* a tile that was completed by the process before */
+	reopen_store(f);
+	begin(f);
+	assert_int_equal(append(f, AUDIT_LIST, ACME, 0).idx, 559);
+	commit(f);
+	assert_int_equal(count(f, TILES_OF_ACME), 2);
+}
+
+/* A head is written when it is due, and what was written of it goes with its transaction. */
+static void a_head_is_written_when_it_is_due(void **state)
+{
+	struct fix *f = *state;
+
+	for (unsigned i = 0; i < 255; i++) {
+		begin(f);
+		append(f, AUDIT_LIST, ACME, 0);
+		commit_rows(f);
+	}
+	assert_int_equal(count(f, HEAD_OF_ACME), 1);
+	begin(f);
+	append(f, AUDIT_LIST, ACME, 0);         /* completes a tile */
+	audit_heads_due(f->logs);
+	OK(audit_logs_flush_rows(f->logs, f->db, &f->err));
+	assert_int_equal(db_txn_end(f->db, ERR_AUDIT, &f->err), ERR_AUDIT);
+	audit_logs_rollback(f->logs, (struct audit_mark){ 0 });
+	assert_int_equal(count(f, HEAD_OF_ACME), 1);
+	begin(f);
+	append(f, AUDIT_LIST, OTHER, 0);
+	commit(f);                              /* of all that lag, once */
+	assert_int_equal(count(f, HEAD_OF_ACME), 256);
+	assert_int_equal(count(f, TILES_OF_ACME), 1);
+	begin(f);
+	append(f, AUDIT_LIST, OTHER, 0);
+	commit_rows(f);                         /* due no more */
+	assert_int_equal(count(f, "SELECT max(size) FROM head JOIN log ON log.id = log WHERE tenant_id = 8"), 2);
+}
+
+static void what_heads_do_not_know_is_looked_at_by_a_start(void **state)
+{
+	static const struct { const char *sql, *why; } damage[] = {
+		{ "DELETE FROM rec WHERE log = 2 AND idx = 20", "record 20 cannot be read as it was written" },
+		{ "DROP TRIGGER rec_frozen; UPDATE rec SET ts = ts + 1 WHERE log = 2 AND idx = 20", "record 20 cannot be read" },
+		{ "INSERT INTO rec(enc, log, idx, kind, ts) SELECT 1, 1, max(idx) + 1, 1602, 2000000 FROM rec WHERE log = 1",
+		  "should have" },      /* a stop leaves no head behind */
+		{ "UPDATE head SET size = 1000 WHERE log = 2", "should have 1000 records and has 41" },
+	};
+
+	for (size_t i = 0; i < NELEMS(damage); i++) {
+		struct fix *f = *state;
+
+		leave_rows(f, 40);
+		raw(f, damage[i].sql);
+		OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+		assert_int_equal(audit_logs_open(f->db, &f->logs, &f->err), ERR_CORRUPT);
+		if (!strstr(f->err.msg, damage[i].why))
+			fail_msg("%s: %s", damage[i].sql, f->err.msg);
+		db_close(&f->db);
+		fix_free(state);
+		set_up(state);
+	}
+}
+
 static void everything_that_is_stored_is_read(void **state)
 {
 	struct fix *f = *state;
@@ -559,6 +661,8 @@ SUITE(log)
 	const struct CMUnitTest tests[] = {
 		T(each_log_counts_from_zero), T(end_knows_its_begin), T(undone_item_leaves_no_trace), T(failed_commit_is_forgotten),
 		T(recovery_closes_what_a_crash_left), T(recovery_starts_at_the_oldest_open_call), T(missing_records_stop_the_start),
+		T(a_start_reads_what_heads_do_not_know), T(a_head_is_written_when_it_is_due),
+		T(what_heads_do_not_know_is_looked_at_by_a_start),
 		T(everything_that_is_stored_is_read), T(filters_narrow_newest_first), T(texts_have_limits),
 		T(damaged_ext_is_found), T(further_fields_stand_among_the_common_ones), T(fields_have_an_order_and_a_limit),
 		T(origin_is_not_given_twice), T(last_kind_of_a_log), cmocka_unit_test(names_and_codes_agree),

@@ -287,6 +287,9 @@ static void each_tampering_is_found(void **state)
 	size_t len;
 	void *pristine;
 
+	begin(f);
+	append(f, AUDIT_SERVER_STOP, 0, 1);     /* behind which nothing comes */
+	commit(f);
 	close_store(f);
 	pristine = take_copy(f, &len);
 	for (size_t i = 0; i < NELEMS(tamperings); i++) {
@@ -301,6 +304,63 @@ static void each_tampering_is_found(void **state)
 		assert_true(f->sum.bad > 0);
 	}
 	free(pristine);
+}
+
+/* Records that the head does not know yet, as a server leaves them that died (SCALE SC-104). */
+static void append_behind_the_head(struct fix *f, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		begin(f);
+		append(f, AUDIT_LIST, ACME, (uint8_t)(100 + i % 100));
+		OK(audit_logs_flush_rows(f->logs, f->db, &f->err));
+		OK(db_txn_end(f->db, 0, &f->err));
+		audit_logs_commit(f->logs);
+	}
+	close_store(f);
+}
+
+/* A head that lags is no finding, a head that lies is one, and records behind it are looked at as all others. */
+static void a_head_may_lag_behind_and_may_not_lie(void **state)
+{
+	static const struct { const char *sql; enum audit_finding_code code; } lies[] = {
+		{ "UPDATE head SET root = zeroblob(32) WHERE log = 2", AUDIT_FINDING_ROOT },
+		{ "UPDATE head SET size = size + 1 WHERE log = 2", AUDIT_FINDING_ROOT },
+		{ "UPDATE head SET size = 1000 WHERE log = 2", AUDIT_FINDING_TRUNCATED },
+		{ "DELETE FROM rec WHERE log = 2 AND idx = 50", AUDIT_FINDING_GAP },
+		{ "DROP TRIGGER rec_frozen; UPDATE rec SET n_req = 9 WHERE log = 2 AND idx = 50;"
+		  "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END",
+		  AUDIT_FINDING_LEAF },
+		{ "INSERT INTO rec(enc, log, idx, kind, ts) SELECT 1, 1, max(idx) + 1, 1602, 2000000 FROM rec WHERE log = 1",
+		  AUDIT_FINDING_UNCOVERED_TAIL },        /* a stop leaves no head behind */
+	};
+	struct fix *f = *state;
+	size_t len;
+	void *lagging;
+
+	append_behind_the_head(f, 300);         /* and tiles with it */
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+	assert_int_equal(f->sum.records, 1 + 2 * (1 + 2 * CALLS) + 300);
+	lagging = take_copy(f, &len);
+	reopen_store(f);
+	append_behind_the_head(f, 300);         /* of what the process before has left, too */
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+	reopen_store(f);
+	begin(f);
+	append(f, AUDIT_LIST, OTHER, 1);
+	commit(f);                              /* now they do not lag any more */
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+	close_store(f);
+	for (size_t i = 0; i < NELEMS(lies); i++) {
+		put_back(f, lagging, len);
+		raw(f, lies[i].sql);
+		verify(f, 0);
+		if (!f->count[lies[i].code] || f->sum.bad == 0)
+			fail_msg("%s: found %s", lies[i].sql, f->last[0] ? f->last : "nothing");
+	}
+	free(lagging);
 }
 
 #define FREEZE "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END;"
@@ -599,7 +659,7 @@ SUITE(verify)
 		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),
 		T(rows_are_taken_as_they_are_once),
 		T(a_store_from_before_the_trees_gets_one), T(a_head_that_contradicts_itself_stops_the_log),
-		T(each_tampering_is_found), T(each_index_is_compared_with_the_table), T(findings_are_grouped_and_stay_in_their_log),
+		T(each_tampering_is_found), T(a_head_may_lag_behind_and_may_not_lie), T(each_index_is_compared_with_the_table), T(findings_are_grouped_and_stay_in_their_log),
 		T(a_begin_without_an_end_is_a_gap),
 		T(test_f19_only_calls_from_before_the_last_start_are_gaps), T(starts_and_stops_alternate), T(times_fall_only_where_the_clock_was_set),
 		T(a_log_that_rested_while_the_clock_was_set_back_is_no_finding),

@@ -104,6 +104,8 @@ static void every_way_out_is_blanked(void **state)
 		{ "printf %s \"$K\" | od -An -tx1 | tr -d ' \\n'", "text" },
 		{ "printf '%s' 's3cr%22t%2fva%25lue%2B%C3%A9%0a%3f%3E~'", "text" },
 		{ "printf '%s' 's3cr%22t/va%25lue+%c3%a9%0A?>%7E'", "text" },
+		{ "printf '%s' 'a\\u00733cr\"t/va%lue+\\u00e9\\n?>~'", "text" },
+		{ "printf '%s' 'a\\\\u00733cr\"t/va%lue+\\u00e9\\n?>~'", "text" },
 		{ "printf %s \"$K\" | iconv -f latin1 -t utf-8", "text" },
 		{ "printf '\"a s3cr\\\\\"t\\\\/va%%lue+\\\\u00e9\\\\n?>~ b\"'", "json" },
 		{ "printf '{\"a s3cr\\\\\"t/va%%lue+\\\\u00E9\\\\n?>~\":1}'", "json" },

@@ -234,6 +234,8 @@ static bool of_entry(const struct audit_row *row, const struct block_sum *e)
 
 	if (row->v[COL_KIND].n == 1001 || ts / DAY_US != e->day || (hour < 6 || hour >= 22) != e->night)
 		return false;
+	if (row->v[COL_CALL].present != e->called)
+		return false;
 	for (unsigned k = 0; k < SUM_KEYS; k++)
 		if (word(row, block_sum_columns[k]) != e->key[k])
 			return false;
@@ -262,6 +264,7 @@ static void counts_are_right(const struct fix *f, const struct block_sum *e)
 	}
 	want.day = e->day;
 	want.night = e->night;
+	want.called = e->called;
 	memcpy(want.key, e->key, sizeof(want.key));
 	assert_memory_equal(&want, e, sizeof(want));
 }
@@ -282,6 +285,7 @@ static void some_calls(struct fix *f, size_t n)
 		audit_row_int(row, COL_TOOL, 9);
 		if (row->v[COL_KIND].n != 1002)
 			continue;
+		audit_row_blob(row, COL_CALL, "0123456789abcdef", 16);
 		audit_row_int(row, COL_OUTCOME, outcomes[rig_below(&f->rig, NELEMS(outcomes))]);
 		audit_row_int(row, COL_DUR, (int64_t)(rig_next(&f->rig) >> (20 + rig_below(&f->rig, 44))));
 		audit_row_int(row, COL_N_REQ, (int64_t)i);
@@ -326,6 +330,46 @@ static void sums_are_what_the_records_come_to(void **state)
 	block_sums_fini(&sums);
 }
 
+/* What an end does not say its begin does, as in v_calls; without its begin it stands apart. */
+static void sums_of_ends_are_those_of_their_begins(void **state)
+{
+	struct fix *f = *state;
+	struct block_sums sums;
+
+	some_calls(f, 80);
+	for (size_t i = 0; i < 80; i++) {
+		struct audit_row *row = &f->rig.row[i];
+		const bool begin = i % 2 == 0;
+
+		rig_least(&f->rig, row, 70 + (int64_t)i);
+		audit_row_int(row, COL_KIND, begin ? 1001 : 1002);
+		audit_row_int(row, COL_TPORT, begin ? 4 : 3);
+		audit_row_int(row, COL_REV, begin ? 11 : 12);
+		if (begin) {
+			audit_row_int(row, COL_CLIENT, 13);
+			audit_row_int(row, COL_TOOL, 14);
+			audit_row_int(row, COL_N_REQ, 100);
+		} else if (i != 1) {
+			audit_row_int(row, COL_BEG, i == 3 ? 7 : 70 + (int64_t)i - 1);
+		}
+	}
+	sum_up(f, 4, &sums);
+	assert_false(sums.partial);
+	assert_int_equal(sums.sums, 2);         /* the one that names no begin is the other */
+	assert_int_equal(sums.aparts, 1);
+	assert_int_equal(sums.apart[0], 73);
+	assert_int_equal(sums.sum[0].key[SUM_CLIENT], -1);
+	assert_int_equal(sums.sum[0].key[SUM_TPORT], -1);
+	assert_int_equal(sums.sum[0].count, 1);
+	assert_int_equal(sums.sum[1].key[SUM_CLIENT], 13);
+	assert_int_equal(sums.sum[1].key[SUM_TPORT], 4);
+	assert_int_equal(sums.sum[1].key[SUM_REV], 12);
+	assert_int_equal(sums.sum[1].key[SUM_TOOL], -1);
+	assert_int_equal(sums.sum[1].count, 38);
+	assert_int_equal(sums.sum[1].n_req, 3800);
+	block_sums_fini(&sums);
+}
+
 /* The ends of steps as stats has them: an eighth of a power of two. */
 static void durations_fall_into_steps(void **state)
 {
@@ -343,6 +387,7 @@ static void durations_fall_into_steps(void **state)
 			audit_row_int(&f->rig.row[i], COL_KIND, 1002);
 			if (i == 0)
 				audit_row_int(&f->rig.row[i], COL_DUR, cases[c].us);
+			audit_row_blob(&f->rig.row[i], COL_CALL, "0123456789abcdef", 16);
 		}
 		sum_up(f, 1, &sums);
 		assert_false(sums.partial);
@@ -427,17 +472,19 @@ static void sc201_sums_are_read_strictly(void **state)
 {
 	/* One entry of kind 3 on day 0 by night, of eight records; words are streams of one byte. */
 #define HEAD "\1\1\41\1"
-#define WORDS(kind, count, timed) "\3\0\3\1\3" kind "\3" count "\3" timed "\3\0\3\0\3\0\3\0\3\0\3\7\3\0\3\0"
+#define WORDS(kind, count, timed) "\3\0\3\1\3\0\3" kind "\3" count "\3" timed "\3\0\3\0\3\0\3\0\3\0\3\7\3\0\3\0"
 	static const struct { const char *p; size_t len; int rc; } cases[] = {
 #define SUMS_CASE(s, rc) { s, sizeof(s) - 1, rc }
-		SUMS_CASE("\0", 0), SUMS_CASE("\1\0\0\0", 0), SUMS_CASE(HEAD WORDS("\4", "\10", "\0") "\0", 0),
+		SUMS_CASE("\0", 0), SUMS_CASE("\1\0\0\0\0", 0), SUMS_CASE(HEAD WORDS("\4", "\10", "\0") "\0\0", 0),
 		SUMS_CASE("", ERR_CORRUPT), SUMS_CASE("\0\0", ERR_CORRUPT), SUMS_CASE("\2", ERR_INVALID),
 		SUMS_CASE("\1\1\42\0\0", ERR_CORRUPT), SUMS_CASE("\1\1\7\0\0", ERR_INVALID),
-		SUMS_CASE("\1\2\41\42\1" WORDS("\4\3\0", "\10", "\0") "\0", ERR_CORRUPT),       /* a name without values */
+		SUMS_CASE("\1\2\41\42\1" WORDS("\4\3\0", "\10", "\0") "\0\0", ERR_CORRUPT),       /* a name without values */
 		SUMS_CASE("\1\2\42\41\1", ERR_CORRUPT), SUMS_CASE("\1\2\41\41\1", ERR_CORRUPT),
-		SUMS_CASE(HEAD WORDS("\0", "\10", "\0") "\0", ERR_CORRUPT), SUMS_CASE(HEAD WORDS("\4", "\7", "\0") "\0", ERR_CORRUPT),
-		SUMS_CASE(HEAD WORDS("\4", "\11", "\0") "\0", ERR_CORRUPT), SUMS_CASE(HEAD WORDS("\4", "\10", "\11") "\0", ERR_CORRUPT),
-		SUMS_CASE("\1\1\41\2" WORDS("\4", "\10", "\0") "\0", ERR_CORRUPT), SUMS_CASE("\1\0\0\1", ERR_CORRUPT),
+		SUMS_CASE(HEAD WORDS("\0", "\10", "\0") "\0\0", ERR_CORRUPT), SUMS_CASE(HEAD WORDS("\4", "\7", "\0") "\0\0", ERR_CORRUPT),
+		SUMS_CASE(HEAD WORDS("\4", "\11", "\0") "\0\0", ERR_CORRUPT), SUMS_CASE(HEAD WORDS("\4", "\10", "\11") "\0\0", ERR_CORRUPT),
+		SUMS_CASE("\1\1\41\2" WORDS("\4", "\10", "\0") "\0\0", ERR_CORRUPT), SUMS_CASE("\1\0\0\0\1", ERR_CORRUPT),
+		SUMS_CASE(HEAD WORDS("\4", "\10", "\0") "\0\1\3\0", ERR_CORRUPT),     /* nine of eight */
+		SUMS_CASE(HEAD WORDS("\4", "\10", "\0") "\0\2\5\0\1", ERR_CORRUPT), SUMS_CASE(HEAD WORDS("\4", "\10", "\0") "\0", ERR_CORRUPT),
 	};
 	struct fix *f = *state;
 	struct block_sums sums;
@@ -560,6 +607,7 @@ SUITE(block_derived)
 		WITH_BLOCKS(sc207_a_zone_that_lies_is_found),
 		WITH_BLOCKS(sc201_zones_are_read_strictly),
 		WITH_BLOCKS(sums_are_what_the_records_come_to),
+		WITH_BLOCKS(sums_of_ends_are_those_of_their_begins),
 		WITH_BLOCKS(durations_fall_into_steps),
 		WITH_BLOCKS(sums_that_are_not_worth_it_are_partial),
 		WITH_BLOCKS(sc207_sums_that_lie_are_found),

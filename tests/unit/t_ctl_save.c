@@ -25,12 +25,14 @@
 #define DEF "{\"row\":{\"data\":\"ZGVm\"}}\n"
 #define LAST "{\"row\":{\"records\":2,\"sha256\":\"" SUM "\"}}\n"
 
+static const struct command_arg arguments[] = { { .name = "range", .type = ARG_TEXT }, { .name = "file", .type = ARG_PATH }, { .name = NULL } };
+static const struct command command = { .args = arguments };
 static char folder[] = "/tmp/t_ctl_save-XXXXXX";
 
 /* What comes of these parts; the last one stands in for the reply. */
 static int save(const char *const *parts, bool whole, struct str *ret, char **ret_path)
 {
-	struct ctl_line line = { .args = json_object() };
+	struct ctl_line line = { .cmd = &command, .args = json_object() };
 	struct ctl_save *s = NULL;
 	struct err err = { 0 };
 	int rc;
@@ -101,7 +103,7 @@ static void what_is_not_is_removed(void **state)
 static void what_is_there_stays(void **state)
 {
 	char *path = path_join(folder, "file"), *link = path_join(folder, "link");
-	struct ctl_line line = { .args = json_object() };
+	struct ctl_line line = { .cmd = &command, .args = json_object() };
 	struct ctl_save *s = NULL;
 	struct err err;
 
@@ -119,6 +121,33 @@ static void what_is_there_stays(void **state)
 	json_decref(line.args);
 	free(path);
 	free(link);
+}
+
+/* Between the first part and the last one. */
+static void what_came_meanwhile_stays(void **state)
+{
+	char *path = path_join(folder, "file");
+	struct ctl_line line = { .cmd = &command, .args = json_object() };
+	struct str rows = STR_INIT, row = STR_INIT, text = STR_INIT;
+	struct ctl_save *s = NULL;
+	struct err err;
+
+	(void)state;
+	json_object_set_new(line.args, "file", json_string(path));
+	assert_int_equal(ctl_save_new(&line, &s, &err), 0);
+	str_puts(&rows, ABC DEF LAST);
+	ctl_save_feed(s, &rows);
+	assert_false(path_exists(path));
+	assert_int_equal(path_create(path, 0600, "mine", 4, NULL), 0);
+	assert_int_equal(ctl_save_end(&s, true, &row, &err), ERR_CONFLICT);
+	assert_int_equal(path_read(path, 100, &text, NULL), 0);
+	assert_string_equal(str_text(&text), "mine");
+	(void)unlink(path);
+	json_decref(line.args);
+	free(path);
+	str_fini(&rows);
+	str_fini(&row);
+	str_fini(&text);
 }
 
 static int start(void **state)
@@ -139,6 +168,7 @@ SUITE(save)
 		cmocka_unit_test(what_is_whole_is_kept),
 		cmocka_unit_test(what_is_not_is_removed),
 		cmocka_unit_test(what_is_there_stays),
+		cmocka_unit_test(what_came_meanwhile_stays),
 	};
 
 	return cmocka_run_group_tests(tests, start, end);

@@ -59,11 +59,45 @@ static void expose_writes_help_type_and_value(void **state)
 	struct str s = STR_INIT;
 
 	metric_set(METRIC_writer_queue_len, 7);
-	metric_expose(&s);
+	metric_expose(&s, METRIC_TEXT);
 	assert_non_null(strstr(s.p, "# HELP toolcrib_writer_queue_len Items that wait for the writer now\n"
 				    "# TYPE toolcrib_writer_queue_len gauge\n"
 				    "toolcrib_writer_queue_len 7\n"));
 	assert_non_null(strstr(s.p, "# TYPE toolcrib_calls_denied_total counter\ntoolcrib_calls_denied_total 0\n"));
+	assert_null(strstr(s.p, "# UNIT"));
+	str_fini(&s);
+}
+
+static void openmetrics_names_families_and_units(void **state)
+{
+	struct str s = STR_INIT;
+
+	metric_expose(&s, METRIC_OPENMETRICS);
+	assert_non_null(strstr(s.p, "# TYPE toolcrib_calls_denied counter\n# HELP toolcrib_calls_denied Tool"));
+	assert_non_null(strstr(s.p, "\ntoolcrib_calls_denied_total 0\n"));
+	assert_non_null(strstr(s.p, "# UNIT toolcrib_anchor_timestamp_seconds seconds\n"));
+	assert_null(strstr(s.p, "toolcrib_anchor_time "));
+	str_fini(&s);
+}
+
+static void info_is_a_gauge_where_the_type_is_not_known(void **state)
+{
+	struct str s = STR_INIT;
+
+	metric_head(&s, METRIC_TEXT, "x_build", METRIC_INFO, "What it is");
+	assert_string_equal(s.p, "# HELP x_build_info What it is\n# TYPE x_build_info gauge\n");
+	str_reset(&s);
+	metric_head(&s, METRIC_OPENMETRICS, "x_build", METRIC_INFO, "What it is");
+	assert_string_equal(s.p, "# TYPE x_build info\n# HELP x_build What it is\n");
+	str_fini(&s);
+}
+
+static void values_of_labels_are_escaped(void **state)
+{
+	struct str s = STR_INIT;
+
+	metric_put_label(&s, "a\"b\\c\nd");
+	assert_string_equal(s.p, "a\\\"b\\\\c\\nd");
 	str_fini(&s);
 }
 
@@ -74,6 +108,9 @@ SUITE(metric)
 		cmocka_unit_test(gauge_goes_down_but_not_below_zero),
 		cmocka_unit_test(every_row_has_its_own_name_and_a_sentence),
 		cmocka_unit_test(expose_writes_help_type_and_value),
+		cmocka_unit_test(openmetrics_names_families_and_units),
+		cmocka_unit_test(info_is_a_gauge_where_the_type_is_not_known),
+		cmocka_unit_test(values_of_labels_are_escaped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

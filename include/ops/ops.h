@@ -1,0 +1,67 @@
+#ifndef OPS_OPS_H
+#define OPS_OPS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a server tells those who keep it running: metrics and health, over HTTP on a listener of its own (OP-101 to
+ * OP-106).  It reads what is counted anyway and holds up nobody: texts are made on a lane of the pool that nobody else
+ * uses.  No argument, result, key, principal or address is in any answer (OP-003), and no tenant in those about
+ * health.  Loop thread. */
+
+#define OPS_CONNECTIONS_MAX 16
+#define OPS_HEAD_MAX 8192               /* bytes of a request's head */
+#define OPS_BODY_MAX 0
+#define OPS_REQUEST_MS 5000             /* a whole request, and the first of a connection */
+#define OPS_IDLE_MS 60000               /* between two requests */
+#define OPS_TEXT_MAX (64u << 20)        /* bytes of a text of metrics */
+#define OPS_METHODS_MAX 64              /* of MCP, that have a slot */
+#define OPS_SWEEP_MS 60000              /* how often it is looked for slots of tenants that are not there any more */
+#define OPS_TOKEN_MIN 16                /* bytes of the token */
+#define OPS_TOKEN_MAX 512
+
+struct conf;
+struct ev_loop;
+struct gate;
+struct ops;
+struct writer;
+
+/* Descriptors by which the process is looked at: opened before the server gives up opening files (HARDENING 1.3).  -1:
+ * there is none, and what it would say is left out. */
+struct ops_process { int statm, fds; };
+void ops_process_open(struct ops_process *ret);
+void ops_process_close(struct ops_process *p);
+
+struct ops_env {                        /* copied; what it names is borrowed for life */
+	struct ev_loop *loop;
+	struct gate *gate;              /* NULL: everybody may connect */
+	const struct writer *writer;    /* NULL: it refuses nothing */
+	bool (*draining)(void *arg);
+	bool (*has_tenant)(void *arg, const char *name);        /* NULL: nobody knows */
+	void *arg;
+	const char *version;
+	uint64_t started_us;            /* wall clock */
+	struct ops_process process;     /* taken, unless ops_open() fails */
+};
+
+/* What a start and a reload read: certificate, key and token of the configuration. */
+struct ops_files;
+/* late: as in struct tls_opt, what time alone made bad.  ERR_INVALID and those of tls_server_new() and path_read_as();
+ * where = the file, and the message names the key. */
+int ops_files_load(const struct conf *conf, struct ops_files **ret, struct err *late, struct err *err) MUST_CHECK;
+void ops_files_free(struct ops_files **f);
+
+/* Listen at metrics.listen of conf, which has one.  A certificate whose time is over is said in the log, and nobody is
+ * let in until ops_renew().  As ops_files_load(), listen_tcp() and listen_unix(). */
+int ops_open(const struct ops_env *env, const struct conf *conf, struct ops **ret, struct err *err) MUST_CHECK;
+/* From the next connection, and request, on; *next is taken. */
+void ops_renew(struct ops *o, struct ops_files **next);
+void ops_close(struct ops **o);         /* its connections end */
+const char *ops_address(const struct ops *o);           /* as bound */
+uint64_t ops_expires_us(const struct ops *o);           /* of its certificate; wall clock; 0: it has none */
+const char *ops_shut(const struct ops *o);              /* why nobody is let in; NULL: they are */
+
+#endif

@@ -1,0 +1,42 @@
+#ifndef WRITER_FOLD_H
+#define WRITER_FOLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Folding while a server runs (SCALE 6): rows that wait become blocks, and leftovers go.  A thread reads and makes one
+ * proposal after the other; each rides on a batch that the writer commits anyway, with one slice of deletions.
+ *
+ *	fold_rows rows have come since the last round: all logs are folded up to the newest of them
+ *	fold_age: a log whose oldest row has waited that long, and that has WRITER_FOLD_FEW, is folded
+ *	plain_rows: leftovers that are not among so many newest rows go; all of them when room is short (SC-109)
+ *
+ * When more than twice fold_rows wait, the writer makes the proposals itself (SC-303); when more than eight times as
+ * many do, calls are refused until it is less than four.  What waited at the start does not count for either.
+ *
+ * The first block of a store changes how it is read (forms/forms.h).  Who reads asks forms_see() before each use and
+ * each page; the rows behind the first blocks stay for WRITER_FOLD_GRACE_S, or until the next start, so that who has
+ * asked just before goes on with whole logs.  When more than `large` waited at the start, what reads them may take
+ * longer, and they stay until the next start.
+ *
+ * Loop thread. */
+
+enum {
+	WRITER_FOLD_FEW = 256,
+	WRITER_FOLD_BEHIND = 2, WRITER_FOLD_REFUSE = 8,         /* times fold_rows */
+	WRITER_FOLD_GRACE_S = 600, WRITER_FOLD_LARGE = 1 << 20,
+};
+
+struct writer;
+struct writer_fold_limits {
+	int64_t fold_rows, plain_rows, large;
+	uint32_t fold_age_s;
+};
+/* Begins; writer_close() ends it. */
+void writer_fold_start(struct writer *w, const struct writer_fold_limits *limits);
+/* Why a log is not folded, the first one that was found; "" = all are. */
+const char *writer_fold_stuck(const struct writer *w);
+
+#endif

@@ -1,0 +1,38 @@
+-- Statements on sealed files (segment/segment.h), which no other statement touches; each has one log.
+
+-- segment_maker_…().
+-- name: segment_put_info
+INSERT INTO info(origin, from_idx, to_idx, from_peaks, to_peaks, epoch, note, growth, release) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: segment_put_epoch
+INSERT INTO epoch(n, pk, cert) VALUES(?1, ?2, ?3);
+
+-- name: segment_put_block
+INSERT INTO blk(first, cnt, fmt, ts_min, ts_max, cols, hash, zone) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: segment_put_group
+INSERT INTO blkpay(first, body) VALUES(?1, ?2);
+
+-- name: segment_put_text
+INSERT INTO text(id, kind, text) VALUES(?1, ?2, ?3);
+
+-- segment_open(): one row; a second one is refused.
+-- name: segment_get_info
+SELECT origin, from_idx, to_idx, from_peaks, to_peaks, epoch, note, growth, release FROM info LIMIT 2;
+
+-- segment_epochs(), segment_blocks(), segment_kept(), segment_texts(): all, in order.  Primary keys.
+-- name: segment_list_epochs
+SELECT n, pk, cert FROM epoch ORDER BY n;
+
+-- name: segment_list_blocks
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk ORDER BY first;
+
+-- name: segment_list_groups
+SELECT first, body FROM blkpay ORDER BY first;
+
+-- name: segment_list_texts
+SELECT id, kind, text FROM text NOT INDEXED ORDER BY id;
+
+-- segment_text().  Primary key.
+-- name: segment_get_text
+SELECT kind, text FROM text WHERE id = ?1;

@@ -1,0 +1,233 @@
+/* Making a sealed file of what a store has of a log (bundle/segment.h): its records, whatever form they have there,
+ * with what is kept beside them, and what it takes to verify them without the store. */
+
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/keep.h"
+#include "audit/record.h"
+#include "base/mem.h"
+#include "bundle/segment.h"
+#include "db/db.h"
+#include "segment/segment.h"
+
+#include "bundle_int.h"
+
+_Static_assert((int)SEGMENT_UNIT == AUDIT_CUT_UNIT, "a sealed file ends where a log can be cut");
+_Static_assert((int)SEGMENT_TEXT_MAX == AUDIT_TEXT_MAX, "a sealed file has room for each text of a record");
+
+struct sealing {
+	struct db *db;
+	const struct audit_segment_req *req;
+	struct segment_maker *m;
+	struct segment_info *info;
+	struct block_payload kept[SEGMENT_UNIT];        /* of the records from kept_at on; owned */
+	int64_t kept_at;
+};
+
+/* --- records */
+
+static void forget_kept(struct sealing *s)
+{
+	for (size_t i = 0; i < SEGMENT_UNIT; i++) {
+		free((void *)(uintptr_t)s->kept[i].salt.p);
+		free((void *)(uintptr_t)s->kept[i].nonce.p);
+		free((void *)(uintptr_t)s->kept[i].ct.p);
+	}
+	memset(s->kept, 0, sizeof(s->kept));
+}
+
+static struct block_bytes copy_of(struct db_stmt *st, unsigned col)
+{
+	size_t len = 0;
+	const void *p = db_col_blob(st, col, &len);
+	uint8_t *copy;
+
+	if (db_col_type(st, col) == DB_NULL)
+		return (struct block_bytes){ NULL, 0 };
+	copy = mem_alloc(len + 1);
+	if (len > 0)
+		memcpy(copy, p, len);
+	return (struct block_bytes){ copy, len };
+}
+
+/* Of the tile that begins there. */
+static int read_kept(struct sealing *s, int64_t tile, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(s->db, SQL_SEAL_LIST_KEPT);
+	int rc;
+
+	forget_kept(s);
+	s->kept_at = tile;
+	db_bind_i64(st, 1, s->req->log);
+	db_bind_i64(st, 2, tile);
+	db_bind_i64(st, 3, tile + SEGMENT_UNIT);
+	while ((rc = db_step(st, err)) == 1) {
+		struct block_payload *to = &s->kept[db_col_i64(st, 0) - tile];
+
+		*to = (struct block_payload){ copy_of(st, 1), copy_of(st, 2), copy_of(st, 3) };
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int wrong_record(const struct sealing *s, int64_t idx, struct err *err)
+{
+	(void)err_set(err, ERR_CORRUPT, s->req->origin, "record %" PRId64 " is missing, or not as it was written", idx);
+	err_hint(err, "toolcrib audit verify says what is wrong");
+	return ERR_CORRUPT;
+}
+
+static int put_record(struct sealing *s, const struct audit_read *got, struct err *err)
+{
+	const int64_t at = got->idx % SEGMENT_UNIT;
+	int rc = at == 0 ? read_kept(s, got->idx, err) : 0;
+
+	if (rc == 0)
+		rc = segment_put(s->m, &got->row, s->kept[at].salt.p ? &s->kept[at] : NULL, err);
+	tree_append(&s->info->after, got->leaf);
+	return rc;
+}
+
+static int put_records(struct sealing *s, struct err *err)
+{
+	const struct audit_segment_req *r = s->req;
+	struct audit_reader *reader = audit_reader_new(s->db);
+	struct audit_page page = { .log = r->log, .origin = r->origin, .from = r->from, .to = r->to };
+	struct audit_read got;
+	int rc = 0;
+
+	while (rc >= 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
+		if (got.findings || got.idx != (int64_t)s->info->after.size)
+			rc = wrong_record(s, (int64_t)s->info->after.size, err);
+		else
+			rc = put_record(s, &got, err);
+	}
+	audit_reader_free(&reader);
+	return rc == 0 && (int64_t)s->info->after.size != r->to ? wrong_record(s, (int64_t)s->info->after.size, err) : rc;
+}
+
+/* --- what binds them */
+
+/* How the tree at the end grew into the one that the note covers. */
+static int prove_growth(struct sealing *s, uint64_t size, struct err *err)
+{
+	const struct audit_segment_req *r = s->req;
+	struct audit_ranges ranges = { .db = s->db, .reader = audit_reader_new(s->db), .log = r->log, .origin = r->origin,
+		.err = err };
+	int rc = tree_prove_consistency((uint64_t)r->to, size, audit_range_hash, &ranges, s->info->growth, &s->info->ngrowth);
+
+	audit_reader_free(&ranges.reader);
+	return rc;
+}
+
+static int take_note(struct sealing *s, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(s->db, SQL_SEAL_GET_NOTE);
+	uint64_t size = 0;
+	const void *note;
+	int rc;
+
+	db_bind_i64(st, 1, s->req->log);
+	db_bind_i64(st, 2, s->req->to);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		size = (uint64_t)db_col_i64(st, 0);
+		s->info->epoch = db_col_i64(st, 1);
+		note = db_col_blob(st, 2, &s->info->note_len);
+		if (s->info->note_len <= NOTE_MAX)
+			memcpy(s->info->note, note, s->info->note_len);
+		else
+			rc = err_set(err, ERR_CORRUPT, s->req->origin, "a checkpoint is longer than any can be");
+	} else if (rc == 0) {
+		rc = err_set(err, ERR_CONFLICT, s->req->origin, "no checkpoint covers the first %" PRId64 " records yet", s->req->to);
+		err_hint(err, "toolcrib audit checkpoint makes one");
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : prove_growth(s, size, err);
+}
+
+static int put_epochs(struct sealing *s, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(s->db, SQL_BUNDLE_LIST_EPOCHS);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1 && db_col_i64(st, 0) <= s->info->epoch) {
+		size_t len = 0, cert_len = 0;
+		const void *pk = db_col_blob(st, 1, &len), *cert = db_col_blob(st, 2, &cert_len);
+		const bool first = db_col_type(st, 2) == DB_NULL;
+
+		if (len != SIGN_PUBLIC_SIZE || (!first && cert_len != SIGN_SIZE))
+			rc = err_set(err, ERR_CORRUPT, "epoch", "a key is not as long as keys are");
+		else
+			rc = segment_put_epoch(s->m, db_col_i64(st, 0), pk, first ? NULL : cert, err);
+		if (rc < 0)
+			break;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int start_tree(struct sealing *s, struct err *err)
+{
+	struct audit_cut cut;
+	int rc = audit_cut_read(s->db, s->req->log, s->req->from, &cut, err);
+
+	if (rc == 0 && !tree_load(&s->info->before, cut.at, cut.frontier, cut.peaks * TREE_HASH))
+		rc = err_set(err, ERR_INTERNAL, "", "a tree without peaks");
+	s->info->after = s->info->before;
+	return rc;
+}
+
+/* --- the file */
+
+static int fill(struct sealing *s, struct err *err)
+{
+	int rc = start_tree(s, err);
+
+	if (rc == 0)
+		rc = take_note(s, err);
+	if (rc == 0)
+		rc = put_epochs(s, err);
+	return rc == 0 ? put_records(s, err) : rc;
+}
+
+static int check_range(const struct audit_segment_req *r, struct err *err)
+{
+	if (r->from < 0 || r->from >= r->to || r->from % SEGMENT_UNIT != 0 || r->to % SEGMENT_UNIT != 0)
+		return err_set(err, ERR_INVALID, r->origin, "a sealed file begins and ends at multiples of %d", SEGMENT_UNIT);
+	if (r->to - r->from > SEGMENT_RECORDS_MAX)
+		return err_set(err, ERR_LIMIT, r->origin, "a sealed file has at most %d records", SEGMENT_RECORDS_MAX);
+	return 0;
+}
+
+int audit_segment_write(struct db *db, const struct audit_segment_req *req, const char *path, struct err *err)
+{
+	struct sealing *s;
+	int rc = check_range(req, err);
+
+	if (rc < 0)
+		return rc;
+	s = mem_zalloc(sizeof(*s));
+	s->db = db;
+	s->req = req;
+	s->info = mem_zalloc(sizeof(*s->info));
+	s->info->from = req->from;
+	s->info->to = req->to;
+	(void)snprintf(s->info->origin, sizeof(s->info->origin), "%s", req->origin);
+	(void)snprintf(s->info->release, sizeof(s->info->release), "%s", PACKAGE_STRING);
+	rc = segment_make(path, req->from, &s->m, err);
+	if (rc == 0)
+		rc = fill(s, err);
+	if (rc == 0)
+		rc = segment_end(&s->m, s->info, err);
+	segment_drop(&s->m);
+	forget_kept(s);
+	free(s->info);
+	free(s);
+	return rc;
+}

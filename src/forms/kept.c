@@ -1,0 +1,217 @@
+/* What is kept beside records in either form, as table pay (forms/forms.h).  Any thread with a reader. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "forms/forms.h"
+
+#include "forms_int.h"
+
+enum { PAY_REC, PAY_SALT, PAY_NONCE, PAY_CT };
+enum { KEPT_LOG = 4, KEPT_IDX };        /* columns of forms_kept behind these */
+
+struct kept {
+	struct forms *f;
+	struct db_stmt *st;
+	bool in_groups, all;
+	int64_t log, first, line;       /* of the group; the line of log */
+	bool has_line;
+	struct block_payload v[BLOCK_PAYLOADS_MAX];
+	size_t n, at;
+};
+
+static void *pay_open(void *arg)
+{
+	struct kept *c = mem_zalloc(sizeof(*c));
+
+	c->f = arg;
+	return c;
+}
+
+static void pay_close(void *cursor)
+{
+	struct kept *c = cursor;
+
+	if (c->st)
+		db_stmt_put(&c->st);
+	free(c);
+}
+
+/* A row of a record whose block counts is a leftover. */
+static int counts_kept(struct kept *c, struct err *err)
+{
+	const int64_t log = db_col_i64(c->st, KEPT_LOG);
+	int rc = 0;
+
+	if (db_col_type(c->st, KEPT_LOG) == DB_NULL)
+		return 1;
+	if (!c->has_line || c->log != log)
+		rc = forms_line(c->f->db, log, &c->line, err);
+	c->has_line = rc == 0;
+	c->log = log;
+	return rc < 0 ? rc : db_col_i64(c->st, KEPT_IDX) >= c->line;
+}
+
+static int open_group(struct kept *c, struct err *err)
+{
+	size_t len = 0;
+	const void *body = db_col_blob(c->st, 2, &len);
+	int rc;
+
+	c->log = db_col_i64(c->st, 0);
+	c->first = db_col_i64(c->st, 1);
+	c->n = 0;
+	if (c->log < 0 || c->log >> FORMS_LOG_BITS || c->first < 0 || c->first >> FORMS_IDX_BITS)
+		rc = err_set(err, ERR_CORRUPT, "", "what is kept beside it can be of no record");
+	else
+		rc = block_payloads_read(body, len, c->v, &c->n, err);
+	return rc < 0 ? forms_bad(c->log, c->first, rc, err) : 0;
+}
+
+/* The next record of the group that has something. */
+static bool next_in_group(struct kept *c)
+{
+	while (++c->at < c->n)
+		if (c->v[c->at].salt.p)
+			return true;
+	return false;
+}
+
+static int next_group(struct kept *c, struct err *err)
+{
+	int rc;
+
+	while ((rc = db_step(c->st, err)) == 1) {
+		rc = open_group(c, err);
+		c->at = SIZE_MAX;
+		if (rc < 0 || next_in_group(c))
+			return rc < 0 ? rc : 1;
+	}
+	return rc;
+}
+
+static int pay_next(void *cursor, struct err *err)
+{
+	struct kept *c = cursor;
+	int rc;
+
+	if (!c->st)
+		return 0;
+	if (c->in_groups && !c->all)
+		return 0;
+	if (!c->in_groups) {
+		while ((rc = db_step(c->st, err)) == 1) {
+			rc = counts_kept(c, err);
+			if (rc != 0)
+				return rc;
+		}
+		if (rc < 0 || !c->all)
+			return rc;
+		db_stmt_put(&c->st);
+		c->st = db_stmt_get(c->f->db, SQL_FORMS_ALL_GROUPS);
+		c->in_groups = true;
+		return next_group(c, err);
+	}
+	return next_in_group(c) ? 1 : next_group(c, err);
+}
+
+/* What is kept of one record in a block. */
+static int find_kept(struct kept *c, int64_t id, struct err *err)
+{
+	int64_t log, idx;
+	int rc;
+
+	forms_place(id, &log, &idx);
+	c->in_groups = true;
+	c->n = 0;
+	c->st = db_stmt_get(c->f->db, SQL_FORMS_GROUP);
+	db_bind_i64(c->st, 1, log);
+	db_bind_i64(c->st, 2, idx);
+	rc = db_step(c->st, err);
+	if (rc == 1)
+		rc = open_group(c, err) < 0 ? ERR_CORRUPT : 1;
+	if (rc != 1)
+		return rc;
+	c->at = (size_t)(idx - c->first);
+	return c->at < c->n && c->v[c->at].salt.p;
+}
+
+/* Whether the group that is open has the record; then that is where the cursor goes. */
+static bool is_group(struct kept *c, int64_t id)
+{
+	int64_t log, idx;
+
+	forms_place(id, &log, &idx);
+	if (!c->st || !c->in_groups || c->all || c->log != log || idx < c->first || idx - c->first >= (int64_t)c->n)
+		return false;
+	c->at = (size_t)(idx - c->first);
+	return true;
+}
+
+static int pay_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)
+{
+	struct kept *c = cursor;
+	const struct db_value *id = ask->terms > 0 && ask->term[0].n == 1 ? ask->term[0].value : NULL;
+
+	if (id && id->type == DB_INT && id->n < 0 && is_group(c, id->n))
+		return c->at < c->n && c->v[c->at].salt.p;
+	if (c->st)
+		db_stmt_put(&c->st);
+	c->in_groups = c->has_line = false;
+	c->all = !id || (id->type != DB_INT && id->type != DB_NULL);
+	if (id && id->type == DB_NULL)
+		return 0;
+	if (id && id->type == DB_INT && id->n < 0)
+		return find_kept(c, id->n, err);
+	c->st = db_stmt_get(c->f->db, c->all ? SQL_FORMS_ALL_KEPT : SQL_FORMS_KEPT);
+	if (!c->all)
+		db_bind_i64(c->st, 1, id->n);
+	return pay_next(c, err);
+}
+
+static int64_t pay_id(const void *cursor)
+{
+	const struct kept *c = cursor;
+
+	return c->in_groups ? forms_id(c->log, c->first + (int64_t)c->at) : db_col_i64(c->st, PAY_REC);
+}
+
+static void put_bytes(const struct block_bytes *b, struct db_value *ret)
+{
+	if (b->p)
+		*ret = (struct db_value){ .type = DB_BLOB, .p = b->p, .len = b->len };
+}
+
+static int pay_column(void *cursor, unsigned col, struct db_value *ret, struct err *err)
+{
+	struct kept *c = cursor;
+
+	if (col == PAY_REC) {
+		*ret = (struct db_value){ .type = DB_INT, .n = pay_id(c) };
+	} else if (c->in_groups) {
+		put_bytes(col == PAY_SALT ? &c->v[c->at].salt : col == PAY_NONCE ? &c->v[c->at].nonce : &c->v[c->at].ct, ret);
+	} else if (db_col_type(c->st, col) != DB_NULL) {
+		ret->type = DB_BLOB;
+		ret->p = db_col_blob(c->st, col, &ret->len);
+	}
+	return 0;
+}
+
+static void pay_plan(void *arg, struct db_vtab_plan *plan)
+{
+	for (unsigned i = 0; i < plan->terms; i++) {
+		if (plan->term[i].col != PAY_REC || plan->term[i].op != DB_VTAB_EQ)
+			continue;
+		plan->term[i].use = plan->unique = true;
+		plan->term[i].several = false;
+		plan->cost = 20;
+		plan->rows = 1;
+		return;
+	}
+}
+
+const struct db_vtab forms_pay = {
+	.name = "pay", .columns = "rec INTEGER, salt BLOB, nonce BLOB, ct BLOB", .plan = pay_plan, .open = pay_open,
+	.filter = pay_filter, .next = pay_next, .column = pay_column, .id = pay_id, .close = pay_close,
+};

@@ -1,0 +1,439 @@
+/* Folding while the writer writes: when it begins, that it rides on batches, what is thrown away, what is slowed down and
+ * refused, and what stays (SCALE SC-301, SC-303, decision 0054). */
+
+#include "config.h"
+
+#include <sched.h>
+
+#include "audit/erase.h"
+#include "base/clock.h"
+#include "base/metric.h"
+#include "writer/fold.h"
+
+#include "t_writer.h"
+#include "suite.h"
+
+enum { ROWS = 512, MANY = 16384, UNKNOWN = 1 << 30 };
+
+static int next_call = 1;
+
+static int64_t rows(const struct fix *f)
+{
+	return ask(f, "SELECT max(id) FROM rec");
+}
+
+static int64_t blocks(const struct fix *f)
+{
+	return ask(f, "SELECT count(*) FROM blk");
+}
+
+static int64_t leftovers(const struct fix *f)
+{
+	return ask(f, "SELECT count(*) FROM rec r WHERE idx < (SELECT max(first + cnt) FROM blk WHERE log = r.log)");
+}
+
+/* Runs the loop until what the store or the counters say is so. */
+static void until(struct fix *f, bool (*is)(const struct fix *f, int64_t n), int64_t n)
+{
+	const bool never = false;
+
+	for (int i = 0; !is(f, n); i++) {
+		if (i == WAIT_MS)
+			fail_msg("not within %d ms", WAIT_MS);
+		(void)ev_loop_run_until(f->loop, &never, 1);
+	}
+}
+
+static bool has_blocks(const struct fix *f, int64_t n)
+{
+	return blocks(f) >= n;
+}
+
+static bool has_leftovers_below(const struct fix *f, int64_t n)
+{
+	return leftovers(f) < n;
+}
+
+static bool waits_for(const struct fix *f, int64_t n)
+{
+	return (int64_t)metric_get(METRIC_fold_waiting) == n;
+}
+
+/* Rows that are in no block. */
+static int64_t unfolded(const struct fix *f)
+{
+	return ask(f, "SELECT count(*) FROM rec r WHERE idx >= coalesce((SELECT max(first + cnt) FROM blk WHERE log = r.log), 0)");
+}
+
+static bool has_counted(const struct fix *f, int64_t n)
+{
+	return metric_get(METRIC_fold_waiting) != UNKNOWN;
+}
+
+static bool has_chapter(const struct fix *f, int64_t log)
+{
+	return ask(f, "SELECT count(*) FROM chap WHERE log = 2") == 1;
+}
+
+static bool is_queued(const struct fix *f, int64_t n)
+{
+	return (int64_t)metric_get(METRIC_writer_queue_len) == n;
+}
+
+static bool has_tail_from(const struct fix *f, int64_t n)
+{
+	return ask(f, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'tail_from'), 0)") >= n;
+}
+
+static int64_t large_by = -1;           /* the store is large by so many rows; -1: as stores are */
+
+/* A writer with long batches that folds; what the start wrote has been counted. */
+static void fold_with(struct fix *f, int64_t fold_rows, uint32_t age_s, int64_t plain)
+{
+	struct writer_fold_limits limits = { .fold_rows = fold_rows, .fold_age_s = age_s, .plain_rows = plain,
+		.large = WRITER_FOLD_LARGE };
+
+	close_writer(f);
+	f->limits.batch_max = f->limits.queue_max = MANY;
+	f->limits.deadline_ms = 3600000;        /* the clock is stepped while it hangs */
+	open_writer(f);
+	if (large_by >= 0)
+		limits.large = unfolded(f) - large_by;
+	metric_set(METRIC_fold_waiting, UNKNOWN);
+	writer_fold_start(f->w, &limits);
+	until(f, has_counted, 0);
+}
+
+static void no_answer(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct fix *f = arg;
+
+	assert_int_equal(rc, 0);
+	f->idle = --f->pending == 0;
+}
+
+/* n records of a tenant in one turn, none of which is durable yet. */
+static void add(struct fix *f, int64_t tenant, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct audit_event ev = call_event(AUDIT_CALL_BEGIN, tenant, next_call++);
+
+		assert_int_equal(writer_audit(f->w, &ev, no_answer, f), 0);
+		f->pending++;
+		f->idle = false;
+	}
+}
+
+static void record(struct fix *f, int64_t tenant, int n)
+{
+	add(f, tenant, n);
+	wait_idle(f);
+}
+
+/* --- when */
+
+static void all_logs_are_folded_when_so_many_rows_have_come(void **state)
+{
+	struct fix *f = *state;
+	int64_t newest;
+
+	fold_with(f, ROWS, 3600, 1000000);
+	record(f, 2, 10);
+	record(f, 1, ROWS - 1 - (int)rows(f));
+	until(f, waits_for, (int64_t)metric_get(METRIC_fold_waiting));
+	assert_int_equal(blocks(f), 0);
+	newest = rows(f) + 1;
+	record(f, 1, 1);                         /* the last one */
+	until(f, has_tail_from, newest);
+	assert_int_equal(ask(f, "SELECT count(*) FROM blk WHERE log = 3 AND cnt >= 10"), 1);
+	assert_int_equal(unfolded(f), rows(f) - newest);
+	assert_int_equal(metric_get(METRIC_fold_waiting), rows(f) - newest);
+}
+
+static void a_log_is_folded_when_its_rows_are_old_and_enough(void **state)
+{
+	struct fix *f = *state;
+
+	clock_fake(UINT64_C(1780000000000000), 500000);
+	fold_with(f, 65536, 60, 1000000);
+	record(f, 1, WRITER_FOLD_FEW - 1);      /* log.open is one, the oldest */
+	record(f, 2, WRITER_FOLD_FEW - 2);
+	clock_step(UINT64_C(60000000) / 4);     /* they are counted */
+	until(f, waits_for, unfolded(f));
+	clock_step(UINT64_C(45000000) - 1);
+	(void)ev_loop_run_until(f->loop, &(bool){ false }, 20);
+	assert_int_equal(blocks(f), 0);
+	clock_step(1);
+	until(f, has_blocks, 1);
+	assert_int_equal(ask(f, "SELECT count(*) FROM blk WHERE log <> 2"), 0);
+	clock_step(UINT64_C(600000000));
+	(void)ev_loop_run_until(f->loop, &(bool){ false }, 20);
+	assert_int_equal(blocks(f), 1);         /* one too few in log 3 */
+	clock_real();
+}
+
+/* --- how */
+
+static void a_block_rides_on_a_batch(void **state)
+{
+	struct fix *f = *state;
+	uint64_t batches;
+
+	clock_fake(UINT64_C(1780000000000000), 500000);
+	fold_with(f, 65536, 60, 1000000);
+	record(f, 1, 300);
+	clock_step(UINT64_C(80000000));
+	until(f, has_blocks, 1);
+	fold_with(f, 65536, 60, 1000000);       /* with the first block of a store comes more */
+	record(f, 3, 1);
+	record(f, 1, 300);
+	clock_step(UINT64_C(20000000));
+	until(f, waits_for, unfolded(f));
+	fault_set(FAULT_HANG);
+	add(f, 3, 1);
+	fault_wait_hanging(f->loop);
+	batches = metric_get(METRIC_writer_batches);
+	clock_step(UINT64_C(60000000));         /* the proposal is made while the writer hangs */
+	until(f, is_queued, 1);
+	add(f, 2, 20);
+	until(f, is_queued, 21);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(blocks(f), 2);
+	assert_int_equal(metric_get(METRIC_writer_batches) - batches, 2);
+	clock_real();
+}
+
+static int erase(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	bool had;
+
+	return audit_erase_record(logs, db, 1, 100, &had, err);
+}
+
+/* SC-301 */
+static void what_was_made_before_an_erasure_is_made_anew(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t conflicts = metric_get(METRIC_fold_conflicts);
+
+	clock_fake(UINT64_C(1780000000000000), 500000);
+	fold_with(f, 65536, 60, 1000000);
+	record(f, 1, 300);
+	clock_step(UINT64_C(20000000));
+	until(f, waits_for, unfolded(f));
+	fault_set(FAULT_HANG);
+	add(f, 3, 1);
+	fault_wait_hanging(f->loop);
+	assert_int_equal(submit_job(f, 7, true, erase), 0);
+	clock_step(UINT64_C(60000000));
+	until(f, is_queued, 2);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 7), 0);
+	assert_int_equal(blocks(f), 0);
+	assert_int_equal(metric_get(METRIC_fold_conflicts) - conflicts, 1);
+	clock_step(UINT64_C(1000000));
+	until(f, has_blocks, 1);
+	clock_real();
+}
+
+/* --- too much */
+
+/* What waits has become exactly n in one turn of the loop; -1, or why calls are refused then. */
+static int refused_at(struct fix *f, int64_t n, const char **ret_why)
+{
+	fold_with(f, ROWS, 3600, 1000000);
+	record(f, 1, (int)(n - rows(f)));
+	return writer_state(f->w, ret_why);
+}
+
+static void calls_are_refused_when_eight_times_as_many_wait(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t own = metric_get(METRIC_fold_by_writer);
+	const char *why = "";
+
+	assert_int_equal(refused_at(f, WRITER_FOLD_REFUSE * ROWS, &why), 0);
+	until(f, has_tail_from, WRITER_FOLD_REFUSE * ROWS);
+	assert_true(metric_get(METRIC_fold_by_writer) > own);   /* for more than twice as many waited */
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1610"), 0);
+	assert_int_equal(writer_reserve(f->w, 1), 0);
+	writer_release(f->w, 1);
+}
+
+static void calls_are_refused_when_more_wait(void **state)
+{
+	struct fix *f = *state;
+	const char *why = "";
+
+	assert_int_equal(refused_at(f, WRITER_FOLD_REFUSE * ROWS + 1, &why), ERR_AUDIT);
+	assert_string_equal(why, "too many records wait to become blocks");
+	assert_int_equal(writer_reserve(f->w, 1), ERR_AUDIT);
+	until(f, has_tail_from, WRITER_FOLD_REFUSE * ROWS + 1);
+	assert_int_equal(writer_state(f->w, &why), 0);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1610 AND log = 1"), 1);
+}
+
+static void the_writer_makes_no_block_when_twice_as_many_wait(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t own = metric_get(METRIC_fold_by_writer);
+	const char *why = "";
+
+	assert_int_equal(refused_at(f, WRITER_FOLD_BEHIND * ROWS, &why), 0);
+	until(f, has_tail_from, WRITER_FOLD_BEHIND * ROWS);
+	assert_int_equal(metric_get(METRIC_fold_by_writer), own);
+}
+
+static void the_writer_makes_blocks_when_more_wait(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t own = metric_get(METRIC_fold_by_writer);
+	const char *why = "";
+
+	assert_int_equal(refused_at(f, WRITER_FOLD_BEHIND * ROWS + 1, &why), 0);
+	until(f, has_tail_from, WRITER_FOLD_BEHIND * ROWS + 1);
+	assert_true(metric_get(METRIC_fold_by_writer) > own);
+}
+
+static void what_waited_at_the_start_refuses_nothing(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t own = metric_get(METRIC_fold_by_writer);
+
+	close_writer(f);
+	f->limits.batch_max = f->limits.queue_max = MANY;
+	open_writer(f);
+	record(f, 1, WRITER_FOLD_REFUSE * ROWS + 100);
+	fold_with(f, ROWS, 3600, 1000000);
+	assert_int_equal(writer_state(f->w, NULL), 0);
+	until(f, has_tail_from, WRITER_FOLD_REFUSE * ROWS + 100);
+	assert_int_equal(metric_get(METRIC_fold_by_writer), own);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1610"), 0);
+}
+
+/* SCALE D2 */
+static void sixty_four_blocks_get_a_chapter(void **state)
+{
+	struct fix *f = *state;
+
+	fold_with(f, 16, 3600, 1000000);
+	for (int i = 0; i < 63; i++) {
+		record(f, 1, 16);
+		until(f, has_tail_from, rows(f));
+	}
+	assert_int_equal(ask(f, "SELECT count(*) FROM chap"), 0);
+	for (int i = 0; i < 2; i++) {
+		record(f, 1, 16);
+		until(f, has_tail_from, rows(f));
+	}
+	until(f, has_chapter, 2);
+	assert_int_equal(ask(f, "SELECT count(*) FROM chap"), 1);
+	assert_int_equal(ask(f, "SELECT (SELECT cnt FROM chap) = (SELECT sum(cnt) FROM (SELECT cnt FROM blk WHERE log = 2 "
+			     "ORDER BY first LIMIT 64))"), 1);
+}
+
+/* --- what goes */
+
+static void rows_behind_the_first_blocks_stay_for_some_time(void **state)
+{
+	struct fix *f = *state;
+	int64_t left;
+
+	clock_fake(UINT64_C(1780000000000000), 500000);
+	fold_with(f, ROWS, 3600, 0);
+	record(f, 1, ROWS);
+	until(f, has_tail_from, ROWS);
+	left = leftovers(f);
+	assert_true(left >= ROWS);
+	clock_step((WRITER_FOLD_GRACE_S - 1) * UINT64_C(1000000));
+	record(f, 1, 1);
+	(void)ev_loop_run_until(f->loop, &(bool){ false }, 50);
+	assert_int_equal(leftovers(f), left);
+	clock_step(UINT64_C(1000000));
+	until(f, has_leftovers_below, 4);
+	clock_real();
+}
+
+/* One row more waits at the start than a store may have that is not large, or none. */
+static void fold_a_large_store(struct fix *f, int64_t over)
+{
+	int64_t left;
+
+	clock_fake(UINT64_C(1780000000000000), 500000);
+	record(f, 1, ROWS);
+	large_by = over;
+	fold_with(f, ROWS, 3600, 0);
+	large_by = -1;
+	until(f, has_tail_from, ROWS);
+	left = leftovers(f);
+	clock_step(WRITER_FOLD_GRACE_S * UINT64_C(1000000));
+	record(f, 1, 1);
+	if (over == 0) {
+		until(f, has_leftovers_below, 4);
+	} else {
+		(void)ev_loop_run_until(f->loop, &(bool){ false }, 50);
+		assert_int_equal(leftovers(f), left);
+	}
+	clock_real();
+}
+
+static void rows_of_a_large_store_stay_until_the_next_start(void **state)
+{
+	fold_a_large_store(*state, 1);
+}
+
+static void those_of_a_smaller_one_do_not(void **state)
+{
+	fold_a_large_store(*state, 0);
+}
+
+static void so_many_of_the_newest_rows_stay(void **state)
+{
+	struct fix *f = *state;
+
+	fold_with(f, ROWS, 3600, 700);
+	record(f, 1, ROWS);
+	until(f, has_tail_from, ROWS);
+	fold_with(f, ROWS, 3600, 700);          /* what was there at the start may go */
+	for (int i = 0; i < 4; i++) {
+		record(f, 1, ROWS);
+		until(f, has_tail_from, rows(f));
+	}
+	until(f, has_leftovers_below, 700 + ROWS + 1);
+	assert_true(ask(f, "SELECT count(*) FROM rec") >= 700);
+	assert_int_equal(ask(f, "SELECT count(*) = max(id) - min(id) + 1 FROM rec"), 1);        /* the newest */
+}
+
+static void a_close_waits_for_what_is_under_way(void **state)
+{
+	struct fix *f = *state;
+
+	fold_with(f, ROWS, 3600, 1000000);
+	for (int i = 0; i < 5; i++) {
+		add(f, 1, ROWS);
+		wait_idle(f);
+		close_writer(f);
+		fold_with(f, ROWS, 3600, 1000000);
+	}
+	until(f, has_tail_from, 5 * ROWS);
+	assert_int_equal(ask(f, "SELECT count(*) FROM blk a JOIN blk b ON b.log = a.log AND b.first > a.first "
+			     "AND b.first < a.first + a.cnt"), 0);
+}
+
+SUITE(writer_fold)
+{
+	const struct CMUnitTest tests[] = {
+		T(all_logs_are_folded_when_so_many_rows_have_come), T(a_log_is_folded_when_its_rows_are_old_and_enough),
+		T(a_block_rides_on_a_batch), T(what_was_made_before_an_erasure_is_made_anew),
+		T(calls_are_refused_when_eight_times_as_many_wait), T(calls_are_refused_when_more_wait),
+		T(the_writer_makes_no_block_when_twice_as_many_wait), T(the_writer_makes_blocks_when_more_wait),
+		T(sixty_four_blocks_get_a_chapter), T(what_waited_at_the_start_refuses_nothing), T(rows_behind_the_first_blocks_stay_for_some_time),
+		T(rows_of_a_large_store_stay_until_the_next_start), T(those_of_a_smaller_one_do_not),
+		T(so_many_of_the_newest_rows_stay), T(a_close_waits_for_what_is_under_way),
+	};
+
+	faultvfs_install();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
