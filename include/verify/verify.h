@@ -34,9 +34,6 @@ struct db;
 struct str;
 int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evidence *with, audit_found_fn *found,
 		      void *arg, struct audit_coverage *ret, struct err *err) MUST_CHECK;
-/* The same without any. */
-FOR_TESTS int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg,
-			   struct audit_coverage *ret, struct err *err) MUST_CHECK;
 
 /* --- what one verification leaves to the next (SC-704, decision 0066) */
 

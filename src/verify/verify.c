@@ -794,9 +794,3 @@ int audit_verify_marked(struct db *db, const struct audit_evidence *with, const 
 
 	return verify_as(&v, mark, err);
 }
-
-int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg, struct audit_coverage *ret,
-		 struct err *err)
-{
-	return audit_verify_with(db, tenant_id, NULL, found, arg, ret, err);
-}

@@ -11,7 +11,7 @@ import sys
 import crib
 import test_forms
 
-SEEDS = int(os.environ.get("TOOLCRIB_SEEDS", "1"))
+SEEDS = int(os.environ.get("TOOLCRIB_SEEDS", "2"))
 FIRST = int(os.environ.get("TOOLCRIB_SEED", "0"))
 spec = importlib.util.spec_from_file_location("sceptic", crib.SOURCE / "contrib/verify/verify.py")
 sceptic = importlib.util.module_from_spec(spec)
