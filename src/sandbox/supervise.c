@@ -546,8 +546,9 @@ static void signal_all(const struct watch *w, int sig)
 
 	look_as_tool(w);
 	add_listed(t, w->children_fd);
-	for (size_t i = 0; i < t->n; i++) {
-		kill(t->at[i], sig);
+	for (size_t i = 0, signalled = 0; i < t->n; i++) {
+		while (signalled < t->n)        /* before it takes time to look below any of them */
+			kill(t->at[signalled++], sig);
 		add_process(t, t->at[i]);
 	}
 	look_as_ours(w);
@@ -555,7 +556,8 @@ static void signal_all(const struct watch *w, int sig)
 }
 
 /* Whom a dead one leaves becomes our child, so it is over when we have none.  Where nothing ends them all at once,
- * those that are stopped at least start no others while we look for the rest. */
+ * those that are stopped at least start no others while we look for the rest.  All that are dead are taken away in between:
+ * they stand in the list of our children in front of those that live. */
 static void end_all(struct watch *w)
 {
 	int status;
@@ -571,8 +573,10 @@ static void end_all(struct watch *w)
 			signal_all(w, SIGKILL);
 		}
 		pid = waitpid(-1, &status, 0);
-		if (pid > 0)
+		if (pid > 0) {
 			note_end(w, pid, status);
+			reap(w);
+		}
 	}
 }
 

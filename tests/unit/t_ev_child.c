@@ -720,6 +720,18 @@ static void fork_bomb_is_ended(void **state)
 	}
 }
 
+/* More than are looked at in one go, all of them left behind: what is dead is taken away before the next look. */
+static void thousands_that_are_left_are_ended(void **state)
+{
+	struct run r;
+	struct sandbox_policy p = sandboxed(0);
+	p.processes = 0;
+	start(&r, *state, "exec 3<&0; i=0; while [ $i -lt 5000 ]; do (read x <&3) & i=$((i+1)); done; echo $i", p);
+	wait_end(&r);
+	assert_int_equal(r.status, 0);
+	assert_string_equal(drain(&r, 1), "5000\n");
+}
+
 /* SEC S-517: where Landlock does not see signals, the supervisor does. */
 static void signals_reach_own_processes_only(void **state)
 {
@@ -818,6 +830,7 @@ SUITE(child)
 		T(own_directory_is_gone_at_the_end),
 		T(too_many_processes_end_the_tool),
 		T(fork_bomb_is_ended),
+		T(thousands_that_are_left_are_ended),
 		T(signals_reach_own_processes_only),
 		T(nothing_survives_the_server),
 	};
