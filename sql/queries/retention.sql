@@ -55,8 +55,9 @@ INSERT INTO retention(log, set_by, from_idx, min_days, max_days) VALUES (?1, ?2,
 SELECT idx FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND ts >= ?4 ORDER BY idx LIMIT 1;
 
 -- name: retention_log
--- admin: retention show, prune.  Primary keys, rec_pos.
-SELECT l.min_idx, h.size, (SELECT ts FROM rec WHERE log = l.id AND idx = l.min_idx), l.origin
+-- admin: retention show, prune; the head may lag (decision 0061).  Primary keys, rec_pos.
+SELECT l.min_idx, max(h.size, coalesce((SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)),
+  (SELECT ts FROM rec WHERE log = l.id AND idx = l.min_idx), l.origin
 FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
 
 -- name: retention_signed

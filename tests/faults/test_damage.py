@@ -260,7 +260,7 @@ class FullDisk(crib.Case):
             more = ready()
             with self.room(left) if left is not None else contextlib.nullcontext():
                 got = self.crib.run(*words, *more)
-                self.assertTrue(got.returncode == 0 or (got.stderr and left is not None), "refused without a word, or reason")
+                self.assertTrue(got.returncode == 0 or (got.stderr and left is not None), f"refused without a word, or reason: {got}")
                 done += got.returncode == 0
             self.serves()
         return done
