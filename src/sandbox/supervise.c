@@ -556,8 +556,8 @@ static void signal_all(const struct watch *w, int sig)
 }
 
 /* Whom a dead one leaves becomes our child, so it is over when we have none.  Where nothing ends them all at once,
- * those that are stopped at least start no others while we look for the rest.  All that are dead are taken away in between:
- * they stand in the list of our children in front of those that live. */
+ * those that are stopped at least start no others while we look for the rest.  All that are dead are taken away in
+ * between: they stand in the list of our children in front of those that live. */
 static void end_all(struct watch *w)
 {
 	int status;
