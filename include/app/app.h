@@ -60,6 +60,11 @@ int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 
 /* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
 int app_init_store(const char *store, struct err *err) MUST_CHECK;
+/* Which schema the store has, not newer than today's. */
+int app_schema_of(const char *store, int *ret, struct err *err) MUST_CHECK;
+/* Start as the owner, and end: that migrates, takes rows (NULL: none) out of service, and leaves its records.
+ * ERR_BUSY: somebody owns it. */
+int app_start_once(const char *store, const char *const *quarantine, struct err *err) MUST_CHECK;
 /* Rows that keep the store from starting, by reading it, as lines of JSON: {"row":{"row","what","closing"}}. */
 int app_fsck(const char *store, struct str *rows, struct err *err) MUST_CHECK;
 /* The first start of a store, with which its logs are signed for the first time, and its keys in their text form, which

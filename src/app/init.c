@@ -115,6 +115,40 @@ int app_init_store(const char *store, struct err *err)
 	return rc;
 }
 
+/* --- a store that is there: its schema, and a start that ends at once */
+
+int app_schema_of(const char *store, int *ret, struct err *err)
+{
+	char *file = path_join(store, DB_FILE);
+	struct db *db = NULL;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	if (rc == 0)
+		rc = db_check_version(db, ret, err);
+	db_close(&db);
+	free(file);
+	return rc;
+}
+
+/* Starting as the owner migrates, takes rows out of service, and leaves its records. */
+int app_start_once(const char *store, const char *const *quarantine, struct err *err)
+{
+	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .quarantine = quarantine };
+	struct db_card card;
+	struct app *app = NULL;
+	int rc = db_owner_take(store, &opt.owner, &card, err);
+
+	if (rc == 1) {
+		(void)err_set(err, ERR_BUSY, store, "process %lld holds the store", (long long)card.pid);
+		err_hint(err, "stop the server first");
+		return ERR_BUSY;
+	}
+	if (rc == 0)
+		rc = app_start(&opt, &app, err);
+	app_close(&app);
+	return rc;
+}
+
 /* --- what keeps a store from starting */
 
 static int put_bad(void *arg, unsigned kind, int64_t id, bool gone, struct err *err)

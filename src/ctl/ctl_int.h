@@ -113,8 +113,12 @@ void ctl_on_tick(void (*fn)(void *arg), void *arg);
 /* The signal that has interrupted a row with cancel(), which has been cancelled then; or 0. */
 int ctl_interrupted(void);
 
-/* Rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people. */
-int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err) MUST_CHECK;
+/* The store's directory, absolute, as the options say or by default; free() it. */
+int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err) MUST_CHECK;
+int ctl_store_check(const char *store, struct err *err) MUST_CHECK;     /* is there one? */
+/* The texts of an array, borrowed, and NULL behind them; free() the list. */
+const char **ctl_texts(const json_t *list);
+
 
 struct tls;
 struct ctl_wire {
@@ -127,6 +131,11 @@ FOR_TESTS int ctl_remote_connect(const char *path, int *ret_fd, struct err *err)
 /* One command over a connected socket, which is closed. */
 FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *args,
 			     const struct ctl_sink *sink, struct str *rows, struct err *err) MUST_CHECK;
+
+/* --- ctl_local.c */
+
+/* Rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people. */
+int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err) MUST_CHECK;
 
 /* --- ctl_call.c: rows that run a tool, which can be cancelled */
 

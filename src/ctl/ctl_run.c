@@ -655,7 +655,7 @@ static void bad_conf(struct db_owner **owner, struct err *err)
 }
 
 /* The start itself takes over what `audit adopt` names: without it there would be no store to ask (AUDIT A-722). */
-static const char **texts_of(const json_t *list)
+const char **ctl_texts(const json_t *list)
 {
 	const char **ret = mem_calloc(json_array_size(list) + 1, sizeof(*ret));
 	const json_t *text;
@@ -670,7 +670,7 @@ static const char **adopted(const struct command *cmd, const json_t *args)
 {
 	bool adopts = strcmp(cmd->noun, "audit") == 0 && cmd->verb && strcmp(cmd->verb, "adopt") == 0;
 
-	return adopts ? texts_of(json_object_get(args, "tail")) : NULL;
+	return adopts ? ctl_texts(json_object_get(args, "tail")) : NULL;
 }
 
 /* As the owner of the store; the lock is taken over and dropped.  owner NULL: a command that needs no store. */
@@ -721,7 +721,7 @@ static int ctl_embed_run(const char *store, struct db_owner *owner, const struct
 #define OWNER_WAIT_MS 10000             /* for another command at work, or a server that starts or stops */
 #define OWNER_RETRY_MS 20
 
-static int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err)
+int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err)
 {
 	if (!opt->store)
 		return path_default_store(ret, err);
@@ -732,7 +732,7 @@ static int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err)
 }
 
 /* db_owner_take() leaves its lock file wherever it is pointed to: look first. */
-static int ctl_store_check(const char *store, struct err *err)
+int ctl_store_check(const char *store, struct err *err)
 {
 	char *file = path_join(store, DB_FILE), *key = path_join(store, DB_MASTER_KEY);
 	struct stat st;
@@ -840,160 +840,4 @@ int ctl_run(const struct ctl_opt *opt, const struct command *cmd, const json_t *
 		rc = run_by_store(store, cmd, args, sink, rows, ret_reached, err);
 	free(store);
 	return rc;
-}
-
-/* --- The commands that run here and nowhere else: before there is a store, around one, or without any */
-
-static void put_row(json_t *row, struct str *rows)
-{
-	str_puts(rows, "{\"row\":");
-	jx_write(row, rows);
-	str_puts(rows, "}\n");
-	json_decref(row);
-}
-
-static int run_init(const struct ctl_line *line, struct str *rows, struct err *err)
-{
-	char *store = NULL, *sock, *log = NULL, *epoch = NULL;
-	struct db_owner *owner = NULL;
-	struct db_card card;
-	int rc = ctl_store(&line->opt, &store, err);
-
-	if (rc == 0)
-		rc = app_init_store(store, err);
-	if (rc == 0)
-		rc = db_owner_take(store, &owner, &card, err);
-	if (rc == 1)
-		rc = err_set(err, ERR_CONFLICT, store, "process %lld has started on the new store",
-			     (long long)card.pid);
-	if (rc == 0)
-		rc = app_first_keys(store, owner, &log, &epoch, err);
-	if (rc == 0) {
-		sock = app_admin_socket(store);
-		put_row(json_pack("{s:s, s:s, s:s, s:s}", "store", store, "admin_socket", sock, "log_key", log,
-				  "epoch_key", epoch), rows);
-		free(sock);
-	}
-	free(log);
-	free(epoch);
-	free(store);
-	return rc;
-}
-
-static int read_version(const char *store, int *ret, struct err *err)
-{
-	char *file = path_join(store, DB_FILE);
-	struct db *db = NULL;
-	int rc = db_open(file, DB_READER, false, &db, err);
-
-	if (rc == 0)
-		rc = db_check_version(db, ret, err);
-	db_close(&db);
-	free(file);
-	return rc;
-}
-
-/* Starting as the owner migrates, takes rows out of service, and leaves its records. */
-static int start_once(const char *store, const char *const *quarantine, struct err *err)
-{
-	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .quarantine = quarantine };
-	struct db_card card;
-	struct app *app = NULL;
-	int rc = db_owner_take(store, &opt.owner, &card, err);
-
-	if (rc == 1) {
-		(void)err_set(err, ERR_BUSY, store, "process %lld holds the store", (long long)card.pid);
-		err_hint(err, "stop the server first");
-		return ERR_BUSY;
-	}
-	if (rc == 0)
-		rc = app_start(&opt, &app, err);
-	app_close(&app);
-	return rc;
-}
-
-static int run_migrate(const struct ctl_line *line, struct str *rows, struct err *err)
-{
-	bool dry_run = json_is_true(json_object_get(line->args, "dry-run"));
-	int from = 0, to = db_schema_version();
-	const char *said = "nothing to do";
-	char *store = NULL;
-	int rc = ctl_store(&line->opt, &store, err);
-
-	if (rc == 0)
-		rc = ctl_store_check(store, err);
-	if (rc == 0 && (rc = read_version(store, &from, err)) < 0)
-		rc = err->code = ERR_UNREACHABLE;       /* damaged, or made by a newer program: cannot be read */
-	if (rc == 0 && from < to) {
-		said = dry_run ? "would be done" : "done";
-		rc = dry_run ? 0 : start_once(store, NULL, err);
-	}
-	if (rc == 0)
-		put_row(json_pack("{s:i, s:i, s:s}", "from", from, "to", to, "said", said), rows);
-	free(store);
-	return rc;
-}
-
-static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *err)
-{
-	const char **named = texts_of(json_object_get(line->args, "quarantine"));
-	char *store = NULL;
-	int rc = ctl_store(&line->opt, &store, err);
-
-	if (rc == 0)
-		rc = ctl_store_check(store, err);
-	if (rc == 0 && named[0])
-		rc = start_once(store, named, err);
-	if (rc == 0)
-		rc = app_fsck(store, rows, err);
-	free(store);
-	free(named);
-	return rc;
-}
-
-static int run_completion(const struct ctl_line *line, struct str *rows, struct err *err)
-{
-	return ctl_complete(app_commands, json_string_value(json_object_get(line->args, "shell")), rows, err);
-}
-
-static int run_admin_key(const struct ctl_line *line, struct str *rows, struct err *err)
-{
-	const char *name = json_string_value(json_object_get(line->args, "name"));
-	char text[ADMIN_KEY_SIZE], hash[ADMIN_KEY_HASH_SIZE];
-
-	if (!text_entity_name(name, strlen(name)) || strlen(name) > CONF_KEY_NAME_MAX)
-		return err_set(err, ERR_INVALID, "name",
-			       "\"%s\" is no name of at most %d bytes: lower-case letters, digits, _ . -", name,
-			       CONF_KEY_NAME_MAX);
-	admin_key_make(text, hash);
-	put_row(json_pack("{s:s, s:s, s:s}", "key", text, "name", name, "hash", hash), rows);
-	secret_wipe(text, sizeof(text));
-	return 0;
-}
-
-static const struct local {
-	const char *noun;
-	bool text;                      /* says text for people, not rows */
-	int (*run)(const struct ctl_line *line, struct str *rows, struct err *err);
-} locals[] = {
-	{ "init", false, run_init },
-	{ "admin-key", false, run_admin_key },
-	{ "fsck", false, run_fsck },
-	{ "migrate", false, run_migrate },
-	{ "help", true, ctl_help_run },
-	{ "completion", true, run_completion },
-};
-
-int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err)
-{
-	for (size_t i = 0; i < NELEMS(locals); i++) {
-		if (strcmp(locals[i].noun, line->cmd->noun) != 0)
-			continue;
-		if (line->opt.remote && line->cmd->role == ADM_OWNER)
-			return err_set(err, ERR_INVALID, "", "%s works where the store is, not over --remote",
-				       line->cmd->noun);
-		*ret_text = locals[i].text;
-		return locals[i].run(line, rows, err);
-	}
-	return err_set(err, ERR_INTERNAL, "", "%s has no code in this program", line->cmd->noun);
 }

@@ -1,0 +1,139 @@
+/* The commands that run in this program and nowhere else: before there is a store, around one, or without any. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/app.h"
+#include "base/crypto.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "conf/conf.h"
+#include "db/db.h"
+#include "db/owner.h"
+#include "json/json.h"
+
+#include "ctl_int.h"
+
+static void put_row(json_t *row, struct str *rows)
+{
+	str_puts(rows, "{\"row\":");
+	jx_write(row, rows);
+	str_puts(rows, "}\n");
+	json_decref(row);
+}
+
+static int run_init(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	char *store = NULL, *sock, *log = NULL, *epoch = NULL;
+	struct db_owner *owner = NULL;
+	struct db_card card;
+	int rc = ctl_store(&line->opt, &store, err);
+
+	if (rc == 0)
+		rc = app_init_store(store, err);
+	if (rc == 0)
+		rc = db_owner_take(store, &owner, &card, err);
+	if (rc == 1)
+		rc = err_set(err, ERR_CONFLICT, store, "process %lld has started on the new store",
+			     (long long)card.pid);
+	if (rc == 0)
+		rc = app_first_keys(store, owner, &log, &epoch, err);
+	if (rc == 0) {
+		sock = app_admin_socket(store);
+		put_row(json_pack("{s:s, s:s, s:s, s:s}", "store", store, "admin_socket", sock, "log_key", log,
+				  "epoch_key", epoch), rows);
+		free(sock);
+	}
+	free(log);
+	free(epoch);
+	free(store);
+	return rc;
+}
+
+static int run_migrate(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	bool dry_run = json_is_true(json_object_get(line->args, "dry-run"));
+	int from = 0, to = db_schema_version();
+	const char *said = "nothing to do";
+	char *store = NULL;
+	int rc = ctl_store(&line->opt, &store, err);
+
+	if (rc == 0)
+		rc = ctl_store_check(store, err);
+	if (rc == 0 && (rc = app_schema_of(store, &from, err)) < 0)
+		rc = err->code = ERR_UNREACHABLE;       /* damaged, or made by a newer program: cannot be read */
+	if (rc == 0 && from < to) {
+		said = dry_run ? "would be done" : "done";
+		rc = dry_run ? 0 : app_start_once(store, NULL, err);
+	}
+	if (rc == 0)
+		put_row(json_pack("{s:i, s:i, s:s}", "from", from, "to", to, "said", said), rows);
+	free(store);
+	return rc;
+}
+
+static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	const char **named = ctl_texts(json_object_get(line->args, "quarantine"));
+	char *store = NULL;
+	int rc = ctl_store(&line->opt, &store, err);
+
+	if (rc == 0)
+		rc = ctl_store_check(store, err);
+	if (rc == 0 && named[0])
+		rc = app_start_once(store, named, err);
+	if (rc == 0)
+		rc = app_fsck(store, rows, err);
+	free(store);
+	free(named);
+	return rc;
+}
+
+static int run_completion(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	return ctl_complete(app_commands, json_string_value(json_object_get(line->args, "shell")), rows, err);
+}
+
+static int run_admin_key(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	const char *name = json_string_value(json_object_get(line->args, "name"));
+	char text[ADMIN_KEY_SIZE], hash[ADMIN_KEY_HASH_SIZE];
+
+	if (!text_entity_name(name, strlen(name)) || strlen(name) > CONF_KEY_NAME_MAX)
+		return err_set(err, ERR_INVALID, "name",
+			       "\"%s\" is no name of at most %d bytes: lower-case letters, digits, _ . -", name,
+			       CONF_KEY_NAME_MAX);
+	admin_key_make(text, hash);
+	put_row(json_pack("{s:s, s:s, s:s}", "key", text, "name", name, "hash", hash), rows);
+	secret_wipe(text, sizeof(text));
+	return 0;
+}
+
+static const struct local {
+	const char *noun;
+	bool text;                      /* says text for people, not rows */
+	int (*run)(const struct ctl_line *line, struct str *rows, struct err *err);
+} locals[] = {
+	{ "init", false, run_init },
+	{ "admin-key", false, run_admin_key },
+	{ "fsck", false, run_fsck },
+	{ "migrate", false, run_migrate },
+	{ "help", true, ctl_help_run },
+	{ "completion", true, run_completion },
+};
+
+int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err)
+{
+	for (size_t i = 0; i < NELEMS(locals); i++) {
+		if (strcmp(locals[i].noun, line->cmd->noun) != 0)
+			continue;
+		if (line->opt.remote && line->cmd->role == ADM_OWNER)
+			return err_set(err, ERR_INVALID, "", "%s works where the store is, not over --remote",
+				       line->cmd->noun);
+		*ret_text = locals[i].text;
+		return locals[i].run(line, rows, err);
+	}
+	return err_set(err, ERR_INTERNAL, "", "%s has no code in this program", line->cmd->noun);
+}
