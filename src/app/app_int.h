@@ -148,6 +148,9 @@ int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signa
 void app_watch_stop(struct app *a);
 bool app_is_draining(void *app);                                        /* for `status` */
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
+/* sandbox.c */
+int app_sandbox_start(struct app *a, struct err *err) MUST_CHECK;
+void app_sandbox_stop(struct app *a);                                   /* also of a start that failed */
 /* confine.c */
 int app_confine_files(struct app *a, struct err *err) MUST_CHECK;    /* before the first thread */
 int app_confine(struct app *a, struct err *err) MUST_CHECK;
