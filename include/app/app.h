@@ -1,6 +1,7 @@
 #ifndef APP_APP_H
 #define APP_APP_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,16 @@ int app_fsck(const char *store, struct str *rows, struct err *err) MUST_CHECK;
  * somebody outside should pin; free() both. */
 int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch,
 		   struct err *err) MUST_CHECK;
+/* What is wrong around a store, or will be soon (OP-180), as lines of JSON, {"row":{…}} with class (ok, warn or fail),
+ * what, where, said and do.  Nothing is changed, but that root becomes the user of the server, for ever. */
+struct app_doctor_opt {
+	const char *config;             /* file; NULL = the default one */
+	const char *store;              /* directory; NULL = the configuration's, or the default one */
+	/* The one row of a command without arguments, asked of the server that listens there: new reference. */
+	int (*ask)(void *arg, const char *socket, const char *noun, json_t **ret, struct err *err);
+	void *arg;
+};
+void app_doctor(const struct app_doctor_opt *opt, struct str *rows);
 /* Where the owner of a store listens for commands; free() it.  In the store, or, where that path is too long for
  * a socket, in $XDG_RUNTIME_DIR or /run/toolcrib. */
 char *app_admin_socket(const char *store);

@@ -168,6 +168,10 @@ struct db *db_copy_db(struct db_copy *copy);          /* for statements that ask
 int db_copy_end(struct db_copy **copy, struct err *err) MUST_CHECK;
 void db_copy_free(struct db_copy **copy);              /* without db_copy_end(): nothing is left */
 
+/* The version of the SQLite that runs, and whether it has the fix of the WAL-reset bug (AUDIT A-613). */
+const char *db_engine(bool *ret_fixed);
+FOR_TESTS bool db_engine_is_fixed(int number);        /* as sqlite3_libversion_number() counts: 3051003 */
+
 /* Pages of the write-ahead log not yet copied, for metrics. */
 unsigned db_wal_pages(struct db *db);
 #ifdef BENCH_BUILD

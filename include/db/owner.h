@@ -19,6 +19,8 @@ struct db_card {
  * owner.  ERR_UNREACHABLE: no such store or no right (hint: toolcrib init); ERR_DENIED: we are root and
  * the store's files belong to another user (trap 20: run as that user). */
 int db_owner_take(const char *store, struct db_owner **ret, struct db_card *ret_card, struct err *err) MUST_CHECK;
+/* The same without taking it: 1 and the card of whoever owns it, 0: nobody does. */
+int db_owner_look(const char *store, struct db_card *ret_card, struct err *err) MUST_CHECK;
 int db_owner_show(struct db_owner *o, const struct db_card *card, struct err *err) MUST_CHECK;
 void db_owner_drop(struct db_owner **o);              /* last thing before exit */
 

@@ -79,6 +79,7 @@ int keys_begin(const struct keyfile_place *place, struct db *store, bool adopt, 
 int keys_begun(struct db *store, const struct keys_begin *b, struct err *err) MUST_CHECK;
 /* For people: what of the files of a store is not as it should be, appended; nothing where all is.  Any
  * thread. */
-int keys_files_wrong(const struct keyfile_place *place, struct db *db, struct str *ret, struct err *err) MUST_CHECK;
+int keys_files_wrong(const struct keyfile_place *place, struct db *db, bool modes, struct str *ret,
+		     struct err *err) MUST_CHECK;
 
 #endif

@@ -14,6 +14,7 @@
  * A-722), and has calls refused when checkpoints stay away for too long (A-715).  Signing waits on a thread of its own.
  * Loop thread. */
 
+struct db;
 struct ev_loop;
 struct notary;
 struct writer;
@@ -50,6 +51,11 @@ void notary_no_commands(struct notary *n);
 /* No beats any more; waits for the one that runs.  Before writer_close(). */
 void notary_stop(struct notary *n);
 void notary_close(struct notary **n);                   /* after writer_close() */
+
+/* Whether the signer at this socket answers, and signs for this store or for none yet; db NULL: for any.  It may wait
+ * some seconds, and the signer speaks with one at a time: for a store that no server has.  ERR_UNREACHABLE,
+ * ERR_TIMEOUT, ERR_CONFLICT. */
+int notary_look(const char *socket, struct db *db, struct err *err) MUST_CHECK;
 
 /* Sign now what is not signed yet.  done() once, when it is durable or failed; not before the return. */
 typedef void notary_done_fn(void *arg, int rc, const struct err *err);

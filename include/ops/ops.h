@@ -52,6 +52,7 @@ struct ops_files;
 /* late: as in struct tls_opt, what time alone made bad.  ERR_INVALID and those of tls_server_new() and path_read_as();
  * where = the file, and the message names the key. */
 int ops_files_load(const struct conf *conf, struct ops_files **ret, struct err *late, struct err *err) MUST_CHECK;
+uint64_t ops_files_expires_us(const struct ops_files *f);        /* of its certificate; wall clock; 0: it has none */
 void ops_files_free(struct ops_files **f);
 
 /* Listen at metrics.listen of conf, which has one.  A certificate whose time is over is said in the log, and nobody is

@@ -4,6 +4,10 @@
 -- name: cp_get_before
 SELECT size, epoch, ts, note, frontier FROM cp WHERE log = ?1 AND size <= ?2 ORDER BY size DESC LIMIT 1;
 
+-- app_doctor(): when the system log was signed last.  Primary key.
+-- name: doctor_last_signed
+SELECT ts FROM cp WHERE log = 1 ORDER BY size DESC LIMIT 1;
+
 -- audit_beat_store().  Primary key.
 -- name: cp_insert
 INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(?1, ?2, ?3, ?4, ?5, ?6);

@@ -123,6 +123,13 @@ int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin
 struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX], *admin; struct ops_files *ops; };
 int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err) MUST_CHECK;
 void app_renewal_take(struct app *a, struct app_renewal *r);
+/* Each door of a configuration, with what its certificate's files say. */
+struct app_door {
+	const char *name, *cert;        /* for people; its file, or NULL: it is plain */
+	uint64_t expires_us;            /* wall clock; 0: it is plain, or cannot be opened */
+	const struct err *err;          /* why it cannot be opened, or NULL */
+};
+void app_doors(const struct conf *conf, void (*fn)(void *arg, const struct app_door *door), void *arg);
 void app_listen_stop(struct app *a);
 void app_sockets_stop(struct app *a);
 void app_listen_pause(struct app *a);

@@ -246,32 +246,66 @@ static int load_admin_tls(const struct conf *c, struct tls_server **ret, struct 
 	return err_wrap(err, "admin.listen %s: %s", c->admin_listen, file);
 }
 
+static void tell_door(struct app_door *door, struct tls_server *tls, const struct err *err,
+		      void (*fn)(void *arg, const struct app_door *door), void *arg)
+{
+	door->expires_us = tls ? tls_server_expires_us(tls) : door->expires_us;
+	door->err = err;
+	fn(arg, door);
+	tls_server_free(&tls);
+}
+
+static void tell_metrics(const struct conf *conf, void (*fn)(void *arg, const struct app_door *door), void *arg)
+{
+	struct app_door door = { .name = conf->metrics_listen, .cert = conf->metrics_cert };
+	struct ops_files *files = NULL;
+	struct err err = { 0 };
+	int rc = ops_files_load(conf, &files, NULL, &err);
+
+	door.expires_us = rc == 0 ? ops_files_expires_us(files) : 0;
+	tell_door(&door, NULL, rc < 0 ? &err : NULL, fn, arg);
+	ops_files_free(&files);
+}
+
+void app_doors(const struct conf *conf, void (*fn)(void *arg, const struct app_door *door), void *arg)
+{
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < conf->nlisteners; i++) {
+		const struct conf_listener *l = &conf->listeners[i];
+		struct app_door door = { .name = l->address, .cert = l->tls ? l->tls->cert : NULL };
+		struct tls_server *tls = NULL;
+		int rc = ops_of(l->transport)->check(l, &err);
+
+		rc = rc ? rc : transport_tls_load(l, &tls, NULL, &err);
+		if (rc < 0)
+			(void)about(l, &err);
+		tell_door(&door, tls, rc < 0 ? &err : NULL, fn, arg);
+	}
+	if (conf->admin_listen) {
+		struct app_door door = { .name = conf->admin_listen, .cert = conf->admin_cert };
+		struct tls_server *tls = NULL;
+		int rc = load_admin_tls(conf, &tls, NULL, &err);
+
+		tell_door(&door, tls, rc < 0 ? &err : NULL, fn, arg);
+	}
+	if (conf->metrics_listen)
+		tell_metrics(conf, fn, arg);
+}
+
+static void keep_first(void *arg, const struct app_door *door)
+{
+	struct err *err = arg;
+
+	if (door->err && !err->code)
+		*err = *door->err;
+}
+
 int app_conf_check(const struct conf *conf, struct err *err)
 {
-	struct tls_server *admin = NULL;
-	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < conf->nlisteners; i++) {
-		const struct conf_listener *l = &conf->listeners[i];
-		struct tls_server *tls = NULL;
-
-		rc = ops_of(l->transport)->check(l, err);
-		if (rc == 0)
-			rc = transport_tls_load(l, &tls, NULL, err);
-		tls_server_free(&tls);
-		if (rc < 0)
-			(void)about(l, err);
-	}
-	if (rc == 0 && conf->admin_listen)
-		rc = load_admin_tls(conf, &admin, NULL, err);
-	tls_server_free(&admin);
-	if (rc == 0 && conf->metrics_listen) {
-		struct ops_files *metrics = NULL;
-
-		rc = ops_files_load(conf, &metrics, NULL, err);
-		ops_files_free(&metrics);
-	}
-	return rc;
+	*err = (struct err){ 0 };
+	app_doors(conf, keep_first, err);
+	return err->code;
 }
 
 static void say_shut(const char *address, const char *why)

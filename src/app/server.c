@@ -138,8 +138,8 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 
 	(void)logs;
 	clock_state(&clock);
-	if (rc == 1 && keys_files_wrong(&(struct keyfile_place){ job->store, command_env(c)->master }, db, &files,
-				       err) < 0)
+	if (rc == 1 && keys_files_wrong(&(struct keyfile_place){ job->store, command_env(c)->master }, db, true,
+				       &files, err) < 0)
 		rc = err->code;
 	if (rc == 1) {
 		reply_row_begin(o);
@@ -349,6 +349,10 @@ static const struct command_arg backup_args[] = {
 static const struct command_arg fsck_args[] = {
 	{ "quarantine", "ROW", ARG_TEXT, true, false, true, COMPLETE_NONE,
 		"Take this row out of service; to be given again for each that is listed." }, ARG_END };
+static const struct command_arg doctor_args[] = {
+	OPT("config", "FILE", ARG_TEXT, COMPLETE_FILE, "What toolcribd reads by -c; else its default file."), ARG_END };
+static const struct command_column doctor_cols[] = {
+	COL("class", "STATE"), COL("what", "WHAT"), COL("where", "WHERE"), COL("said", "SAID"), COL("do", "DO"), COL_END };
 static const struct command_column fsck_cols[] = {
 	COL("row", "ROW"), COL("what", "WHAT"), COL("closing", "QUARANTINE"), COL_END };
 static const struct command_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."),
@@ -419,6 +423,14 @@ const struct command server_commands[] = {
 		    "there are such rows.",
 	  .args = fsck_args, .columns = fsck_cols, .shape = ADM_FINDINGS, .destructive_with = "quarantine",
 	  .role = ADM_OWNER, .where = ADM_ON_CTL },
+	{ .noun = "doctor", .help = "Say what is wrong around the store and its server, and what to do",
+	  .detail = "With a server or without one; run it as root, which becomes the server's user first, or as that user.  "
+		    "Nothing is changed.  It reads the configuration as the server would and looks at modes and owners of the "
+		    "store's files, the schema, rows and key files, room on the disk against seven days' growth, how long a "
+		    "flush takes (100 of 4 KiB in a file without a name), the clock, the signer, anchors, certificates, the "
+		    "programs that the server starts, how far tools are confined, and what the server says of itself.  A line "
+		    "is ok, warn or fail, and names the thing, the place and what to do.  Exit status 4 when one is not ok.",
+	  .args = doctor_args, .columns = doctor_cols, .shape = ADM_FINDINGS, .role = ADM_OWNER, .where = ADM_ON_CTL },
 	{ .noun = "migrate", .help = "Bring the store to this program's schema",
 	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.",
 	  .args = migrate_args, .done = "schema %{from} -> %{to}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },

@@ -126,10 +126,11 @@ struct ctl_wire {
 	struct tls *tls;                /* NULL: plain */
 	bool heard;                     /* anything at all */
 	bool patient;                   /* it may be silent for as long as nothing happens */
+	uint32_t wait_ms;               /* for a piece of the answer; 0: as long as a tool may run */
 };
-FOR_TESTS int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
+int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
 /* One command over a connected socket, which is closed. */
-FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *args,
+int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *args,
 			     const struct ctl_sink *sink, struct str *rows, struct err *err) MUST_CHECK;
 
 /* --- ctl_local.c */

@@ -91,6 +91,40 @@ static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *e
 	return rc;
 }
 
+/* --- doctor */
+
+#define ASK_MS 5000                     /* a server that says nothing for so long hangs */
+
+static int ask_server(void *arg, const char *socket, const char *noun, json_t **ret, struct err *err)
+{
+	struct ctl_wire w = { .fd = -1, .wait_ms = ASK_MS };
+	struct str rows = STR_INIT;
+	json_t *args = json_object(), *root = NULL;
+	const char *nl;
+	int rc = ctl_remote_connect(socket, &w.fd, err);
+
+	(void)arg;
+	if (rc == 0)
+		rc = ctl_remote_run(&w, command_find(app_commands, noun, NULL), args, NULL, &rows, err);
+	nl = rc == 0 ? strchr(str_text(&rows), '\n') : NULL;
+	if (rc == 0)
+		rc = nl ? jx_parse(rows.p, (size_t)(nl - rows.p), &root, err) : err_set(err, ERR_INTERNAL, "", "it says nothing");
+	if (rc == 0)
+		*ret = json_incref(json_object_get(root, "row"));
+	json_decref(root);
+	json_decref(args);
+	str_fini(&rows);
+	return rc;
+}
+
+static int run_doctor(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	(void)err;
+	app_doctor(&(struct app_doctor_opt){ .config = json_string_value(json_object_get(line->args, "config")),
+		.store = line->opt.store, .ask = ask_server }, rows);
+	return 0;
+}
+
 static int run_completion(const struct ctl_line *line, struct str *rows, struct err *err)
 {
 	return ctl_complete(app_commands, json_string_value(json_object_get(line->args, "shell")), rows, err);
@@ -118,6 +152,7 @@ static const struct local {
 } locals[] = {
 	{ "init", false, run_init },
 	{ "admin-key", false, run_admin_key },
+	{ "doctor", false, run_doctor },
 	{ "fsck", false, run_fsck },
 	{ "migrate", false, run_migrate },
 	{ "help", true, ctl_help_run },

@@ -416,7 +416,8 @@ static int take_line(const char *line, size_t len, struct str *rows, struct err 
 
 static int receive(const struct ctl_wire *w, struct str *in, struct err *err)
 {
-	uint64_t deadline_us = w->patient ? UINT64_MAX : clock_mono_us() + UINT64_C(1000) * REPLY_MS;
+	const uint32_t wait_ms = w->wait_ms ? w->wait_ms : REPLY_MS;
+	uint64_t deadline_us = w->patient ? UINT64_MAX : clock_mono_us() + UINT64_C(1000) * wait_ms;
 	char chunk[CHUNK];
 
 	for (;;) {

@@ -163,13 +163,13 @@ static size_t width_cut(const char *p, size_t len, size_t cells)
 /* --- states */
 
 /* The members whose value is a state, and what the words mean. */
-static const char *const states[] = { "state", "outcome", "audit", "how", "finding", "verified_as" };
+static const char *const states[] = { "state", "outcome", "audit", "how", "finding", "verified_as", "class" };
 static const struct meaning { const char *colour, *words; } meanings[] = {
 	{ CTL_GREEN, " ok active enabled serving INTACT runs stop set granted used " },
 	{ CTL_YELLOW, " rotating suspended expiring waiting pending asked disabled stopped draining starting input_required "
-		      "cancelled rate_limited INCOMPLETE never " },
+		      "cancelled rate_limited INCOMPLETE never warn " },
 	{ CTL_RED, " revoked expired removed denied invalid timeout tool_error crashed crash aborted overload unknown failed "
-		   "refused error lost DAMAGED " },
+		   "refused error lost DAMAGED fail " },
 };
 
 static const char *colour_of_state(const char *member, const char *text, const json_t *row)

@@ -492,3 +492,17 @@ int db_segment_open(const char *path, uint64_t max, struct db **ret, struct err 
 		*ret = db;
 	return rc;
 }
+
+/* --- the engine */
+
+/* 3.51.3, and the releases of older branches that took the fix over. */
+bool db_engine_is_fixed(int number)
+{
+	return number >= 3051003 || (number >= 3050007 && number < 3051000) || (number >= 3044006 && number < 3045000);
+}
+
+const char *db_engine(bool *ret_fixed)
+{
+	*ret_fixed = db_engine_is_fixed(sqlite3_libversion_number());
+	return sqlite3_libversion();
+}

@@ -227,6 +227,27 @@ int db_owner_take(const char *store, struct db_owner **ret, struct db_card *ret_
 	return rc;
 }
 
+int db_owner_look(const char *store, struct db_card *ret_card, struct err *err)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char *path = path_join(store, DB_LOCK);
+	int rc = check_file_system(store, err);
+	int fd = rc < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (rc == 0 && fd < 0 && errno != ENOENT)
+		rc = sys_fail(err, path, "open");
+	if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) != 0)
+		rc = sys_fail(err, path, "look at");
+	else if (fd >= 0 && lock.l_type != F_UNLCK)
+		rc = 1;
+	if (rc == 1)
+		read_card(fd, ret_card);
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return rc;
+}
+
 void db_owner_drop(struct db_owner **op)
 {
 	struct db_owner *o = op ? *op : NULL;

@@ -887,14 +887,14 @@ static void say_mode(const char *store, const char *name, struct str *ret)
 	free(path);
 }
 
-int keys_files_wrong(const struct keyfile_place *place, struct db *db, struct str *ret, struct err *err)
+int keys_files_wrong(const struct keyfile_place *place, struct db *db, bool modes, struct str *ret, struct err *err)
 {
 	static const char *const names[] = { "", DB_FILE, DB_KEYS };
 	int rc = say_lost(db, ret, err);
 
 	if (rc == 0)
 		rc = say_shut(place, db, ret, err);
-	for (size_t i = 0; i < NELEMS(names); i++)
+	for (size_t i = 0; modes && i < NELEMS(names); i++)
 		say_mode(place->store, names[i], ret);
 	return rc;
 }

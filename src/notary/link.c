@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "db/db.h"
 #include "ev/helper.h"
 #include "tlog/signer.h"
 
@@ -157,6 +158,35 @@ int notary_greet(struct notary *n, const char *instance, struct err *err)
 	if (rc == 0)
 		rc = list_logs(n, until_us, err);
 	n->greeted = rc == 0;
+	return rc;
+}
+
+/* --- a look from outside */
+
+static int check_instance(struct db *db, const char *socket, const char *instance, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_VERIFY_GET_SYSTEM);
+	int rc = db_step(st, err);
+
+	if (rc == 1 && strcmp(db_col_text(st, 0, NULL), instance) != 0)
+		rc = err_set(err, ERR_CONFLICT, socket, "the signer (%s) signs for another store", socket);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int notary_look(const char *socket, struct db *db, struct err *err)
+{
+	struct sign_msg req = { .op = SIGN_HELLO, .number = 1 }, reply = { 0 };
+	int fd = -1, rc = sign_connect(socket, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	rc = sign_call(fd, clock_mono_us() + CALL_MS * 1000ull, &req, &reply, err);
+	if (rc == 0 && db && *reply.who->instance)
+		rc = check_instance(db, socket, reply.who->instance, err);
+	if (rc == 0)
+		sign_msg_fini(&reply);
+	close(fd);
 	return rc;
 }
 

@@ -89,6 +89,11 @@ int ops_files_load(const struct conf *conf, struct ops_files **ret, struct err *
 	return 0;
 }
 
+uint64_t ops_files_expires_us(const struct ops_files *f)
+{
+	return f->tls ? tls_server_expires_us(f->tls) : 0;
+}
+
 void ops_files_free(struct ops_files **fp)
 {
 	struct ops_files *f = fp ? *fp : NULL;

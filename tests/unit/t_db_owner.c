@@ -31,6 +31,21 @@ static int tear_down(void **state)
 	return 0;
 }
 
+static void who_looks_takes_nothing(void **state)
+{
+	struct db_owner *one = NULL;
+	struct db_card card = { .pid = 5 }, seen = { 0 };
+	struct err err;
+
+	assert_int_equal(db_owner_look(*state, &seen, &err), 0);
+	assert_int_equal(db_owner_take(*state, &one, &seen, &err), 0);
+	assert_int_equal(db_owner_show(one, &card, &err), 0);
+	assert_int_equal(db_owner_look(*state, &seen, &err), 1);
+	assert_int_equal(seen.pid, 5);
+	db_owner_drop(&one);
+	assert_int_equal(db_owner_look(*state, &seen, &err), 0);
+}
+
 static void one_owner_at_a_time(void **state)
 {
 	struct db_owner *one = NULL, *two = NULL;
@@ -183,7 +198,7 @@ static void root_does_not_own_anothers_store(void **state)
 SUITE(owner)
 {
 	const struct CMUnitTest tests[] = {
-		T(one_owner_at_a_time), T(card_tells_the_sockets), T(half_a_card_says_nothing), T(killed_owner_frees_the_store),
+		T(one_owner_at_a_time), T(who_looks_takes_nothing), T(card_tells_the_sockets), T(half_a_card_says_nothing), T(killed_owner_frees_the_store),
 		T(lock_left_with_a_child_of_the_dead_is_waited_out),
 		T(missing_store_says_what_to_do), T(root_does_not_own_anothers_store),
 	};

@@ -792,6 +792,21 @@ static void only_an_idle_reader_has_others_beside_it(void **state)
 	db_close(&reader);
 }
 
+/* AUDIT A-613: 3.51.3, and what older branches took over. */
+static void releases_with_the_fix_are_known(void **state)
+{
+	static const struct { int number; bool fixed; } rows[] = {
+		{ 3040001, false }, { 3044005, false }, { 3044006, true }, { 3045000, false }, { 3050006, false },
+		{ 3050007, true }, { 3051000, false }, { 3051002, false }, { 3051003, true }, { 3052000, true },
+	};
+	bool fixed;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(db_engine_is_fixed(rows[i].number), rows[i].fixed);
+	assert_non_null(strchr(db_engine(&fixed), '.'));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define NEW(name) cmocka_unit_test_setup_teardown(name, set_up_new, tear_down)
 
@@ -811,7 +826,7 @@ SUITE(store)
 		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),
 		T(foreign_check_knows_a_store_by_any_name), T(foreign_query_has_a_bound_of_memory),
 		T(f2_foreign_reads_the_named_tables_alone), T(f2_memory_of_the_engine_is_bounded), T(a_statement_runs_again),
-		T(foreign_deadline_ends_a_query), T(interrupt_from_another_thread_ends_a_query),
+		cmocka_unit_test(releases_with_the_fix_are_known), T(foreign_deadline_ends_a_query), T(interrupt_from_another_thread_ends_a_query),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
