@@ -54,7 +54,7 @@ struct audit_note { const char *p; size_t len; };
 int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_beat *b, const struct audit_note *notes,
 		     int64_t epoch, struct err *err) MUST_CHECK;
 
-/* heads.c: the second form of the heads in logs.commit, tag AUDIT_TAG_HEADS_ROOT.  Logs ascend. */
+/* fields.c: the second form of the heads in logs.commit, tag AUDIT_TAG_HEADS_ROOT.  Logs ascend. */
 #define AUDIT_HEADS_MAX 1024            /* of one record */
 #define AUDIT_HEAD_BYTES (4 + 8 + TREE_HASH)    /* of one log in form 1 */
 #define AUDIT_HEADS_BYTES (AUDIT_HEADS_MAX * (5 + 10) + TREE_HASH)
