@@ -61,13 +61,20 @@ int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 
 /* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
 int app_init_store(const char *store, struct err *err) MUST_CHECK;
-/* Which schema the store has, not newer than today's. */
-int app_schema_of(const char *store, int *ret, struct err *err) MUST_CHECK;
 /* Start as the owner, and end: that migrates, takes rows (NULL: none) out of service, and leaves its records.
  * ERR_BUSY: somebody owns it. */
 int app_start_once(const char *store, const char *const *quarantine, struct err *err) MUST_CHECK;
 /* Rows that keep the store from starting, by reading it, as lines of JSON: {"row":{"row","what","closing"}}. */
 int app_fsck(const char *store, struct str *rows, struct err *err) MUST_CHECK;
+/* toolcrib migrate, as the owner: steps of the schema, then what a start does not do, records that wait and their
+ * indexes (writer/fold.h).  What was done, or would be, as a line of JSON: {"row":{"from","to","said",...}}.
+ * ERR_UNREACHABLE: the store is damaged, or a newer program made it. */
+struct app_migrate_way {
+	bool dry_run;
+	bool fold;                      /* also where a server would do it by itself */
+	bool shown;                     /* a bar on stderr */
+};
+int app_migrate(const char *store, const struct app_migrate_way *way, struct str *rows, struct err *err) MUST_CHECK;
 /* The first start of a store, with which its logs are signed for the first time, and its keys in their text form, which
  * somebody outside should pin; free() both. */
 int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch,

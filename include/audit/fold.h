@@ -46,6 +46,8 @@ struct audit_folded { int64_t log, first, cnt; };
 int audit_folder_next(struct audit_folder *folder, int64_t log, int64_t to, struct audit_folded **ret,
 		      struct err *err) MUST_CHECK;
 void audit_folded_free(struct audit_folded **folded);
+/* The next proposal of its log begins behind this one, which is put before it: several go into one transaction. */
+void audit_folder_go_on(struct audit_folder *folder, const struct audit_folded *folded);
 /* The oldest leftovers of a log: 1: rows from *ret_from on and below *ret_to are in a block, each as it was; 0: there
  * are none.  ERR_CORRUPT: one is not, or its block cannot be read. */
 int audit_folder_left(struct audit_folder *folder, int64_t log, int64_t *ret_from, int64_t *ret_to,
@@ -67,6 +69,11 @@ int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_
 #define AUDIT_META_TAIL_FROM "tail_from"
 int audit_fold_tail_set(struct db *db, int64_t id, struct err *err) MUST_CHECK;
 int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err) MUST_CHECK;
+
+/* How much waits to become blocks, whether there is one, and whether all that there was went into blocks once (SC-305).
+ * Of a release that had no blocks, rows are counted by their numbers, with those that were pruned between others. */
+struct audit_fold_state { int64_t waiting; bool any, once; };
+int audit_fold_look(struct db *db, struct audit_fold_state *ret, struct err *err) MUST_CHECK;
 
 /* rec.id of the newest row, as the picture has it. */
 int64_t audit_newest_row(const struct audit_logs *logs);

@@ -40,10 +40,12 @@ int db_migrate(struct db *db, struct err *err) MUST_CHECK;           /* DB_WRITE
 int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHECK;
 /* The same, and it is today's; ERR_CONFLICT: an older one. */
 int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
-/* A store without the indexes that only rows without blocks need is the release's own, too.  Makes it one, in a
- * transaction of a DB_WRITER; the next check of the schema takes both (decision 0061). */
-int db_make_lean(struct db *db, struct err *err) MUST_CHECK;
-int db_is_lean(struct db *db, bool *ret, struct err *err) MUST_CHECK;
+/* A store without the indexes that only rows without blocks need is the release's own, too (decision 0061), and so is
+ * one that has lost the first of them, in one order (decision 0075).  How many are left; drops the next n of these, or
+ * all that there are, in a transaction of a DB_WRITER. */
+enum { DB_LEAN_INDEXES = 7 };
+int db_lean_left(struct db *db, unsigned *ret, struct err *err) MUST_CHECK;
+int db_make_lean(struct db *db, unsigned n, struct err *err) MUST_CHECK;
 /* A DB_READER of the store itself, after db_check_version(): what the store's own readers open. */
 int db_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
 /* The same, DB_REPORTER: a statement that reads another table, or another column of one, than `may` allows is

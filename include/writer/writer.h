@@ -28,12 +28,13 @@ struct writer_limits {
 	uint32_t deadline_ms;           /* an item not durable by then counts as failed */
 	uint64_t space_floor;           /* free bytes of the file system below which calls are refused */
 	unsigned space_warn;            /* percent of it that are free below which it is recorded; 0 = never */
+	int64_t waiting_max;            /* records that may wait in a store that was never folded (SC-305); 0 = any */
 	/* Loop thread: something of a tenant is about to be recorded, in about so many bytes; low: less than space_warn is
 	 * free.  NULL: nobody counts. */
 	void (*counted)(void *arg, int64_t tenant_id, size_t bytes, bool low);
 	void *arg;
 };
-#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20, 10, NULL, NULL }
+#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20, 10, 0, NULL, NULL }
 #define WRITER_RECORD_BYTES 512         /* that a record takes beside its texts and values: leaf, indexes, box */
 
 /* Who watches over the logs from outside (signed checkpoints). */

@@ -62,11 +62,31 @@ DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND id
 DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
   AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
 
+-- audit_fold_look(): rows, about; did all that there was go into blocks once; does the store know blocks?  Primary keys, a
+-- walk of the schema.
+-- any tenant: a count of the store.
+-- name: fold_count_rows
+SELECT coalesce((SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) + 1, 0),
+  EXISTS(SELECT 1 FROM main.meta WHERE key = 'tail_from'),
+  EXISTS(SELECT 1 FROM sqlite_schema NOT INDEXED WHERE type = 'table' AND name = 'blk');
+
+-- audit_fold_look(): records that are in no block; is any in one?  rec_pos, primary keys, a step for each log.
+-- any tenant: a count of the store.
+-- name: fold_count_waiting
+SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
+  - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), l.min_idx))), 0),
+  EXISTS(SELECT 1 FROM main.blk) FROM main.log l;
+
+-- writer_fold_offline(): the next log.  Primary key.
+-- any tenant: all logs are folded.
+-- name: fold_next_log
+SELECT id FROM main.log WHERE id > ?1 ORDER BY id LIMIT 1;
+
 -- audit_make_lean(): is any record in a block, are there at most ?1 rows, and at most ?2 that are not leftovers?  rec_pos,
 -- primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_is_small
-SELECT EXISTS(SELECT 1 FROM main.blk) AND (SELECT max(id) - min(id) FROM main.rec) < ?1 AND ?2 >= (
+SELECT EXISTS(SELECT 1 FROM main.blk) AND (SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) < ?1 AND ?2 >= (
   SELECT sum(coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
     - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), l.min_idx)) FROM main.log l);
 

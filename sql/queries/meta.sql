@@ -52,9 +52,10 @@ DROP INDEX main.rec_out;
 -- name: meta_drop_kind
 DROP INDEX main.rec_kind;
 
--- db_is_lean().  Walk of the schema.
--- name: meta_is_lean
-SELECT NOT EXISTS(SELECT 1 FROM sqlite_schema NOT INDEXED WHERE type = 'index' AND name = 'rec_ts');
+-- db_lean_left().  Walk of the schema.
+-- name: meta_lean_left
+SELECT count(*) FROM sqlite_schema NOT INDEXED WHERE type = 'index'
+  AND name IN ('rec_call', 'rec_ts', 'rec_prn', 'rec_cred', 'rec_tool', 'rec_out', 'rec_kind');
 
 -- app_checkpoints_start().  Primary key.
 -- name: meta_delete_value

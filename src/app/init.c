@@ -1,17 +1,21 @@
-/* A new store, and what keeps an old one from starting.  A new one has a directory, a database with the system log and
- * a master key.  The key comes last, so that a store which has one is whole, and one without it that nobody has used is
- * an init that was cut off: it is finished (FAULT F2). */
+/* A new store, what keeps an old one from starting, and what a start does not do to it.  A new one has a directory, a
+ * database with the system log and a master key.  The key comes last, so that a store which has one is whole, and one
+ * without it that nobody has used is an init that was cut off: it is finished (FAULT F2). */
 
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jansson.h>
 
 #include "app/app.h"
 #include "audit/audit.h"
+#include "audit/fold.h"
 #include "audit/rows.h"
+#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -21,6 +25,7 @@
 #include "db/owner.h"
 #include "forms/forms.h"
 #include "json/json.h"
+#include "writer/fold.h"
 
 static int fill(struct db *db, struct err *err)
 {
@@ -115,34 +120,27 @@ int app_init_store(const char *store, struct err *err)
 	return rc;
 }
 
-/* --- a store that is there: its schema, and a start that ends at once */
+/* --- a start that ends at once */
 
-int app_schema_of(const char *store, int *ret, struct err *err)
+static int take(const char *store, struct db_owner **ret, struct err *err)
 {
-	char *file = path_join(store, DB_FILE);
-	struct db *db = NULL;
-	int rc = db_open(file, DB_READER, false, &db, err);
+	struct db_card card;
+	int rc = db_owner_take(store, ret, &card, err);
 
-	if (rc == 0)
-		rc = db_check_version(db, ret, err);
-	db_close(&db);
-	free(file);
-	return rc;
+	if (rc != 1)
+		return rc;
+	(void)err_set(err, ERR_BUSY, store, "process %" PRId64 " holds the store", card.pid);
+	err_hint(err, "stop the server first");
+	return ERR_BUSY;
 }
 
 /* Starting as the owner migrates, takes rows out of service, and leaves its records. */
 int app_start_once(const char *store, const char *const *quarantine, struct err *err)
 {
 	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .quarantine = quarantine };
-	struct db_card card;
 	struct app *app = NULL;
-	int rc = db_owner_take(store, &opt.owner, &card, err);
+	int rc = take(store, &opt.owner, err);
 
-	if (rc == 1) {
-		(void)err_set(err, ERR_BUSY, store, "process %lld holds the store", (long long)card.pid);
-		err_hint(err, "stop the server first");
-		return ERR_BUSY;
-	}
 	if (rc == 0)
 		rc = app_start(&opt, &app, err);
 	app_close(&app);
@@ -186,5 +184,163 @@ int app_fsck(const char *store, struct str *rows, struct err *err)
 		rc = audit_rows_bad(db, put_bad, rows, err);
 	db_close(&db);
 	free(file);
+	return rc;
+}
+
+/* --- toolcrib migrate (SCALE SC-305) */
+
+/* What there is to do: from which schema to which, how many records become blocks (0: none), how many indexes go, and
+ * about how long that takes; of what was done, why a log was not folded to its end, or "". */
+struct migration {
+	int from, to;
+	int64_t records, seconds;
+	unsigned indexes;
+	char stuck[sizeof((struct writer_offline *)0)->stuck];
+};
+
+/* Records a second, and entries of indexes, of a slow machine. */
+enum { FOLDED_PER_S = 100000, DROPPED_PER_S = 1000000 };
+
+static int look(struct db *db, bool fold, struct migration *ret, struct err *err)
+{
+	struct audit_fold_state is = { 0 };
+	int rc = audit_fold_look(db, &is, err);
+
+	if (rc == 0)
+		rc = db_lean_left(db, &ret->indexes, err);
+	if (rc < 0)
+		return rc;
+	if (is.waiting > 0 && (fold || (!is.once && is.waiting > WRITER_FOLD_START_MAX)))
+		ret->records = is.waiting;
+	/* Without records, those of a migration that was cut off, or of a store too large for a start (decision 0061). */
+	if (ret->records == 0 && (!is.any || !is.once || is.waiting > AUDIT_LEAN_TAIL_MAX))
+		ret->indexes = 0;
+	if (ret->records > 0 || ret->indexes > 0)
+		ret->seconds = 1 + ret->records / FOLDED_PER_S + ret->records * ret->indexes / DROPPED_PER_S;
+	return 0;
+}
+
+static int look_at(const char *store, bool fold, struct migration *ret, struct err *err)
+{
+	char *file = path_join(store, DB_FILE);
+	struct db *db = NULL;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	*ret = (struct migration){ .to = db_schema_version() };
+	if (rc == 0)
+		rc = db_check_version(db, &ret->from, err);
+	if (rc < 0)
+		rc = err->code = ERR_UNREACHABLE;       /* damaged, or made by a newer program: cannot be read */
+	else
+		rc = look(db, fold, ret, err);
+	db_close(&db);
+	free(file);
+	return rc;
+}
+
+static int fold_once(const char *store, const struct migration *m, const struct writer_offline_way *way,
+		     struct writer_offline *ret, struct err *err)
+{
+	struct db_owner *owner = NULL;
+	int rc = take(store, &owner, err);
+
+	if (rc == 0)
+		rc = writer_fold_offline(store, m->records > 0, way, ret, err);
+	db_owner_drop(&owner);
+	return rc;
+}
+
+#define BAR_NEXT_US 200000
+#define BAR "##############################"
+
+/* One line that is drawn again, gone before anything else is said. */
+struct bar { const char *what; uint64_t begun_us, drawn_us; };
+
+static void draw_bar(void *arg, const char *what, int64_t done, int64_t of)
+{
+	const int part = of > 0 && done < of ? (int)((double)done / (double)of * 100) : 100;
+	const uint64_t now_us = clock_mono_us();
+	struct bar *b = arg;
+	double per_s;
+
+	if (b->what != what)
+		*b = (struct bar){ what, now_us, 0 };
+	if (b->drawn_us && now_us - b->drawn_us < BAR_NEXT_US && done < of)
+		return;
+	b->drawn_us = now_us;
+	fprintf(stderr, "\r\x1b[Kmigrate  [%-30.*s] %3d %%  %" PRId64 " of %" PRId64 " %s", part * 30 / 100, BAR, part,
+		done, of, what);
+	per_s = now_us > b->begun_us ? (double)done * 1e6 / (double)(now_us - b->begun_us) : 0;
+	if (per_s > 0 && done < of)
+		fprintf(stderr, ", %.0f/s, %.0f s left", per_s, (double)(of - done) / per_s);
+	fflush(stderr);
+}
+
+/* What there is to do, or was done, for people. */
+static void say_steps(const struct migration *m, bool dry_run, struct str *out)
+{
+	if (m->from == m->to && m->records == 0 && m->indexes == 0) {
+		str_puts(out, "nothing to do");
+		return;
+	}
+	str_puts(out, dry_run ? "would be done" : "done");
+	if (m->records > 0)
+		str_printf(out, ", %" PRId64 " records into blocks", m->records);
+	if (m->indexes > 0)
+		str_printf(out, ", %u indexes of rows dropped", m->indexes);
+	if (dry_run && m->seconds > 0)
+		str_printf(out, ", in about %" PRId64 " s", m->seconds);
+	if (*m->stuck)
+		str_printf(out, "; not to its end: %s", m->stuck);
+}
+
+static int migrate(const char *store, struct migration *m, const struct writer_offline_way *way, struct err *err)
+{
+	struct writer_offline done = { 0 };
+	int rc = m->from < m->to ? app_start_once(store, NULL, err) : 0;
+
+	if (rc < 0 || (m->records == 0 && m->indexes == 0))
+		return rc;
+	rc = fold_once(store, m, way, &done, err);
+	if (rc == 1) {                          /* the server had died */
+		rc = app_start_once(store, NULL, err);
+		if (rc == 0)
+			rc = fold_once(store, m, way, &done, err);
+		if (rc == 1) {
+			rc = err_set(err, ERR_BUSY, store, "the store was started by another program meanwhile");
+			err_hint(err, "stop what opens it, then try again: it goes on");
+		}
+	}
+	memcpy(m->stuck, done.stuck, sizeof(m->stuck));
+	return rc;
+}
+
+static void put_migration(const struct migration *m, bool dry_run, struct str *rows)
+{
+	struct str said = STR_INIT;
+	json_t *row;
+
+	say_steps(m, dry_run, &said);
+	row = json_pack("{s:{s:i, s:i, s:s, s:I, s:i, s:I}}", "row", "from", m->from, "to", m->to, "said", str_text(&said),
+			"records", (json_int_t)m->records, "indexes", (int)m->indexes, "seconds", (json_int_t)m->seconds);
+	jx_write(row, rows);
+	str_putc(rows, '\n');
+	json_decref(row);
+	str_fini(&said);
+}
+
+int app_migrate(const char *store, const struct app_migrate_way *way, struct str *rows, struct err *err)
+{
+	struct bar bar = { 0 };
+	const struct writer_offline_way told = { way->shown ? draw_bar : NULL, &bar };
+	struct migration m;
+	int rc = look_at(store, way->fold, &m, err);
+
+	if (rc == 0 && !way->dry_run)
+		rc = migrate(store, &m, &told, err);
+	if (bar.drawn_us)
+		fputs("\r\x1b[K", stderr);
+	if (rc == 0)
+		put_migration(&m, way->dry_run, rows);
 	return rc;
 }

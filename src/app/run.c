@@ -403,7 +403,7 @@ static void fold(struct app *a)
 
 	if (conf)
 		writer_fold_start(a->writer, &(struct writer_fold_limits){ .fold_rows = conf->fold_rows,
-			.plain_rows = conf->plain_rows, .large = WRITER_FOLD_LARGE, .fold_age_s = conf->fold_age_s });
+			.plain_rows = conf->plain_rows, .fold_age_s = conf->fold_age_s });
 }
 
 int app_watch_start(struct app *a, struct err *err)

@@ -47,6 +47,7 @@
 #include "tenant/tenant.h"
 #include "upstream/upstream.h"
 #include "worker/worker.h"
+#include "writer/fold.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -426,6 +427,8 @@ static int writer_start(struct app *a, struct err *err)
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
 		limits.space_warn = (unsigned)a->opt.conf->space_warn_percent;
 	}
+	if (a->opt.profile != APP_EMBEDDED)
+		limits.waiting_max = WRITER_FOLD_START_MAX;
 	limits.counted = count_record;
 	limits.arg = a;
 	if (a->notary)

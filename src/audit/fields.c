@@ -174,9 +174,9 @@ int audit_ext_read(const uint8_t *p, size_t len, struct audit_view *ret, char *b
 
 /* --- heads of logs as logs.commit says them (AUDIT A-702) */
 
-/* Form 1 is, for each log, its number, its size and its root.  Form 2 has numbers and sizes as differences, and one root:
- * that of the RFC 6962 tree whose leaves are the entries of form 1 (decision 0065).  What is read is strict: each list
- * has one way to be written.  Pure; any thread. */
+/* Form 1 is, for each log, its number, its size and its root.  Form 2 has numbers and sizes as differences, and one
+ * root: that of the RFC 6962 tree whose leaves are the entries of form 1 (decision 0065).  What is read is strict: each
+ * list has one way to be written.  Pure; any thread. */
 
 void audit_head_leaf(const struct audit_said *said, const uint8_t root[TREE_HASH], uint8_t ret[TREE_HASH])
 {

@@ -152,6 +152,7 @@ struct audit_folder {
 	struct block_maker *maker;
 	struct audit_reader *rows;
 	uint8_t (*leaf)[TREE_HASH];     /* of the rows of the block */
+	int64_t log, next;              /* where its proposals that will have been put end; log 0: of none */
 };
 
 struct audit_folder *audit_folder_new(struct db *db)
@@ -407,6 +408,8 @@ int audit_folder_next(struct audit_folder *f, int64_t log, int64_t to, struct au
 		return rc;
 	texts_trim(&f->texts);
 	rc = read_line(f->db, log, &line, &origin, err);
+	if (rc == 0 && f->log == log && f->next > line.next)
+		line.next = f->next;
 	if (rc == 0 && !line.waits && line.next < to) {
 		struct audit_page page = { .log = log, .origin = origin, .from = line.next, .to = end_of(line.next, to) };
 
@@ -417,6 +420,12 @@ int audit_folder_next(struct audit_folder *f, int64_t log, int64_t to, struct au
 }
 
 /* --- leftovers */
+
+void audit_folder_go_on(struct audit_folder *f, const struct audit_folded *folded)
+{
+	f->log = folded->log;
+	f->next = folded->first + folded->cnt;
+}
 
 /* The rows of a block that are still there are what it says. */
 static int compare(struct audit_folder *f, int64_t log, const char *origin, const struct block *b, int64_t from,
@@ -602,16 +611,41 @@ int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err)
 	return rc;
 }
 
+/* --- how much there is */
+
+int audit_fold_look(struct db *db, struct audit_fold_state *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_COUNT_ROWS);
+	bool has_blocks = false;
+	int rc = db_step(st, err);
+
+	if (rc == 1) {
+		*ret = (struct audit_fold_state){ .waiting = db_col_i64(st, 0), .once = db_col_i64(st, 1) };
+		has_blocks = db_col_i64(st, 2);
+	}
+	db_stmt_put(&st);
+	if (rc < 0 || !has_blocks)
+		return rc < 0 ? rc : 0;
+	st = db_stmt_get(db, SQL_FOLD_COUNT_WAITING);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		ret->waiting = db_col_i64(st, 0);
+		ret->any = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 /* --- indexes of rows */
 
 int audit_make_lean(struct db *db, bool *ret_made, struct err *err)
 {
 	struct db_stmt *st;
-	bool lean = true;
-	int rc = db_is_lean(db, &lean, err);
+	unsigned left = 0;
+	int rc = db_lean_left(db, &left, err);
 
 	*ret_made = false;
-	if (rc < 0 || lean)
+	if (rc < 0 || left == 0)
 		return rc;
 	st = db_stmt_get(db, SQL_FOLD_IS_SMALL);
 	db_bind_i64(st, 1, AUDIT_LEAN_ROWS_MAX);
@@ -620,7 +654,7 @@ int audit_make_lean(struct db *db, bool *ret_made, struct err *err)
 	if (rc == 1)
 		*ret_made = db_col_i64(st, 0);
 	db_stmt_put(&st);
-	return rc < 0 || !*ret_made ? (rc < 0 ? rc : 0) : db_make_lean(db, err);
+	return rc < 0 || !*ret_made ? (rc < 0 ? rc : 0) : db_make_lean(db, left, err);
 }
 
 /* --- erasing */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/app.h"
 #include "base/crypto.h"
@@ -10,7 +11,6 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "conf/conf.h"
-#include "db/db.h"
 #include "db/owner.h"
 #include "json/json.h"
 
@@ -54,22 +54,17 @@ static int run_init(const struct ctl_line *line, struct str *rows, struct err *e
 
 static int run_migrate(const struct ctl_line *line, struct str *rows, struct err *err)
 {
-	bool dry_run = json_is_true(json_object_get(line->args, "dry-run"));
-	int from = 0, to = db_schema_version();
-	const char *said = "nothing to do";
+	const char *term = getenv("TERM");
+	struct app_migrate_way way = { json_is_true(json_object_get(line->args, "dry-run")),
+		json_is_true(json_object_get(line->args, "fold")),
+		isatty(STDERR_FILENO) && !line->opt.quiet && !(term && strcmp(term, "dumb") == 0) };
 	char *store = NULL;
 	int rc = ctl_store(&line->opt, &store, err);
 
 	if (rc == 0)
 		rc = ctl_store_check(store, err);
-	if (rc == 0 && (rc = app_schema_of(store, &from, err)) < 0)
-		rc = err->code = ERR_UNREACHABLE;       /* damaged, or made by a newer program: cannot be read */
-	if (rc == 0 && from < to) {
-		said = dry_run ? "would be done" : "done";
-		rc = dry_run ? 0 : app_start_once(store, NULL, err);
-	}
 	if (rc == 0)
-		put_row(json_pack("{s:i, s:i, s:s}", "from", from, "to", to, "said", said), rows);
+		rc = app_migrate(store, &way, rows, err);
 	free(store);
 	return rc;
 }

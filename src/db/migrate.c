@@ -185,24 +185,27 @@ static int as_built(struct db *db, const struct schema *s, int version, bool *re
 	return o.rc;
 }
 
-int db_is_lean(struct db *db, bool *ret, struct err *err)
+int db_lean_left(struct db *db, unsigned *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_META_IS_LEAN);
+	struct db_stmt *st = db_stmt_get(db, SQL_META_LEAN_LEFT);
 	int rc = db_step(st, err);
 
 	if (rc == 1)
-		*ret = db_col_i64(st, 0);
+		*ret = (unsigned)db_col_i64(st, 0);
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }
 
-int db_make_lean(struct db *db, struct err *err)
+int db_make_lean(struct db *db, unsigned n, struct err *err)
 {
-	static const enum sql_id drops[] = { SQL_META_DROP_CALL, SQL_META_DROP_TS, SQL_META_DROP_PRN, SQL_META_DROP_CRED,
-		SQL_META_DROP_TOOL, SQL_META_DROP_OUT, SQL_META_DROP_KIND };
-	int rc = SQLITE_OK;
+	static const enum sql_id drops[DB_LEAN_INDEXES] = { SQL_META_DROP_CALL, SQL_META_DROP_TS, SQL_META_DROP_PRN,
+		SQL_META_DROP_CRED, SQL_META_DROP_TOOL, SQL_META_DROP_OUT, SQL_META_DROP_KIND };
+	unsigned left = 0;
+	int rc = db_lean_left(db, &left, err);
 
-	for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]) && rc == SQLITE_OK; i++)
+	if (rc < 0)
+		return rc;
+	for (unsigned i = DB_LEAN_INDEXES - left; i < DB_LEAN_INDEXES && n > 0 && rc == SQLITE_OK; i++, n--)
 		rc = sqlite3_exec(db->native, sql_sqlite[drops[i]].text, NULL, NULL, NULL);
 	return rc == SQLITE_OK ? 0 : db_fail(db, rc, "the indexes of rows", err);
 }
@@ -211,7 +214,8 @@ int db_make_lean(struct db *db, struct err *err)
 static int check_schema(struct db *db, const struct schema *s, int version, struct err *err)
 {
 	struct db *model = NULL;
-	bool known = false, lean = false;
+	unsigned left = DB_LEAN_INDEXES;
+	bool known = false;
 	int rc = as_built(db, s, version, &known, err);
 
 	if (rc < 0 || known)
@@ -220,9 +224,9 @@ static int check_schema(struct db *db, const struct schema *s, int version, stru
 	for (int step = 1; rc == 0 && step <= version; step++)
 		rc = run_step(model, s, step, err);
 	if (rc == 0 && s->lean)
-		rc = db_is_lean(db, &lean, err);
-	if (rc == 0 && lean && version >= LEAN_SINCE)
-		rc = db_make_lean(model, err);
+		rc = db_lean_left(db, &left, err);
+	if (rc == 0 && version >= LEAN_SINCE)   /* a migration was cut off when these were left (decision 0075) */
+		rc = db_make_lean(model, DB_LEAN_INDEXES - left, err);
 	if (rc == 0)
 		rc = compare_schema(db, model, err);
 	db_close(&model);

@@ -61,7 +61,6 @@ struct wfold {
 	uint64_t wake_us;               /* when the timer says so, if it is armed */
 	bool ended;                     /* closed, and nothing is under way */
 	bool seen;                      /* the writer's connection sees blocks */
-	bool large;                     /* so many waited at the start that somebody may read them for long */
 	int64_t allowed;                /* of the rows that waited at the start, those that still do */
 	int64_t counted, waited;        /* scanned, waiting: as the last step left them */
 	char stuck[640];
@@ -323,7 +322,7 @@ static bool may_drop(const struct wfold *f)
 {
 	const uint64_t grace = WRITER_FOLD_GRACE_S * UINT64_C(1000000);
 
-	return f->any && (!f->first_us || (!f->large && clock_mono_us() - f->first_us >= grace));
+	return f->any && (!f->first_us || clock_mono_us() - f->first_us >= grace);
 }
 
 struct victim { int64_t id, log, idx; };
@@ -622,10 +621,8 @@ static void count_out(struct wfold *f)
 {
 	f->counted = f->scanned;
 	f->waited = f->waiting;
-	if (!f->begun) {
+	if (!f->begun)
 		f->allowed = f->waited;
-		f->large = f->waited > f->limits.large;
-	}
 	f->begun = true;
 	metric_set(METRIC_fold_waiting, (uint64_t)f->waiting);
 	metric_set(METRIC_fold_leftovers, (uint64_t)f->leftovers);
@@ -696,7 +693,7 @@ static void wait_for_age(struct wfold *f)
 			at = log->since_us + age_us(f);
 		due = at < due ? at : due;
 	}
-	if (f->any && !f->large && !may_drop(f)) {
+	if (f->any && !may_drop(f)) {
 		const uint64_t at = f->first_us + WRITER_FOLD_GRACE_S * UINT64_C(1000000);
 
 		due = at < due ? at : due;

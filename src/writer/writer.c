@@ -556,6 +556,25 @@ static int find_files(struct writer *w, const struct keyfile_place *place, struc
 	return rc < 0 ? rc : keys_begin(place, w->db, is_adopted(w), ret, &w->begin.keys, err);
 }
 
+/* SC-305: before anything is changed, so that the release of before can still go on with it.  What else is wrong with
+ * the store is said by what comes next. */
+static int refuse_unfolded(struct writer *w, struct err *err)
+{
+	struct audit_fold_state is = { 0 };
+	int version, rc;
+
+	if (w->limits.waiting_max == 0 || db_check_version(w->db, &version, NULL) < 0)
+		return 0;
+	rc = audit_fold_look(w->db, &is, err);
+	if (rc < 0 || is.once || is.waiting <= w->limits.waiting_max)
+		return rc;
+	(void)err_set(err, ERR_CONFLICT, w->store,
+		      "%" PRId64 " records wait to become blocks, and a start takes %" PRId64 " of them", is.waiting,
+		      w->limits.waiting_max);
+	err_hint(err, "toolcrib migrate puts them into blocks; with --dry-run it says how long that takes");
+	return ERR_CONFLICT;
+}
+
 static int open_store(struct writer *w, const struct keyfile_place *place, struct err *err)
 {
 	struct keys *keys = NULL;
@@ -563,6 +582,8 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 	int rc = db_open(path, DB_WRITER, false, &w->db, err);
 
 	free(path);
+	if (rc == 0)
+		rc = refuse_unfolded(w, err);
 	if (rc == 0)
 		rc = db_migrate(w->db, err);
 	if ((rc == ERR_CORRUPT || rc == ERR_INVALID) && !*err->hint)

@@ -71,7 +71,7 @@ static int create_logs(void *arg, struct db *db, struct audit_logs *logs, struct
 		snprintf(name, sizeof name, "tenant%zu", i);
 		rc = audit_log_create(logs, db, (int64_t)i, name, err);
 	}
-	return rc == 0 && c->lean ? db_make_lean(db, err) : rc;
+	return rc == 0 && c->lean ? db_make_lean(db, DB_LEAN_INDEXES, err) : rc;
 }
 
 static void created(void *arg, int rc, const struct err *err)

@@ -309,6 +309,66 @@ static void blocks_have_bounds(void **state)
 	(void)fix_free((void **)&f);
 }
 
+/* The second is made before the first is put; without that it would be the first again. */
+static void blocks_of_one_log_go_into_one_transaction(void **state)
+{
+	struct fix *f = new_store(9, AUDIT_FOLD_RECORDS + 300);
+	struct db *db = reader(f);
+	struct audit_folder *folder = audit_folder_new(db);
+	struct audit_folded *made[3];
+	int64_t next = 0;
+	int n = 0;
+
+	(void)state;
+	while (audit_folder_next(folder, 2, INT64_MAX, &made[n], &f->err) == 1) {
+		assert_int_equal(made[n]->first, next);
+		next += made[n]->cnt;
+		audit_folder_go_on(folder, made[n++]);
+	}
+	assert_int_equal(n, 2);
+	assert_int_equal(audit_folder_next(folder, 3, INT64_MAX, &made[n], &f->err), 1);
+	assert_int_equal(made[n]->first, 0);                    /* another log begins where it is */
+	begin(f);
+	for (int i = 0; i <= n; i++)
+		OK(audit_fold_put(f->logs, f->db, made[i], &f->err));
+	commit(f);
+	for (int i = 0; i <= n; i++)
+		audit_folded_free(&made[i]);
+	assert_int_equal(number(f, "SELECT sum(cnt) FROM blk WHERE log = 2"), next);
+	audit_folder_free(&folder);
+	db_close(&db);
+	verify_clean(f);
+	(void)fix_free((void **)&f);
+}
+
+static void check_look(struct fix *f, int64_t waiting, bool any, bool once)
+{
+	struct audit_fold_state is;
+	struct db *db = reader(f);
+
+	OK(audit_fold_look(db, &is, &f->err));
+	db_close(&db);
+	assert_int_equal(is.waiting, waiting);
+	assert_true(is.any == any && is.once == once);
+}
+
+/* SC-305 */
+static void what_waits_is_counted_of_each_log(void **state)
+{
+	struct fix *f = *state;
+	const int64_t all = number(f, "SELECT count(*) FROM rec"), acme = number(f, "SELECT count(*) FROM rec WHERE log = 2");
+
+	check_look(f, all, false, false);
+	fold(f, 2, 512, true);
+	check_look(f, all - 512, true, false);
+	fold(f, 2, INT64_MAX, true);            /* it has no row any more: none waits, and not fewer */
+	check_look(f, all - acme, true, false);
+	begin(f);
+	OK(audit_fold_tail_set(f->db, 0, &f->err));
+	commit(f);
+	check_look(f, all - acme, true, true);
+}
+
 static void rows_go_in_slices(void **state)
 {
 	struct fix *f = *state;
@@ -815,6 +875,8 @@ SUITE(fold)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(roots_and_answers_stay),
 		cmocka_unit_test(blocks_have_bounds),
+		cmocka_unit_test(blocks_of_one_log_go_into_one_transaction),
+		cmocka_unit_test_setup_teardown(what_waits_is_counted_of_each_log, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(rows_go_in_slices, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(one_block_is_put_once, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(erased_payload_does_not_come_back, set_up, fix_free),

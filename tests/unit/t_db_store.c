@@ -325,6 +325,37 @@ static void schema_of_each_step_is_known(void **state)
 	assert_int_equal(db_open_store(path, &db, &f->err), ERR_CORRUPT);
 }
 
+/* Decision 0075: what is left at any moment is a schema of ours, anything else is not. */
+static void indexes_of_rows_go_one_by_one_in_one_order(void **state)
+{
+	struct fix *f = *state;
+	struct db *reader = NULL;
+	unsigned left = 0;
+
+	for (unsigned n = DB_LEAN_INDEXES; n-- > 0;) {
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+		assert_int_equal(db_txn_end(f->db, db_make_lean(f->db, 1, &f->err), &f->err), 0);
+		assert_int_equal(db_lean_left(f->db, &left, &f->err), 0);
+		assert_int_equal(left, n);
+		if (db_open_store(f->path, &reader, &f->err) != 0)
+			fail_msg("%u: %s", n, f->err.msg);
+		db_close(&reader);
+	}
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(db_txn_end(f->db, db_make_lean(f->db, 1, &f->err), &f->err), 0);       /* there is none */
+}
+
+static void an_index_that_goes_out_of_turn_is_missed(void **state)
+{
+	struct fix *f = *state;
+
+	db_close(&f->db);
+	raw_exec(f->path, "DROP INDEX rec_ts");
+	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	raw_exec(f->path, "DROP INDEX rec_call");
+	assert_int_equal(db_open_store(f->path, &f->db, &f->err), 0);
+}
+
 /* Else each start would run all steps again to find that out. */
 static void the_build_knows_the_schema_of_a_new_store(void **state)
 {
@@ -817,7 +848,8 @@ SUITE(store)
 		NEW(store_file_is_private), T(commit_keeps_and_failure_undoes), T(item_fails_alone),
 		T(open_statement_refuses_commit), T(missing_binding_is_our_bug), T(same_statement_nests),
 		T(null_and_empty_differ), NEW(newer_schema_is_refused), NEW(version_of_a_store_is_known),
-		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(schema_of_each_step_is_known), T(connections_may_no_more_than_they_need),
+		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(schema_of_each_step_is_known),
+		NEW(indexes_of_rows_go_one_by_one_in_one_order), NEW(an_index_that_goes_out_of_turn_is_missed), T(connections_may_no_more_than_they_need),
 		 T(foreign_commit_behind_the_look_is_noticed),
 		NEW(the_build_knows_the_schema_of_a_new_store),
 		T(a_file_that_was_moved_is_not_written), T(foreign_commit_stops_the_writer),

@@ -85,20 +85,15 @@ static bool has_tail_from(const struct fix *f, int64_t n)
 	return ask(f, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'tail_from'), 0)") >= n;
 }
 
-static int64_t large_by = -1;           /* the store is large by so many rows; -1: as stores are */
-
 /* A writer with long batches that folds; what the start wrote has been counted. */
 static void fold_with(struct fix *f, int64_t fold_rows, uint32_t age_s, int64_t plain)
 {
-	struct writer_fold_limits limits = { .fold_rows = fold_rows, .fold_age_s = age_s, .plain_rows = plain,
-		.large = WRITER_FOLD_LARGE };
+	struct writer_fold_limits limits = { .fold_rows = fold_rows, .fold_age_s = age_s, .plain_rows = plain };
 
 	close_writer(f);
 	f->limits.batch_max = f->limits.queue_max = MANY;
 	f->limits.deadline_ms = 3600000;        /* the clock is stepped while it hangs */
 	open_writer(f);
-	if (large_by >= 0)
-		limits.large = unfolded(f) - large_by;
 	metric_set(METRIC_fold_waiting, UNKNOWN);
 	writer_fold_start(f->w, &limits);
 	until(f, has_counted, 0);
@@ -356,37 +351,31 @@ static void rows_behind_the_first_blocks_stay_for_some_time(void **state)
 	clock_real();
 }
 
-/* One row more waits at the start than a store may have that is not large, or none. */
-static void fold_a_large_store(struct fix *f, int64_t over)
+/* SC-305: not one more; as many as there are when all were in blocks once. */
+static void a_start_takes_so_many_records_that_were_never_folded(void **state)
 {
-	int64_t left;
+	struct fix *f = *state;
+	int64_t waiting;
 
-	clock_fake(UINT64_C(1780000000000000), 500000);
 	record(f, 1, ROWS);
-	large_by = over;
-	fold_with(f, ROWS, 3600, 0);
-	large_by = -1;
+	close_writer(f);
+	waiting = unfolded(f);
+	f->limits.waiting_max = waiting - 1;
+	assert_int_equal(writer_open(f->loop, &(struct keyfile_place){ f->dir, writer_master }, "test", &f->limits, NULL, &f->w,
+				     &f->recovered, &f->err), ERR_CONFLICT);
+	assert_non_null(strstr(f->err.msg, "wait to become blocks"));
+	assert_non_null(strstr(f->err.hint, "toolcrib migrate"));
+	assert_int_equal(unfolded(f), waiting);
+	f->limits.waiting_max = waiting;
+	open_writer(f);                         /* where each of them gets its end */
+	f->limits.waiting_max = 0;
+	fold_with(f, ROWS, 3600, 1000000);
+	record(f, 1, ROWS);
 	until(f, has_tail_from, ROWS);
-	left = leftovers(f);
-	clock_step(WRITER_FOLD_GRACE_S * UINT64_C(1000000));
-	record(f, 1, 1);
-	if (over == 0) {
-		until(f, has_leftovers_below, 4);
-	} else {
-		(void)ev_loop_run_until(f->loop, &(bool){ false }, 50);
-		assert_int_equal(leftovers(f), left);
-	}
-	clock_real();
-}
-
-static void rows_of_a_large_store_stay_until_the_next_start(void **state)
-{
-	fold_a_large_store(*state, 1);
-}
-
-static void those_of_a_smaller_one_do_not(void **state)
-{
-	fold_a_large_store(*state, 0);
+	record(f, 1, 10);
+	close_writer(f);
+	f->limits.waiting_max = 1;
+	open_writer(f);
 }
 
 static void so_many_of_the_newest_rows_stay(void **state)
@@ -430,8 +419,7 @@ SUITE(writer_fold)
 		T(calls_are_refused_when_eight_times_as_many_wait), T(calls_are_refused_when_more_wait),
 		T(the_writer_makes_no_block_when_twice_as_many_wait), T(the_writer_makes_blocks_when_more_wait),
 		T(sixty_four_blocks_get_a_chapter), T(what_waited_at_the_start_refuses_nothing), T(rows_behind_the_first_blocks_stay_for_some_time),
-		T(rows_of_a_large_store_stay_until_the_next_start), T(those_of_a_smaller_one_do_not),
-		T(so_many_of_the_newest_rows_stay), T(a_close_waits_for_what_is_under_way),
+		T(a_start_takes_so_many_records_that_were_never_folded), T(so_many_of_the_newest_rows_stay), T(a_close_waits_for_what_is_under_way),
 	};
 
 	faultvfs_install();
