@@ -55,8 +55,8 @@ extern const struct command *const app_commands[];
 /* Become the configuration's `user` for ever, when root has started us: before anything else is opened.  ERR_NOT_FOUND,
  * ERR_DENIED, ERR_INVALID; where = "user". */
 int app_become_user(const struct conf *conf, const char *store, struct err *err) MUST_CHECK;
-int app_user_check(const struct conf *conf, struct err *err) MUST_CHECK;        /* could that be done? */
-/* What only its files can tell of a configuration: the listeners' certificates and keys.  where = the file. */
+/* What only this machine and its files can tell of a configuration: users, levels, paths, the listeners' certificates
+ * and keys.  where = "file:line:column", or the file at fault. */
 int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 
 /* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */

@@ -177,8 +177,9 @@ struct command_env {                      /* borrowed for life; all but loop may
 	bool (*draining)(void *arg);    /* is it stopping?  For status; may be NULL */
 	json_t *(*listeners)(void *arg);                /* for status: new reference, array; may be NULL */
 	void (*taken)(void *arg, int64_t tenant, struct command_taken *ret);    /* may be NULL */
-	/* Read the configuration again; appends the keys that need a restart.  NULL: there is none (embedded). */
-	int (*reload)(void *arg, struct str *ret_restart, struct err *err);
+	/* Read the configuration again, or only say what that would do: a row for each change, then a summary.  NULL: there is
+	 * none (embedded). */
+	int (*reload)(void *arg, bool dry_run, struct reply *out, struct err *err);
 	void *arg;
 };
 struct commands *commands_new(const struct command_env *env);

@@ -1,11 +1,12 @@
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 
-#include "base/err.h"
-
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* toolcribd.yaml -> struct conf.  Unknown keys are refused; errors carry file:line:column.  One row of conf.def per
  * key: member, check, sample and man page come from it. */
@@ -96,6 +97,8 @@ struct conf {
 	struct conf_role *roles; size_t nroles;
 	struct conf_issuer *issuers; size_t nissuers;
 	char *issuers_text;             /* the same, to be compared */
+	json_t *lists;                  /* listeners, roles and oauth.issuers as they are written: key -> array */
+	char **places;                  /* "file:line:column" of each key of conf.def that the file has, or NULL */
 };
 
 /* file NULL: the first that exists of SYSCONFDIR/toolcrib/toolcribd.yaml, $XDG_CONFIG_HOME/toolcrib/toolcribd.yaml
@@ -106,9 +109,16 @@ void conf_free(struct conf **c);
 int conf_digest(const char *file, uint8_t ret[32], struct err *err) MUST_CHECK;
 /* Do c and next have the same listeners, whatever stands under tls? */
 bool conf_same_doors(const struct conf *c, const struct conf *next);
-/* Take the LIVE values of next over into c, and, with the same doors, what stands under tls.  Appends the keys of START
- * rows that differ, "a, b", and "listeners" and "oauth.issuers", to *ret_restart. */
-void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart);
+/* What differs, in the order of conf.def and then of the lists: the key, "listeners[0].idle_ms" in a list; both values
+ * as text, NULL = there is none; whether it takes a restart.  No value is a secret: the file names those. */
+struct conf_change { const char *key, *before, *after; bool restart; };
+typedef void conf_change_fn(void *arg, const struct conf_change *change);
+void conf_changes(const struct conf *c, const struct conf *next, conf_change_fn *fn, void *arg);
+/* Take over into c what takes effect at once: LIVE values of next, its roles and, with the same doors, what stands
+ * under tls. */
+void conf_reload(struct conf *c, struct conf *next);
+/* "file:line:column" of a key of conf.def; of one that the file has not, the file, or "". */
+const char *conf_where(const struct conf *c, const char *key);
 /* What no tool may see: the store, the file, and what it names as secret; absolute, NULL-terminated.  c: NULL = there
  * is none. */
 char **conf_hidden(const struct conf *c, const char *store);

@@ -9,6 +9,7 @@
 #include "app/app.h"
 #include "command/command.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "ops/ops.h"
 #include "review/reports.h"
@@ -29,7 +30,7 @@ struct mcp_server;
 struct notary;
 struct oauth;
 struct registry;
-struct str;
+struct reply;
 struct tenants;
 struct tls_server;
 struct upstreams;
@@ -112,6 +113,8 @@ struct app {
 	uint64_t drain_until_us;
 	struct ev_timer *reload;        /* a signal to read the configuration came too soon behind the last */
 	uint64_t reloaded_us;
+	struct str waits;               /* keys that wait for a restart, as of the last reading */
+	struct str refused_conf;        /* why the last reading was refused; empty: it was not */
 	enum app_phase phase;
 	int status;                     /* exit status */
 };
@@ -123,6 +126,9 @@ int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin
 struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX], *admin; struct ops_files *ops; };
 int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err) MUST_CHECK;
 void app_renewal_take(struct app *a, struct app_renewal *r);
+void app_renewal_drop(struct app_renewal *r);
+/* Of a configuration that is read while one with other listeners is in force: could these be opened? */
+int app_new_doors_check(const struct conf *conf, struct err *err) MUST_CHECK;
 /* Each door of a configuration, with what its certificate's files say. */
 struct app_door {
 	const char *name, *cert;        /* for people; its file, or NULL: it is plain */
@@ -149,7 +155,7 @@ void app_pressure_stop(struct app *a);
 int app_say_ready(struct app *a, struct err *err) MUST_CHECK;
 int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
 /* The same for the command; app is a struct app. */
-int app_reload_now(void *app, struct str *ret_restart, struct err *err);
+int app_reload_now(void *app, bool dry_run, struct reply *out, struct err *err);
 void app_reload_stop(struct app *a);
 int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
 void app_watch_stop(struct app *a);
@@ -158,7 +164,14 @@ void app_calls_end(struct app *a);                                      /* cance
 /* sandbox.c */
 int app_sandbox_start(struct app *a, struct err *err) MUST_CHECK;
 void app_sandbox_stop(struct app *a);                                   /* also of a start that failed */
+/* check.c */
+#define APP_UIDS_AUTO "auto"            /* sandbox.uids: what is this user's */
+#define APP_PLACE_SIZE 512              /* of "dir PATH" or "socket PATH" in meta: where the signer is */
+int app_place_check(const struct conf *conf, struct err *err) MUST_CHECK;       /* signer and anchor */
+/* What app_conf_check() says without the files of listeners. */
+int app_values_check(const struct conf *conf, struct err *err) MUST_CHECK;
 /* confine.c */
+int app_user_check(const struct conf *conf, struct err *err) MUST_CHECK;        /* could app_become_user() do it? */
 int app_confine_files(struct app *a, struct err *err) MUST_CHECK;    /* before the first thread */
 int app_confine(struct app *a, struct err *err) MUST_CHECK;
 FOR_TESTS int app_confine_process(struct err *err) MUST_CHECK;         /* its part that is for ever */

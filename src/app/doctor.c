@@ -637,6 +637,27 @@ static void judge_server(struct doctor *d, int64_t pid)
 	free(where);
 }
 
+static void judge_conf(struct doctor *d)
+{
+	const char *file = json_string_value(json_object_get(d->status, "configuration_file"));
+	const char *digest = json_string_value(json_object_get(d->status, "configuration_digest"));
+	const char *waits = json_string_value(json_object_get(d->status, "restart"));
+	char *mine = d->conf->file ? path_absolute(d->conf->file) : NULL;
+	char hex[2 * DIGEST_SIZE + 1];
+
+	text_hex(d->conf->digest, sizeof(d->conf->digest), hex);
+	if (file && *file == '/' && (!mine || strcmp(file, mine) != 0))
+		say(d, WARN, "configuration", mine ? mine : "", todo(d, "toolcrib doctor --config %s", file),
+		    "the server reads %s, and this was looked at", file);
+	else if (digest && strcmp(digest, hex) != 0)
+		say(d, WARN, "configuration", mine ? mine : "",
+		    "toolcrib reload --dry-run says what changes, toolcrib reload takes it",
+		    "has changed since the server read it");
+	if (waits && *waits)
+		say(d, WARN, "configuration", mine ? mine : "", "restart the server", "these keys wait for a restart: %s", waits);
+	free(mine);
+}
+
 static void ask_server(struct doctor *d)
 {
 	struct db_card card = { 0 };
@@ -664,6 +685,8 @@ static void look_at_store(struct doctor *d)
 	if (!d->store || !look_at_files(d))
 		return;
 	ask_server(d);
+	if (d->status && d->conf)
+		judge_conf(d);
 	look_at_schema(d);
 	look_at_keys(d);
 	if (d->db)

@@ -293,19 +293,20 @@ void app_doors(const struct conf *conf, void (*fn)(void *arg, const struct app_d
 		tell_metrics(conf, fn, arg);
 }
 
-static void keep_first(void *arg, const struct app_door *door)
+int app_new_doors_check(const struct conf *conf, struct err *err)
 {
-	struct err *err = arg;
+	for (size_t i = 0; i < conf->nlisteners; i++) {
+		const struct conf_listener *l = &conf->listeners[i];
+		struct tls_server *tls = NULL;
+		struct err late = { 0 };
+		int rc = ops_of(l->transport)->check(l, err);
 
-	if (door->err && !err->code)
-		*err = *door->err;
-}
-
-int app_conf_check(const struct conf *conf, struct err *err)
-{
-	*err = (struct err){ 0 };
-	app_doors(conf, keep_first, err);
-	return err->code;
+		rc = rc ? rc : transport_tls_load(l, &tls, &late, err);
+		tls_server_free(&tls);
+		if (rc < 0)
+			return about(l, err);
+	}
+	return 0;
 }
 
 static void say_shut(const char *address, const char *why)
@@ -351,7 +352,7 @@ int app_listen_start(struct app *a, struct err *err)
 	return shut;
 }
 
-static void app_renewal_drop(struct app_renewal *r)
+void app_renewal_drop(struct app_renewal *r)
 {
 	for (size_t i = 0; i < CONF_LISTENERS_MAX; i++)
 		tls_server_free(&r->next[i]);

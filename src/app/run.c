@@ -16,12 +16,14 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "command/command.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
+#include "json/reply.h"
 #include "mcp/mcp.h"
 #include "oauth/oauth.h"
 #include "writer/fold.h"
@@ -58,14 +60,19 @@ static const char *name_of(const struct conf *c)
 	return c->file ? c->file : "built-in defaults";
 }
 
-/* Both are whole or nothing is changed. */
+/* All are whole or nothing is changed. */
 static int load(struct app *a, struct conf **ret, struct app_renewal *ret_tls, struct err *err)
 {
 	struct conf *next = NULL;
 	int rc = conf_load(a->opt.conf->file, &next, err);
+	const bool same = rc == 0 && conf_same_doors(a->opt.conf, next);
 
 	if (rc == 0)
-		rc = app_renewal_make(a, conf_same_doors(a->opt.conf, next) ? next : a->opt.conf, ret_tls, err);
+		rc = app_values_check(next, err);
+	if (rc == 0 && !same)
+		rc = app_new_doors_check(next, err);
+	if (rc == 0)
+		rc = app_renewal_make(a, same ? next : a->opt.conf, ret_tls, err);
 	if (rc < 0) {
 		conf_free(&next);
 		return rc;
@@ -76,16 +83,16 @@ static int load(struct app *a, struct conf **ret, struct app_renewal *ret_tls, s
 
 static void refused(struct app *a, const struct err *why)
 {
-	struct str text = STR_INIT;
+	struct str *text = &a->refused_conf;
 	uint8_t now[sizeof(a->opt.conf->digest)];
 	bool read = a->opt.conf->file && conf_digest(a->opt.conf->file, now, NULL) == 0;
 
 	log_err(NULL, "configuration not reloaded, everything stays as it was where=%s why=\"%s\"%s%s", why->where,
 		why->msg,
 		*why->hint ? " hint=" : "", why->hint);
-	str_printf(&text, "%s: refused, the old one stays: %s: %s", name_of(a->opt.conf), why->where, why->msg);
-	record(a, a->opt.conf->digest, read ? now : NULL, AUDIT_INVALID, str_text(&text));
-	str_fini(&text);
+	str_reset(text);
+	str_printf(text, "%s: refused, the old one stays: %s: %s", name_of(a->opt.conf), why->where, why->msg);
+	record(a, a->opt.conf->digest, read ? now : NULL, AUDIT_INVALID, str_text(text));
 }
 
 /* The tools are processes of that user as well (SEC S-318). */
@@ -98,14 +105,74 @@ static void say_owner(const struct app *a)
 			 (unsigned)geteuid());
 }
 
-static void take(struct app *a, struct conf *next, struct app_renewal *tls, struct str *restart)
+/* What differs, for who asked, for the log and for the record, which has the keys alone. */
+struct told {
+	struct reply *out;              /* or NULL */
+	struct str now, waits;          /* keys that take effect, and that wait for a restart: "a, b" */
+	struct str values;              /* "a 1 -> 2, b none -> x" */
+	size_t n;
+};
+
+static void add(struct str *list, const char *text)
+{
+	str_puts(list, list->len ? ", " : "");
+	str_puts(list, text);
+}
+
+static void tell_change(void *arg, const struct conf_change *ch)
+{
+	struct told *t = arg;
+	const char *before = ch->before ? ch->before : "none", *after = ch->after ? ch->after : "none";
+	char *text = mem_printf("%s %s -> %s", ch->key, before, after);
+	char *said = mem_printf("%s -> %s%s", before, after, ch->restart ? ", after a restart" : "");
+
+	t->n++;
+	add(ch->restart ? &t->waits : &t->now, ch->key);
+	add(&t->values, text);
+	if (t->out) {
+		reply_row_begin(t->out);
+		reply_text(t->out, "sign", !ch->before ? "+" : !ch->after ? "-" : "~");
+		reply_text(t->out, "what", ch->key);
+		reply_text(t->out, "said", said);
+		reply_text(t->out, "before", ch->before);
+		reply_text(t->out, "after", ch->after);
+		reply_bool(t->out, "restart", ch->restart);
+		reply_row_end(t->out);
+	}
+	free(text);
+	free(said);
+}
+
+static void tell_sum(struct told *t, const char *done)
+{
+	const char *waits = t->waits.len ? str_text(&t->waits) : "nothing";
+	char *text = mem_printf("%s; needs a restart: %s", done, waits);
+
+	if (t->out) {
+		reply_row_begin(t->out);
+		reply_text(t->out, "summary", text);
+		reply_text(t->out, "restart", waits);
+		reply_int(t->out, "changes", (int64_t)t->n);
+		reply_row_end(t->out);
+	}
+	free(text);
+}
+
+static void told_fini(struct told *t)
+{
+	str_fini(&t->now);
+	str_fini(&t->waits);
+	str_fini(&t->values);
+}
+
+static void take(struct app *a, struct conf *next, struct app_renewal *tls, const struct told *told)
 {
 	struct str text = STR_INIT;
 	uint8_t before[sizeof(next->digest)];
 	enum log_level level;
 
 	memcpy(before, a->opt.conf->digest, sizeof(before));
-	conf_reload(a->opt.conf, next, restart);
+	conf_reload(a->opt.conf, next);
 	conf_hidden_free(&a->hide);
 	a->hide = conf_hidden(a->opt.conf, a->store);
 	a->sandbox.hide = (const char *const *)a->hide;
@@ -118,38 +185,49 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, stru
 		oauth_reload(a->oauth);
 	if (log_level_from_name(a->opt.conf->log_level, &level))
 		log_set_level(level);
-	log_info(NULL, "configuration reloaded file=%s", name_of(a->opt.conf));
-	if (restart->len > 0)
-		log_warn(NULL, "changed keys need a restart keys=\"%s\"", str_text(restart));
-	str_printf(&text, "%s: reloaded%s%s", name_of(a->opt.conf),
-		   restart->len ? ", these keys wait for a restart: " : "", str_text(restart));
+	str_reset(&a->refused_conf);
+	str_reset(&a->waits);
+	str_puts(&a->waits, str_text(&told->waits));
+	log_info(NULL, "configuration reloaded file=%s changes=\"%s\"", name_of(a->opt.conf),
+		 told->n ? str_text(&told->values) : "none");
+	if (told->waits.len > 0)
+		log_warn(NULL, "changed keys need a restart keys=\"%s\"", str_text(&told->waits));
+	str_printf(&text, "%s: reloaded%s%s%s%s", name_of(a->opt.conf), told->now.len ? ", changed: " : "",
+		   str_text(&told->now), told->waits.len ? ", these keys wait for a restart: " : "", str_text(&told->waits));
 	record(a, before, a->opt.conf->digest, AUDIT_OK, str_text(&text));
 	str_fini(&text);
 }
 
-int app_reload_now(void *app, struct str *ret_restart, struct err *err)
+int app_reload_now(void *app, bool dry_run, struct reply *out, struct err *err)
 {
 	struct app *a = app;
 	struct app_renewal tls = { .admin = NULL };
+	struct told told = { .out = out };
 	struct conf *next = NULL;
 
-	a->reloaded_us = ev_now_us(a->loop);
+	if (!dry_run)
+		a->reloaded_us = ev_now_us(a->loop);
 	if (load(a, &next, &tls, err) < 0) {
-		refused(a, err);
+		if (!dry_run)
+			refused(a, err);
 		return err->code;
 	}
-	take(a, next, &tls, ret_restart);
+	conf_changes(a->opt.conf, next, tell_change, &told);
+	tell_sum(&told, dry_run ? "configuration is fine, and nothing was changed" : "configuration reloaded");
+	if (dry_run)
+		app_renewal_drop(&tls);
+	else
+		take(a, next, &tls, &told);
+	told_fini(&told);
 	conf_free(&next);
 	return 0;
 }
 
 static void reload(void *arg)
 {
-	struct str restart = STR_INIT;
 	struct err err;
 
-	(void)app_reload_now(arg, &restart, &err);      /* log and record say how it went */
-	str_fini(&restart);
+	(void)app_reload_now(arg, false, NULL, &err);   /* log and record say how it went */
 }
 
 /* now or soon; log and record say how it went */
@@ -175,6 +253,8 @@ int app_reload_start(struct app *a, struct err *err)
 void app_reload_stop(struct app *a)
 {
 	ev_timer_free(&a->reload);
+	str_fini(&a->waits);
+	str_fini(&a->refused_conf);
 }
 
 /* --- notify: what the service manager is told */

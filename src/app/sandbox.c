@@ -17,7 +17,6 @@
 
 #include "app_int.h"
 
-#define UIDS_AUTO "auto"                /* sandbox.uids: what is this user's */
 
 /* May anybody make something in it? */
 static bool is_open_to_all(const char *path)
@@ -42,7 +41,7 @@ static char *scratch_place(const struct app *a, const struct conf *conf)
 
 	if (!set || *set != '/')
 		return mem_strdup("/tmp");
-	if (!a->sandbox.best.uid || !conf || strcmp(conf->sandbox_uids, UIDS_AUTO) != 0 || is_open_to_all(set))
+	if (!a->sandbox.best.uid || !conf || strcmp(conf->sandbox_uids, APP_UIDS_AUTO) != 0 || is_open_to_all(set))
 		return mem_strdup(set);
 	if (a->opt.profile != APP_EMBEDDED)
 		log_info(NULL, "own directories of tools are made in /tmp: TMPDIR is not open to their users tmpdir=%s", set);
@@ -86,7 +85,7 @@ static int choose_uids(const struct conf *conf, struct launcher_uids *ret, struc
 
 	if (!conf || strcmp(conf->sandbox_uids, "none") == 0)
 		return 0;
-	if (strcmp(conf->sandbox_uids, UIDS_AUTO) != 0)
+	if (strcmp(conf->sandbox_uids, APP_UIDS_AUTO) != 0)
 		return launcher_uids_parse(conf->sandbox_uids, ret, err) < 0 ? err_wrap(err, "sandbox.uids") : 0;
 	if (launcher_uids_own(ret, &none) < 0)
 		str_puts(why, none.msg);

@@ -41,6 +41,8 @@ struct status_job {
 	char shut[640];                 /* a listener that refuses everybody, and why; "" = there is none */
 	size_t running, peers;
 	struct str listeners;
+	char *conf, *waits, *refused_conf;      /* its file; keys that wait for a restart; why the last reading failed */
+	char digest[2 * DIGEST_SIZE + 1];       /* of the text that is in force */
 };
 
 static void free_status(void *priv)
@@ -48,6 +50,9 @@ static void free_status(void *priv)
 	struct status_job *job = priv;
 
 	free(job->store);
+	free(job->conf);
+	free(job->waits);
+	free(job->refused_conf);
 	str_fini(&job->listeners);
 	free(job);
 }
@@ -84,6 +89,33 @@ static void folding(const struct command_env *env, char *ret, size_t size)
 		       *stuck ? "; " : "", stuck);
 }
 
+static void note_conf(const struct app *a, struct status_job *job)
+{
+	const struct conf *conf = a->opt.conf;
+
+	if (!conf)
+		return;
+	job->conf = mem_strdup(conf->file ? conf->file : "built-in defaults");
+	job->waits = mem_strdup(str_text(&a->waits));
+	job->refused_conf = mem_strdup(str_text(&a->refused_conf));
+	text_hex(conf->digest, sizeof(conf->digest), job->digest);
+}
+
+/* For people. */
+static void put_conf(struct reply *o, const struct status_job *job)
+{
+	const bool refused = job->refused_conf && *job->refused_conf, waits = job->waits && *job->waits;
+	char *text = job->conf ? mem_printf("%s%s%s%s%s", job->conf, waits ? "; these keys wait for a restart: " : "",
+					    waits ? job->waits : "", refused ? "; what was read last was refused: " : "",
+					    refused ? job->refused_conf : "") : NULL;
+
+	reply_text(o, "configuration", text);
+	reply_text(o, "configuration_file", job->conf);
+	reply_text(o, "configuration_digest", job->conf ? job->digest : NULL);
+	reply_text(o, "restart", job->waits);
+	free(text);
+}
+
 static int status_check(struct command_call *c, struct err *err)
 {
 	const struct command_env *env = command_env(c);
@@ -100,6 +132,7 @@ static int status_check(struct command_call *c, struct err *err)
 		(void)snprintf(job->refused, sizeof(job->refused), "%s", reason ? reason : err_name((enum err_code)state));
 	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ", job->refused);
 	folding(env, job->folding, sizeof(job->folding));
+	note_conf(env->arg, job);
 	job->draining = env->draining && env->draining(env->arg);
 	job->running = call_engine_running(env->calls);
 	if (env->mcp)
@@ -156,6 +189,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
 		reply_text(o, "folding", job->serving ? job->folding : NULL);
+		put_conf(o, job);
 		reply_text(o, "files", files.len ? str_text(&files) : "ok");
 		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
 		reply_text(o, "users", app->users);
@@ -181,7 +215,6 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 static int reload_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct command_env *env = command_env(c);
-	struct str restart = STR_INIT;
 	int rc;
 
 	(void)db;
@@ -191,19 +224,13 @@ static int reload_body(struct command_call *c, struct db *db, struct audit_logs 
 		err_hint(err, "a server reads its configuration when it starts");
 		return ERR_INVALID;
 	}
-	rc = env->reload(env->arg, &restart, err);
+	rc = env->reload(env->arg, arg_flag(c, "dry-run"), c->out, err);
 	if (rc < 0 && *err->where && !strstr(err->msg, err->where)) {   /* the file, its line and column */
 		char where[sizeof(err->where)];
 
 		(void)snprintf(where, sizeof(where), "%s", err->where);
 		(void)err_wrap(err, "%s", where);
 	}
-	if (rc == 0) {
-		reply_row_begin(c->out);
-		reply_text(c->out, "restart", restart.len > 0 ? str_text(&restart) : "nothing");
-		reply_row_end(c->out);
-	}
-	str_fini(&restart);
 	return rc;
 }
 
@@ -346,6 +373,8 @@ static const struct command_arg backup_args[] = {
 	OPT("signer", "FILE", ARG_PATH_NEW, COMPLETE_FILE,
 	    "Where a copy of the signer's directory goes as well, as a tar archive; whoever has it can sign as of now."),
 	ARG_END };
+static const struct command_arg reload_args[] = {
+	FLAG("dry-run", "Say what would change, and whether anything is wrong, and change nothing."), ARG_END };
 static const struct command_arg fsck_args[] = {
 	{ "quarantine", "ROW", ARG_TEXT, true, false, true, COMPLETE_NONE,
 		"Take this row out of service; to be given again for each that is listed." }, ARG_END };
@@ -367,7 +396,7 @@ static const struct command_column init_cols[] = { COL("store", "Store"), COL("a
 	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
 static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
-	COL_AT("started", "Started"), COL("audit", "Audit"), COL("files", "Files"),
+	COL_AT("started", "Started"), COL("configuration", "Configuration"), COL("audit", "Audit"), COL("files", "Files"),
 	COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
 	COL("confined", "Server confined"), COL("folding", "Folding"), COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
@@ -396,10 +425,10 @@ const struct command server_commands[] = {
 	  .role = ADM_READ,
 	  .where = ADM_ON_CTL },
 	{ .noun = "reload", .help = "Let the server read its configuration again",
-	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: a fault changes "
-		    "nothing, and what needs a restart is named.",
-	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE,
-	  .where = ADM_ON_LOOP,
+	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: what has "
+		    "changed, with both values, and what of it needs a restart.  A fault anywhere changes nothing, and is named by "
+		    "file, line and column.",
+	  .args = reload_args, .shape = ADM_DIFF, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = reload_body },
 	{ .noun = "backup", .help = "Copy the store to new files while it is in use",
 	  .detail = "The copy is one compact database, made by whoever gives the command; from another machine, it lies in a "

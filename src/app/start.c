@@ -58,7 +58,7 @@
  * without having read it (AUDIT A-603); missing when it said nothing. */
 #define PLACE_KEY "signer"
 
-struct place { char text[512]; };
+struct place { char text[APP_PLACE_SIZE]; };
 
 static int read_place(const char *store, struct place *ret, struct err *err)
 {
@@ -84,14 +84,10 @@ static int read_place(const char *store, struct place *ret, struct err *err)
 static int conf_place(const struct conf *conf, struct place *ret, struct err *err)
 {
 	const char *path = conf->signer_socket ? conf->signer_socket : conf->signer_dir;
+	int rc = app_place_check(conf, err);
 
-	if (conf->signer_socket && conf->signer_dir)
-		return err_set(err, ERR_INVALID, "signer.socket",
-			       "signer.dir is for a signer that this server starts, signer.socket for another");
-	if (path && (*path != '/' || strlen(path) > sizeof(ret->text) - 16))
-		return err_set(err, ERR_INVALID, "signer", "%s must be an absolute path", path);
-	if ((conf->anchor_file && *conf->anchor_file != '/') || (conf->anchor_cmd && *conf->anchor_cmd != '/'))
-		return err_set(err, ERR_INVALID, "anchor", "anchor.file and anchor.cmd are absolute paths");
+	if (rc < 0)
+		return rc;
 	if (path)
 		(void)snprintf(ret->text, sizeof(ret->text), "%s %s", conf->signer_socket ? "socket" : "dir", path);
 	return 0;

@@ -322,11 +322,6 @@ static int conf_oauth_check(const struct conf *c, struct err *err)
 	return 0;
 }
 
-static bool conf_oauth_equal(const struct conf *a, const struct conf *b)
-{
-	return strcmp(a->issuers_text ? a->issuers_text : "[]", b->issuers_text ? b->issuers_text : "[]") == 0;
-}
-
 static void free_claim(struct conf_claim *claim)
 {
 	for (size_t i = 0; i < claim->nvalues; i++) {
@@ -540,8 +535,7 @@ static int conf_roles_read(const json_t *list, struct conf *c, struct err *err)
 	return 0;
 }
 
-/* swaps them */
-static void conf_roles_take(struct conf *c, struct conf *next)
+void conf_roles_take(struct conf *c, struct conf *next)
 {
 	struct conf_role *roles = c->roles;
 	size_t n = c->nroles;
@@ -638,6 +632,8 @@ static struct conf *conf_new(void)
 {
 	struct conf *c = mem_zalloc(sizeof(*c));
 
+	c->lists = json_object();
+	c->places = mem_calloc(NELEMS(rows), sizeof(*c->places));
 	for (size_t i = 0; i < NELEMS(rows); i++) {
 		if (rows[i].type == ROW_UINT)
 			*uint_of(c, &rows[i]) = rows[i].def;
@@ -653,9 +649,13 @@ void conf_free(struct conf **cp)
 
 	if (!c)
 		return;
-	for (size_t i = 0; i < NELEMS(rows); i++)
+	for (size_t i = 0; i < NELEMS(rows); i++) {
 		if (rows[i].type == ROW_TEXT)
 			free(*text_of(c, &rows[i]));
+		free(c->places[i]);
+	}
+	free(c->places);
+	json_decref(c->lists);
 	conf_list_free(c);
 	conf_roles_free(c);
 	conf_oauth_free(c);
@@ -720,18 +720,32 @@ static const struct row *row_find(const char *key, bool *ret_group)
 	return NULL;
 }
 
+static const struct list {
+	const char *key;
+	int (*read)(const json_t *value, struct conf *c, struct err *err);
+} lists[] = {
+	{ CONF_LISTENERS, conf_list_read }, { CONF_ROLES, conf_roles_read }, { CONF_ISSUERS, conf_oauth_read },
+};
+
+static const struct list *list_find(const char *key)
+{
+	for (size_t i = 0; i < NELEMS(lists); i++)
+		if (strcmp(lists[i].key, key) == 0)
+			return &lists[i];
+	return NULL;
+}
+
 static int unknown_key(const char *at, const char *name, const char *key, struct err *err)
 {
-	const char *keys[NELEMS(rows) + 3];
+	const char *keys[NELEMS(rows) + NELEMS(lists)];
 	const char *near;
 	size_t n = 0;
 	int rc;
 
 	for (size_t i = 0; i < NELEMS(rows); i++)
 		keys[n++] = rows[i].key;
-	keys[n++] = "listeners";
-	keys[n++] = "roles";
-	keys[n++] = "oauth.issuers";
+	for (size_t i = 0; i < NELEMS(lists); i++)
+		keys[n++] = lists[i].key;
 	rc = conf_err(err, at, name, "unknown key %s", key);
 	near = text_nearest(key, keys, n);
 	if (near)
@@ -763,12 +777,9 @@ static int read_level(struct conf *c, const json_t *obj, const char *at, const c
 				rc = err_set(err, ERR_INVALID, below, "%s must be a map", key);
 			free(below);
 			free(dotted);
-		} else if (!*prefix && strcmp(name, "listeners") == 0) {
-			rc = conf_list_read(value, c, err);
-		} else if (!*prefix && strcmp(name, "roles") == 0) {
-			rc = conf_roles_read(value, c, err);
-		} else if (strcmp(key, "oauth.issuers") == 0) {
-			rc = conf_oauth_read(value, c, err);
+		} else if (list_find(key)) {
+			rc = list_find(key)->read(value, c, err);
+			(void)json_object_set(c->lists, key, value);
 		} else {
 			rc = unknown_key(at, name, key, err);
 		}
@@ -788,6 +799,33 @@ static int read_root(struct conf *c, const json_t *root, struct err *err)
 	if (rc == 0)
 		rc = conf_metrics_check(c, err);
 	return rc < 0 ? rc : conf_oauth_check(c, err);
+}
+
+/* Where each key stands, for who finds a fault in its value later. */
+static void note_places(struct conf *c, const struct yaml_docs *docs)
+{
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		const char *dot = strchr(rows[i].key, '.');
+		char *group = mem_strndup(rows[i].key, dot ? (size_t)(dot - rows[i].key) : 0);
+		const json_t *level = dot ? json_object_get(yaml_root(docs, 0), group) : yaml_root(docs, 0);
+		const char *name = dot ? dot + 1 : rows[i].key;
+		char *at = mem_printf("%s%s/%s", dot ? "/" : "", group, name), where[sizeof(((struct err *)0)->where)];
+
+		if (json_object_get(level, name)) {
+			yaml_where(docs, 0, at, where, sizeof(where));
+			set_text(&c->places[i], where);
+		}
+		free(group);
+		free(at);
+	}
+}
+
+const char *conf_where(const struct conf *c, const char *key)
+{
+	for (size_t i = 0; i < NELEMS(rows); i++)
+		if (strcmp(rows[i].key, key) == 0 && c->places[i])
+			return c->places[i];
+	return c->file ? c->file : "";
 }
 
 static int read_file(struct conf *c, const char *file, struct err *err)
@@ -820,6 +858,8 @@ static int read_file(struct conf *c, const char *file, struct err *err)
 		yaml_where(docs, 0, err->where, where, sizeof(where));
 		memcpy(err->where, where, sizeof(where));
 	}
+	if (rc == 0)
+		note_places(c, docs);
 out:
 	yaml_free(&docs);
 	str_fini(&text);
@@ -874,47 +914,6 @@ int conf_load(const char *file, struct conf **ret, struct err *err)
 		conf_list_default(c);
 	*ret = c;
 	return 0;
-}
-
-static void add_name(struct str *out, const char *name)
-{
-	if (out->len > 0)
-		str_puts(out, ", ");
-	str_puts(out, name);
-}
-
-void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart)
-{
-	memcpy(c->digest, next->digest, sizeof(c->digest));
-	for (size_t i = 0; i < NELEMS(rows); i++) {
-		const struct row *row = &rows[i];
-
-		if (row->type == ROW_UINT) {
-			uint32_t *at = uint_of(c, row), value = *uint_of(next, row);
-
-			if (row->reload == LIVE)
-				*at = value;
-			else if (*at != value)
-				add_name(ret_restart, row->key);
-			continue;
-		}
-		char **at = text_of(c, row), *value = *text_of(next, row);
-		bool same = *at && value ? strcmp(*at, value) == 0 : *at == value;
-
-		if (same)
-			continue;
-		if (row->reload == LIVE)
-			set_text(at, value);
-		else
-			add_name(ret_restart, row->key);
-	}
-	if (conf_list_equal(c, next))
-		conf_list_take_tls(c, next);
-	else
-		add_name(ret_restart, "listeners");
-	conf_roles_take(c, next);
-	if (!conf_oauth_equal(c, next))
-		add_name(ret_restart, "oauth.issuers");
 }
 
 static const char *example_of(const struct row *row)

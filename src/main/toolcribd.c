@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 	if (conf_load(o.config, &conf, &err) < 0)
 		return fail(&err);
 	open_log(conf);
-	if (o.check_config && (app_user_check(conf, &err) < 0 || app_conf_check(conf, &err) < 0)) {
+	if (o.check_config && app_conf_check(conf, &err) < 0) {
 		status = fail(&err);
 	} else if (o.check_config) {
 		fprintf(stderr, "toolcribd: configuration is fine: %s\n", conf->file ? conf->file :

@@ -137,6 +137,67 @@ class Daemon(crib.Case):
         self.assertRegex(told.stderr, rf"toolcribd\.yaml:{line}:\d+: .*drain_ms")
         self.assertEqual(c.json("status")[0]["pid"], c.daemon.pid)
 
+    def test_reload_says_what_changed_and_a_dry_run_changes_nothing(self):
+        """Key, old and new value, what needs a restart; in the answer, in the log, and its keys in the record."""
+        c = self.crib.init().start("metrics: {listen: \"127.0.0.1:0\"}\n")
+        token = c.dir / "token"
+        token.write_text("a-secret-that-nobody-is-told\n")
+        token.chmod(0o600)
+        c.config(f"metrics: {{listen: \"127.0.0.1:0\", token_file: {token}}}\nlog: {{level: debug}}\ndrain_ms: 1000\n"
+                 "roles:\n- {role: auditor, uid: 4711}\n")
+        want = {"metrics.token_file": (None, str(token), True), "log.level": ("info", "debug", False),
+                "drain_ms": ("25000", "1000", False), "roles[0]": (None, '{"role":"auditor","uid":4711}', False)}
+        records = "SELECT count(*) FROM v_records WHERE kind = 'config.load'"
+        before = c.rows(records)
+        for words, first in ((("reload", "--dry-run"), "configuration is fine, and nothing was changed"),
+                             (("reload", "--dry-run"), "configuration is fine, and nothing was changed"),
+                             (("reload",), "configuration reloaded")):
+            *rows, last = c.json(*words)
+            self.assertEqual({row["what"]: (row["before"], row["after"], row["restart"]) for row in rows}, want)
+            self.assertEqual((last["summary"], last["changes"]), (f"{first}; needs a restart: metrics.token_file", 4))
+            if words[1:]:
+                self.assertEqual(c.rows(records), before)
+                self.assertEqual(c.status()["restart"], "")
+        said = self.says("configuration reloaded")["event"]
+        self.assertIn("log.level info -> debug", said)
+        self.assertEqual(c.status()["restart"], "metrics.token_file")
+        detail = c.rows("SELECT ext FROM rec WHERE kind = 1604 ORDER BY idx DESC LIMIT 1")[0][0]
+        self.assertTrue(detail.endswith(b"toolcribd.yaml: reloaded, changed: drain_ms, log.level, roles[0], these keys wait for a "
+                                        b"restart: metrics.token_file"), detail)
+        text = c.cli("reload")
+        self.assertEqual(text, f"+ metrics.token_file: none -> {token}, after a restart\n"
+                         "configuration reloaded; needs a restart: metrics.token_file\n")
+        self.assertNotIn("a-secret-that", c.log.read_text() + text)
+
+    def test_one_wrong_line_refuses_the_whole_file(self):
+        """Wherever it stands, and though it would take effect with a restart alone: it would not start."""
+        c = self.crib.init().start()
+        good = "log: {level: debug}\ndrain_ms: 1000\n"
+        for bad, key, said in (("sandbox: {require: base+magic}\n", "sandbox.require", "magic"), ("sandbox: {uids: 5}\n", "sandbox.uids", ""),
+                               ("signer: {dir: relative}\n", "signer.dir", "absolute"), ("anchor: {cmd: keep}\n", "anchor.cmd", "absolute"),
+                               ("signer: {dir: /a, socket: /b}\n", "signer.socket", "signer.dir"),
+                               ("user: nobody-of-this-name\n", "user", "nobody-of-this-name"),
+                               ("roles:\n- {role: king, uid: 1}\n", "role", "king"), ("audit:\n  queue: 1\n", "audit.queue", "256"),
+                               ("- {transport: tcp, address: \"127.0.0.1:0\", tls: {cert: /nowhere/c, key: /nowhere/k}}\n", "listener", "/nowhere/c")):
+            path = c.config(bad + good if bad.startswith("-") else good + bad)
+            with self.subTest(bad):
+                line = path.read_text().splitlines().index(bad.splitlines()[-1]) + 1
+                place = "" if key == "listener" else rf"toolcribd\.yaml:{line}:\d+: .*"
+                for words in (("reload",), ("reload", "--dry-run")):
+                    done = c.run(*words)
+                    self.assertNotEqual(done.returncode, 0, done)
+                    self.assertRegex(done.stderr, place + key)
+                    self.assertIn(said, done.stderr)
+                self.assertEqual(c.json("status")[0]["restart"], "")
+                self.assertIn("refused", c.json("status")[0]["configuration"])
+                checked = subprocess.run([crib.BUILD / "toolcribd", "--check-config", "-c", path], capture_output=True, text=True)
+                self.assertEqual(checked.returncode, 1)
+                self.assertRegex(checked.stderr, place + key)
+        c.config(good)
+        self.assertEqual([row["what"] for row in c.json("reload", "--dry-run")[:-1]], ["drain_ms", "log.level"])
+        c.cli("reload")
+        self.assertNotIn("refused", c.json("status")[0]["configuration"])
+
     def test_stop_lets_running_calls_end(self):
         c, key = self.prepare()
         c.start()

@@ -255,6 +255,24 @@ class Doctor(crib.Case):
         for what in ("configuration", "store", "schema", "keys", "rows", "signer"):
             self.assertEqual([line[0] for line in found[what]], ["ok"], found[what])
 
+    def test_a_server_that_has_read_something_else(self):
+        """Keys that wait for a restart, a file that was changed since, another file."""
+        self.c.start()
+        self.configure("audit: {queue: 300}\n")
+        lines = self.look()["configuration"]
+        self.assertEqual([line[0] for line in lines], ["ok", "warn"])
+        self.assertIn("has changed", lines[1][2])
+        self.c.cli("reload")
+        lines = self.look()["configuration"]
+        self.assertEqual([line[0] for line in lines], ["ok", "warn"])
+        self.assertIn("wait for a restart: audit.queue", lines[1][2])
+        self.conf = self.conf.rename(self.c.dir / "other.yaml")
+        self.assertIn(f"--config {self.c.dir}/toolcribd.yaml", self.look()["configuration"][1][3])
+        self.c.stop()
+        self.c.start("audit: {queue: 300}\n")
+        self.conf = self.c.dir / "toolcribd.yaml"
+        self.good("configuration")
+
     def test_a_server_that_hangs(self):
         self.c.start()
         self.c.daemon.send_signal(signal.SIGSTOP)

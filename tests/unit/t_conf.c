@@ -210,24 +210,82 @@ static void deadlines_and_proxies_are_checked(void **state)
 	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, client_address: via}\n", "2:", "x-forwarded-for or forwarded");
 }
 
+static void put_change(void *arg, const struct conf_change *ch)
+{
+	str_printf(arg, "%s: %s -> %s%s; ", ch->key, ch->before ? ch->before : "none", ch->after ? ch->after : "none",
+		   ch->restart ? " (restart)" : "");
+}
+
+static void changes_are(const struct conf *a, const struct conf *b, const char *want)
+{
+	struct str got = STR_INIT;
+
+	conf_changes(a, b, put_change, &got);
+	assert_string_equal(str_text(&got), want);
+	str_fini(&got);
+}
+
 static void reload_takes_live_and_names_the_rest(void **state)
 {
 	struct conf *a = NULL, *b = NULL;
-	struct str restart = STR_INIT;
 	struct err err;
 
 	(void)state;
 	assert_int_equal(load("drain_ms: 1\n", &a, &err), 0);
-	assert_int_equal(load("drain_ms: 2\nlog: {level: debug}\naudit: {queue: 300}\n"
+	assert_int_equal(load("drain_ms: 2\nlog: {level: debug}\naudit: {queue: 300}\nuser: crib\n"
 			      "listeners: [{transport: unix, address: /x}]\n", &b, &err), 0);
-	conf_reload(a, b, &restart);
+	changes_are(a, b, "user: none -> crib (restart); drain_ms: 1 -> 2; audit.queue: 16384 -> 300 (restart); "
+		    "log.level: info -> debug; "
+		    "listeners[0]: none -> {\"transport\":\"unix\",\"address\":\"/x\"} (restart); ");
+	conf_reload(a, b);
 	assert_int_equal(a->drain_ms, 2);
 	assert_string_equal(a->log_level, "debug");
 	assert_int_equal(a->audit_queue, 16384);
-	assert_string_equal(str_text(&restart), "audit.queue, listeners");
-	str_fini(&restart);
+	changes_are(a, b, "user: none -> crib (restart); audit.queue: 16384 -> 300 (restart); "
+		    "listeners[0]: none -> {\"transport\":\"unix\",\"address\":\"/x\"} (restart); ");
 	conf_free(&a);
 	conf_free(&b);
+}
+
+#define UNIX(path, more) "{transport: unix, address: " path more "}"
+#define TLS(cert) "- {transport: tcp, address: \"127.0.0.1:1\", tls: {cert: " cert ", key: /k}}\n"
+
+/* One that comes or goes is one change, and what takes effect is no change any more. */
+static void changes_in_lists_are_named_by_their_place(void **state)
+{
+	struct conf *a = NULL, *b = NULL, *c = NULL;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(load("roles:\n- {role: admin, uid: 1}\n- {role: auditor, uid: 2}\nlisteners:\n" TLS("/c"), &a, &err), 0);
+	assert_int_equal(load("roles:\n- {role: operator, uid: 3}\n- {role: admin, uid: 1}\n- {role: auditor, uid: 2}\nlisteners:\n"
+			      TLS("/d"), &b, &err), 0);
+	changes_are(a, b, "listeners[0].tls.cert: /c -> /d; roles[0]: none -> {\"role\":\"operator\",\"uid\":3}; ");
+	changes_are(b, a, "listeners[0].tls.cert: /d -> /c; roles[0]: {\"role\":\"operator\",\"uid\":3} -> none; ");
+	conf_reload(a, b);
+	changes_are(a, b, "");
+	assert_int_equal(a->nroles, 3);
+	assert_string_equal(a->listeners[0].tls->cert, "/d");
+	assert_int_equal(load("roles:\n- {role: operator, uid: 3}\n- {role: auditor, uid: 1}\n- {role: auditor, uid: 2, person: x}\n"
+			      "listeners:\n- " UNIX("/x", ", tenant: acme") "\n" TLS("/d"), &c, &err), 0);
+	changes_are(a, c, "listeners[0]: none -> {\"transport\":\"unix\",\"address\":\"/x\",\"tenant\":\"acme\"} (restart); "
+		    "roles[1].role: admin -> auditor; roles[2].person: none -> x; ");
+	conf_free(&a);
+	conf_free(&b);
+	conf_free(&c);
+}
+
+static void a_key_has_its_place(void **state)
+{
+	struct conf *a = NULL;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(load("drain_ms: 1\naudit:\n  queue: 300\n", &a, &err), 0);
+	assert_non_null(strstr(conf_where(a, "drain_ms"), ".yaml:1:"));
+	assert_non_null(strstr(conf_where(a, "audit.queue"), ".yaml:3:"));
+	assert_string_equal(conf_where(a, "audit.level"), a->file);
+	conf_free(&a);
 }
 
 #define ISSUER "oauth:\n  issuers:\n  - {issuer: \"https://a.example\", "
@@ -377,6 +435,8 @@ SUITE(conf)
 		cmocka_unit_test(members_belong_to_their_transport),
 		cmocka_unit_test(deadlines_and_proxies_are_checked),
 		cmocka_unit_test(reload_takes_live_and_names_the_rest),
+		cmocka_unit_test(changes_in_lists_are_named_by_their_place),
+		cmocka_unit_test(a_key_has_its_place),
 		cmocka_unit_test(issuers_are_strict),
 		cmocka_unit_test(issuers_go_together),
 		cmocka_unit_test(open_listener_needs_its_url),
