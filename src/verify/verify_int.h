@@ -34,7 +34,7 @@ struct verify {
 	struct verify_texts *texts;     /* the same */
 	struct verify_clock *clock;     /* lifecycle.c */
 	struct verify_kept *kept;       /* payload.c */
-	struct verify_commits *commits; /* anchors.c */
+	struct verify_commits *commits; /* anchors.c, commits.c */
 	struct verify_keys *keys;       /* checkpoints.c */
 	struct verify_rows *rows;       /* registry.c */
 	struct verify_approvals *approvals;     /* approvals.c */
@@ -172,6 +172,15 @@ int verify_keys_know(const struct verify *v, const struct note *n, const char *o
 static inline int64_t verify_kind(const struct audit_row *row)
 {
 	return row->v[COL_KIND].present ? row->v[COL_KIND].n : 0;
+}
+
+/* A field of the record by its tag; NULL and 0: it has none. */
+static inline const uint8_t *verify_field(const struct audit_row *row, unsigned tag, size_t *len)
+{
+	const struct audit_value *ext = &row->v[COL_EXT];
+
+	*len = 0;
+	return ext->present ? audit_field_find(ext->p, ext->len, tag, len) : NULL;
 }
 
 /* Has an earlier verification taken note of the record? */
