@@ -77,7 +77,7 @@ const struct command tail_commands[] = {
 	  .check = tail_check },
 	{ .noun = "audit", .verb = "export", .help = "Write all records, and follow", .args = audit_export_args,
 	  .detail = "One object for each record, with the bytes that are hashed; --format is jsonl, csv, json or ocsf (API "
-		    "Activity 6003), by default jsonl.  With --cursor each record is written at "
+		    "Activity 6003 of OCSF 1.9.0), by default jsonl.  With --cursor each record is written at "
 		    "least once: the file is brought up to date after what it says has been written.",
 	  .shape = ADM_REPORT, .stream = true,
 	  .role = ADM_AUDIT, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_EXPORT, .check = audit_export_check },
