@@ -491,11 +491,18 @@ SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) A
   round(100.0 * h.size / (SELECT max(sum(size), 1) FROM head), 1) AS percent
 FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 
--- audit capacity --tables: what each table and each index takes of the file, by looking at all its pages.  dbstat.
+-- audit capacity --tables: what each table and each index takes of the file, by looking at all its pages, and of each record
+-- that it has: rows, records in blocks, or all.  dbstat; rec_pos, primary keys.
 -- name: report_capacity_tables
+WITH of(cut, size, line, row) AS MATERIALIZED (
+  SELECT l.min_idx, h.size,
+    coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1), 0),
+    max(coalesce((SELECT x.idx FROM main.rec x WHERE x.log = l.id ORDER BY x.idx LIMIT 1), h.size), l.min_idx)
+  FROM log l JOIN head h ON h.log = l.id)
 SELECT coalesce(m.tbl_name, s.name) AS "table", CASE WHEN m.type = 'index' THEN s.name END AS "index", s.pgsize AS bytes,
   s.unused AS unused_bytes,
-  round(1.0 * s.pgsize / (SELECT max(sum(h.size - l.min_idx), 1) FROM head h JOIN log l ON l.id = h.log), 1) AS bytes_per_record,
+  round(1.0 * s.pgsize / (SELECT max(CASE WHEN m.tbl_name IN ('rec', 'pay') THEN sum(size - row)
+    WHEN m.tbl_name IN ('blk', 'blkpay', 'chap') THEN sum(max(line - cut, 0)) ELSE sum(size - cut) END, 1) FROM of), 1) AS bytes_per_record,
   round(100.0 * s.pgsize / (SELECT page_count FROM pragma_page_count) / (SELECT page_size FROM pragma_page_size), 1) AS percent
 FROM dbstat s LEFT JOIN sqlite_master m ON m.name = s.name WHERE s.aggregate = TRUE ORDER BY bytes DESC, "table", "index" LIMIT ?8;
 
@@ -617,6 +624,22 @@ SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragm
     ORDER BY x.ts LIMIT 1)), 0),
   (SELECT x.ts FROM rec x JOIN log s ON s.id = 1 WHERE x.log = 1 AND x.idx = s.min_idx)
 FROM head h JOIN log l ON l.id = h.log;
+
+-- The header of audit capacity: records that are rows alone, records in blocks, bytes of a record there (by the newest 64
+-- blocks, without what is kept beside them), rows that a plain sqlite3 has, and from when on it has a row of every record; NULL: of all.  rec_pos, primary keys.
+-- name: report_room_forms
+WITH of(log, cut, size, line, row) AS MATERIALIZED (
+  SELECT l.id, l.min_idx, h.size,
+    coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1), 0),
+    max(coalesce((SELECT x.idx FROM main.rec x WHERE x.log = l.id ORDER BY x.idx LIMIT 1), h.size), l.min_idx)
+  FROM log l JOIN head h ON h.log = l.id)
+SELECT sum(size - max(line, cut)), sum(max(line - cut, 0)),
+  (SELECT sum(n) / sum(cnt) FROM (SELECT b.cnt AS cnt, length(b.cols) + length(b.hash) + length(b.zone) AS n
+    FROM main.blk b ORDER BY b.rowid DESC LIMIT 64)),
+  sum(size - row),
+  max(CASE WHEN row > cut THEN (SELECT b.ts_max FROM main.blk b WHERE b.log = of.log AND b.first < row
+    ORDER BY b.first DESC LIMIT 1) END)
+FROM of;
 
 -- audit tail, export; texts.c makes texts of them.  rec_pos.
 -- name: report_records

@@ -294,6 +294,8 @@ static const struct head_line {
 	{ "columns", { { "not part of the evidence: ", "not_evidence" } } },
 	{ "store", { { "", "store_bytes" }, { " bytes, unused of them ", "unused_bytes" },
 		{ "; a record takes ", "bytes_per_record" } } },
+	{ "forms", { { "as rows alone ", "in_rows" }, { ", in blocks ", "in_blocks" }, { " of bytes ", "bytes_in_block" },
+		{ "; rows for sqlite3 ", "plain_rows" }, { ", all from ", "plain_since" } } },
 	{ "room", { { "", "free_bytes" }, { " bytes; records a day ", "records_a_day" },
 		{ "; full in days ", "full_in_days" } } },
 };

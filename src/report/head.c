@@ -452,6 +452,22 @@ static int read_room(struct db *db, int64_t since_us, struct room *ret, struct e
 	return rc < 0 ? rc : 0;
 }
 
+/* In which forms records are (SCALE SC-109, SC-606), and what of them a plain sqlite3 sees. */
+static int put_forms(struct reply *o, struct db *db, struct err *err)
+{
+	static const char *const names[] = { "in_rows", "in_blocks", "bytes_in_block", "plain_rows" };
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_ROOM_FORMS);
+	int rc = db_step(st, err);
+
+	for (unsigned i = 0; rc == 1 && i < NELEMS(names); i++)
+		if (db_col_type(st, i) != DB_NULL)
+			reply_int(o, names[i], db_col_i64(st, i));
+	if (rc == 1 && db_col_i64(st, 1) > 0)
+		put_time_or(o, "plain_since", (uint64_t)db_col_i64(st, 4), "the first record");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 /* How large the store is, and how long there is room for more of it: on the disk, and in pages of the file that are not
  * used.  A store that is younger than a week is counted over its own days, at least one. */
 static int put_room(struct reply *o, struct db *db, const struct report_ask *ask, struct err *err)
@@ -473,6 +489,9 @@ static int put_room(struct reply *o, struct db *db, const struct report_ask *ask
 	reply_int(o, "unused_bytes", room.unused);
 	reply_int(o, "bytes_per_record", (int64_t)each);
 	reply_int(o, "records_a_day", (int64_t)a_day);
+	rc = put_forms(o, db, err);
+	if (rc < 0)
+		return rc;
 	if (statvfs(ask->store, &fs) != 0)
 		return 0;
 	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);

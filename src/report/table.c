@@ -79,7 +79,7 @@ static const struct report reports[] = {
 		   { .option = "tables", .sql = SQL_REPORT_CAPACITY_TABLES },
 		   { .sql = SQL_REPORT_CAPACITY } },
 	  .room = true,
-	  .reads = " pragma pragma_page_count pragma_page_size pragma_freelist_count sqlite_master dbstat " },
+	  .reads = " pragma pragma_page_count pragma_page_size pragma_freelist_count sqlite_master dbstat of " },
 	{ "audit", "anchors", SCOPE_SYSTEM, .way = { { .sql = SQL_REPORT_ANCHORS } },
 	  .reads = " anchor " },
 	{ "audit", "tool-health", SCOPE_TENANT, BODY(SQL_REPORT_DURATIONS, report_tool_health) },

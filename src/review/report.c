@@ -503,7 +503,10 @@ const struct command report_commands[] = {
 	REPORT("capacity", "Show how large the logs are, and how long there is room",
 	       "The header says how many bytes the file has, how many of them wait for new records, how many a record takes, "
 	       "how many records came a day in the last week, or since the first of them, and in how many days the disk is "
-	       "full if that goes on.", audit_capacity_args, NULL),
+	       "full if that goes on.  It also says how many records are rows alone, how many are in blocks and of how many "
+	       "bytes each there without what is kept of calls, how many rows there are for a plain sqlite3, and from when "
+	       "on these have every record.  With --tables bytes are those of each record that the table has.",
+	       audit_capacity_args, NULL),
 	REPORT("anchors", "List checkpoints left outside, and epochs of the signing key", NULL, audit_system_args, NULL),
 	{ .noun = NULL },
 };

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import struct
+import subprocess
 import time
 
 import crib
@@ -548,6 +549,43 @@ class Capacity(crib.Case):
         head, rows = self.asked()
         records = sum(row["records"] for row in rows)
         self.check_room(head, records, records)
+
+    def fold(self, *options):
+        subprocess.run([crib.BUILD / "tests/bench/b_fold", self.crib.store, *map(str, options)], check=True, capture_output=True)
+
+    def check_forms(self, rows):
+        """What the header says of them is what the file has; how many of the records are rows alone."""
+        head, _ = self.asked()
+        alone = self.crib.rows("SELECT count(*) FROM rec r WHERE idx >= coalesce((SELECT max(first + cnt) FROM blk WHERE log = r.log), 0)")[0][0]
+        blocks, taken = self.crib.rows("SELECT coalesce(sum(cnt), 0), sum(length(cols) + length(hash) + length(zone)) FROM blk")[0]
+        # The stop has been recorded since.
+        self.assertLess(alone - head["in_rows"], 10)
+        self.assertGreaterEqual(alone, head["in_rows"])
+        self.assertEqual(head["in_blocks"], blocks)
+        self.assertEqual(head.get("bytes_in_block"), taken // blocks if blocks else None)
+        self.assertEqual(head["plain_rows"] - head["in_rows"], rows)
+        return head
+
+    def test_sc606_records_of_each_form(self):
+        """SC-606, SC-109: rows, blocks beside rows, blocks alone; from when on a plain sqlite3 has every record."""
+        c = self.crib
+        c.fill(3000, "--tenants", 2, "--level", "request")
+        self.assertNotIn("plain_since", self.check_forms(0))
+        self.fold("--block", 200, "--tail", 150, "--leftovers")
+        folded = c.rows("SELECT sum(cnt) FROM blk")[0][0]
+        self.assertEqual(self.check_forms(folded)["plain_since"], "the first record")
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db, db:
+            gone = {log: db.execute("SELECT first + cnt, ts_max FROM blk WHERE log = ? ORDER BY first LIMIT 1 OFFSET 2", (log,)).fetchone()
+                    for log in (2, 3)}
+            for log, (to, _) in gone.items():
+                db.execute("DELETE FROM rec WHERE log = ? AND idx < ?", (log, to))
+        head = self.check_forms(folded - sum(to for to, _ in gone.values()))
+        since = max(ts for _, ts in gone.values())
+        self.assertEqual(head["plain_since"][:19], time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since // 1000000)))
+        tables, rows = self.asked("--tables", "--limit", "0")
+        by = {(row["table"], row["index"]): row for row in rows}
+        for table, records in (("rec", tables["plain_rows"]), ("blk", tables["in_blocks"])):
+            self.assertAlmostEqual(by[table, None]["bytes_per_record"], by[table, None]["bytes"] / records, delta=1)
 
     def test_sc606_each_table_and_index(self):
         """Sizes of the tail and its indexes, which come to those of the file."""
