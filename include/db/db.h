@@ -162,6 +162,8 @@ int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;
 struct db_copy;
 int db_copy_new(struct db *from, const char *dir, const char *const *tables, struct db_copy **ret, int *ret_fd,
 		struct err *err) MUST_CHECK;
+/* At most so many pages instead. */
+FOR_TESTS int db_copy_bound(struct db_copy *copy, uint64_t pages, struct err *err) MUST_CHECK;
 /* The row that the statement is at, into the columns that are called alike; one that is there already stays. */
 int db_copy_row(struct db_copy *copy, const char *table, struct db_stmt *row, struct err *err) MUST_CHECK;
 /* of: "rec(log, idx)" */

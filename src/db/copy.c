@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
@@ -20,31 +22,49 @@
 
 /* Of one statement into one table. */
 struct put { const struct db_stmt *of; char *table; sqlite3_stmt *native; };
-enum { PUTS_MAX = 8 };
+enum {
+	PUTS_MAX = 8,
+	ROOM_SHARE = 2,                 /* of the room that is left a copy takes one part in so many */
+};
 struct db_copy {
 	struct db *db;
 	struct put put[PUTS_MAX];
 	unsigned puts;
 };
 
+static int fail(struct db_copy *c, int rc, const char *what, struct err *err)
+{
+	if ((rc & 0xff) != SQLITE_FULL)
+		return db_fail(c->db, rc, what, err);
+	metric_inc(METRIC_copies_too_large);
+	(void)err_set(err, ERR_LIMIT, "", "the file would take more than half of the room that is left where the store is");
+	err_hint(err, "a shorter time makes it smaller");
+	return ERR_LIMIT;
+}
+
 static int run(struct db_copy *c, const char *sql, struct err *err)
 {
 	int rc = sqlite3_exec(c->db->native, sql, NULL, NULL, NULL);
 
-	return rc == SQLITE_OK ? 0 : db_fail(c->db, rc, "a copy", err);
+	return rc == SQLITE_OK ? 0 : fail(c, rc, "a copy", err);
 }
 
-/* At most half of the room that is left: calls need it as well. */
-static int limit(struct db_copy *c, const char *dir, struct err *err)
+int db_copy_bound(struct db_copy *c, uint64_t pages, struct err *err)
 {
 	char sql[60];
+
+	(void)snprintf(sql, sizeof(sql), "PRAGMA max_page_count = %" PRIu64, pages);
+	return run(c, sql, err);
+}
+
+/* Calls need the other part as well. */
+static int limit(struct db_copy *c, const char *dir, struct err *err)
+{
 	struct statvfs fs;
 
 	if (statvfs(dir, &fs) != 0)
 		return err_set(err, ERR_IO, dir, "cannot see how much room there is: %s", strerror(errno));
-	(void)snprintf(sql, sizeof(sql), "PRAGMA max_page_count = %llu",
-		       (unsigned long long)fs.f_bavail * fs.f_frsize / 2 / DB_PAGE_SIZE + 1);
-	return run(c, sql, err);
+	return db_copy_bound(c, (uint64_t)fs.f_bavail * fs.f_frsize / ROOM_SHARE / DB_PAGE_SIZE + 1, err);
 }
 
 static bool is_one_of(const char *name, const char *const *tables)
@@ -158,12 +178,7 @@ int db_copy_row(struct db_copy *c, const char *table, struct db_stmt *st, struct
 	for (int i = 0; i < (int)db_col_count(st); i++)
 		sqlite3_bind_value(p->native, i + 1, sqlite3_column_value(st->native, i));
 	rc = sqlite3_step(p->native);
-	if (rc != SQLITE_DONE && (rc & 0xff) == SQLITE_FULL) {
-		rc = err_set(err, ERR_LIMIT, "", "the file would take more than half of the room that is left where the store is");
-		err_hint(err, "a shorter time makes it smaller");
-	} else {
-		rc = rc == SQLITE_DONE ? 0 : db_fail(c->db, rc, table, err);
-	}
+	rc = rc == SQLITE_DONE ? 0 : fail(c, rc, table, err);
 	sqlite3_reset(p->native);
 	return rc;
 }

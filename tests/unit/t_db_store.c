@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "db/db.h"
 #include "src/db/db_int.h"
 
@@ -518,6 +519,68 @@ static void backup_is_a_whole_store(void **state)
 	db_close(&copy);
 }
 
+enum { COPIED = 60 };
+
+/* Values of meta go into a file of at most so many pages (0: as many as there is room for); *ret_pages: that it has. */
+static int copy_into(struct fix *f, unsigned pages, unsigned *ret_pages)
+{
+	static const char *const tables[] = { "meta", NULL };
+	struct db *from = NULL;
+	struct db_copy *copy = NULL;
+	struct db_stmt *st;
+	struct stat is;
+	char key[8];
+	int fd = -1, rc = 0;
+
+	assert_int_equal(db_open(f->path, DB_READER, false, &from, &f->err), 0);
+	assert_int_equal(db_copy_new(from, f->dir, tables, &copy, &fd, &f->err), 0);
+	if (pages)
+		assert_int_equal(db_copy_bound(copy, pages, &f->err), 0);
+	for (int i = 0; rc == 0 && i < COPIED; i++) {
+		snprintf(key, sizeof key, "k%d", i);
+		st = db_stmt_get(from, SQL_META_GET_VALUE);
+		db_bind_textz(st, 1, key);
+		assert_int_equal(db_step(st, &f->err), 1);
+		rc = db_copy_row(copy, "meta", st, &f->err);
+		db_stmt_put(&st);
+	}
+	if (rc == 0)
+		rc = db_copy_index(copy, "by_value", "meta(value)", &f->err);
+	if (rc == 0)
+		rc = db_copy_end(&copy, &f->err);
+	else
+		db_copy_free(&copy);
+	assert_int_equal(fstat(fd, &is), 0);
+	*ret_pages = (unsigned)(is.st_size / 4096);
+	close(fd);
+	db_close(&from);
+	return rc;
+}
+
+/* Also where the last page is one of an index. */
+static void a_copy_has_so_many_pages_and_not_one_more(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t before = metric_get(METRIC_copies_too_large);
+	char key[8], value[1000];
+	unsigned pages = 0, got = 0;
+
+	memset(value, 'x', sizeof value - 1);
+	value[sizeof value - 1] = '\0';
+	for (int i = 0; i < COPIED; i++) {
+		snprintf(key, sizeof key, "k%d", i);
+		assert_int_equal(put_meta(f->db, key, value, &f->err), 0);
+	}
+	assert_int_equal(copy_into(f, 0, &pages), 0);
+	assert_int_equal(copy_into(f, pages, &got), 0);
+	assert_int_equal(got, pages);
+	assert_int_equal(metric_get(METRIC_copies_too_large), before);
+	assert_int_equal(copy_into(f, pages - 1, &got), ERR_LIMIT);
+	assert_non_null(strstr(f->err.msg, "more than half of the room"));
+	assert_int_equal(copy_into(f, pages / 4, &got), ERR_LIMIT);
+	assert_int_equal(metric_get(METRIC_copies_too_large), before + 2);
+}
+
 static void checkpoint_empties_the_log(void **state)
 {
 	struct fix *f = *state;
@@ -854,7 +917,8 @@ SUITE(store)
 		NEW(the_build_knows_the_schema_of_a_new_store),
 		T(a_file_that_was_moved_is_not_written), T(foreign_commit_stops_the_writer),
 		T(records_are_never_updated), T(reader_works_beside_the_owner), T(reader_sees_the_log_that_a_crash_left),
-		T(reader_sees_a_store_at_rest), NEW(backup_is_a_whole_store), NEW(checkpoint_empties_the_log),
+		T(reader_sees_a_store_at_rest), NEW(backup_is_a_whole_store), NEW(a_copy_has_so_many_pages_and_not_one_more),
+		NEW(checkpoint_empties_the_log),
 		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),
 		T(foreign_check_knows_a_store_by_any_name), T(foreign_query_has_a_bound_of_memory),
 		T(f2_foreign_reads_the_named_tables_alone), T(f2_memory_of_the_engine_is_bounded), T(a_statement_runs_again),

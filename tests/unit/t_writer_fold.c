@@ -80,6 +80,11 @@ static bool is_queued(const struct fix *f, int64_t n)
 	return (int64_t)metric_get(METRIC_writer_queue_len) == n;
 }
 
+static bool says_that_room_is_short(const struct fix *f, int64_t n)
+{
+	return ask(f, "SELECT count(*) FROM rec WHERE kind = 1608") == n;
+}
+
 static bool has_tail_from(const struct fix *f, int64_t n)
 {
 	return ask(f, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'tail_from'), 0)") >= n;
@@ -395,6 +400,32 @@ static void so_many_of_the_newest_rows_stay(void **state)
 	assert_int_equal(ask(f, "SELECT count(*) = max(id) - min(id) + 1 FROM rec"), 1);        /* the newest */
 }
 
+/* SC-109: rows that a block has replaced are the first to go when less than space_warn percent of the disk are free. */
+static void rows_of_blocks_go_when_room_is_short(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t dropped = metric_get(METRIC_fold_rows_dropped);
+
+	clock_fake(UINT64_C(1780000000000000), 500000);
+	fold_with(f, ROWS, 60, 1000000);
+	record(f, 1, ROWS);
+	until(f, has_tail_from, ROWS);
+	fold_with(f, ROWS, 60, 1000000);        /* what was there at the start may go */
+	assert_true(leftovers(f) >= ROWS);
+	clock_step(UINT64_C(20000000));
+	record(f, 1, 1);
+	clock_step(UINT64_C(20000000));
+	(void)ev_loop_run_until(f->loop, &(bool){ false }, 50);
+	assert_int_equal(metric_get(METRIC_fold_rows_dropped), dropped);
+	f->limits.space_warn = 101;             /* no disk has so much */
+	fold_with(f, ROWS, 60, 1000000);
+	clock_step(UINT64_C(20000000));         /* room is looked at, and that is recorded */
+	until(f, says_that_room_is_short, 1);
+	clock_step(UINT64_C(20000000));         /* what came is counted */
+	until(f, has_leftovers_below, 4);
+	clock_real();
+}
+
 static void a_close_waits_for_what_is_under_way(void **state)
 {
 	struct fix *f = *state;
@@ -419,7 +450,7 @@ SUITE(writer_fold)
 		T(calls_are_refused_when_eight_times_as_many_wait), T(calls_are_refused_when_more_wait),
 		T(the_writer_makes_no_block_when_twice_as_many_wait), T(the_writer_makes_blocks_when_more_wait),
 		T(sixty_four_blocks_get_a_chapter), T(what_waited_at_the_start_refuses_nothing), T(rows_behind_the_first_blocks_stay_for_some_time),
-		T(a_start_takes_so_many_records_that_were_never_folded), T(so_many_of_the_newest_rows_stay), T(a_close_waits_for_what_is_under_way),
+		T(a_start_takes_so_many_records_that_were_never_folded), T(so_many_of_the_newest_rows_stay), T(rows_of_blocks_go_when_room_is_short), T(a_close_waits_for_what_is_under_way),
 	};
 
 	faultvfs_install();
