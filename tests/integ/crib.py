@@ -202,6 +202,7 @@ class Crib:
     """A store, its CLI and perhaps its daemon."""
 
     http_times = ", late_ms: 20"        # a refusal that is late is tested where it is made
+    report_class = "normal"     # idle ones, the default, wait for all tests that run beside them
     only_cli = False            # True: each command is a process, for tests of the CLI itself
 
     def __init__(self, folder=None):
@@ -395,6 +396,8 @@ class Crib:
 
     def config(self, extra=""):
         extra = self.cage_alone(extra)
+        if self.report_class and "admin:" not in extra:
+            extra += f"\nadmin: {{report_class: {self.report_class}}}\n"
         path = self.dir / "toolcribd.yaml"
         path.write_text(f"""listeners:
 - {{transport: http, address: "127.0.0.1:0"{self.http_times}}}

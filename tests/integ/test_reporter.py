@@ -94,6 +94,7 @@ class Case(crib.Case):
             shutil.rmtree(self.crib.store)
         shutil.copytree(pathlib.Path(Case.made) / "store", self.crib.path)
         self.crib.store = self.crib.path
+        self.crib.report_class = None
         self.crib.start(self.conf)
 
     def records(self, tenant="acme", least=0):
@@ -230,6 +231,19 @@ class Given_up(Case):
         last = reader.rest()[-1]["error"]
         self.assertEqual(last["code"], "denied", last)
         self.assertRegex(self.records(least=2)[1], r"^audit calls tenant=acme limit=0: cancelled, \d+ rows$")
+
+
+class Class(Case):
+    def test_sc502_a_report_gives_way_as_the_configuration_says(self):
+        """admin.report_class: idle where nothing is said; of all of them a kernel that is short of memory ends it first."""
+        for said, policy in (("", os.SCHED_IDLE), ("batch", os.SCHED_BATCH), ("normal", os.SCHED_OTHER), ("idle", os.SCHED_IDLE)):
+            self.crib.stop()
+            self.crib.start(f"admin: {{report_class: {said}}}\n" if said else "")
+            reader, child = self.blocked(tenant="acme")
+            self.assertEqual(os.sched_getscheduler(child), policy, said)
+            self.assertEqual(pathlib.Path(f"/proc/{child}/oom_score_adj").read_text(), "1000\n", said)
+            reader.sock.close()
+            crib.wait_for("no reporter", lambda: not reporters(self.crib.daemon.pid))
 
 
 class Bounds(Case):
