@@ -1,12 +1,14 @@
 """toolcrib-verify --mark: only what is new is read, and what is found is what reading all finds (SC-704, SC-705, SC-707)."""
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 
 import crib
@@ -285,6 +287,89 @@ class File(Marked):
         self.assertEqual(set(line), {"records", "of", "per_s", "kept"})
         self.assertEqual((status, line["records"], line["kept"]), (0, 0, False))
         self.assertGreater(line["of"], 600)
+
+
+class Bounds(Marked):
+    """include/auditor/mark.h: at the bound, and one above.  The file is written as the auditor would, with his key."""
+
+    RANGES, FOUND, FILE = 256, 1 << 16, 1 << 29
+
+    def parts(self):
+        """What it says: numbers and texts, {log: ranges}, findings as bytes."""
+        data, at = self.mark.read_bytes()[8:-32], 0
+
+        def numbers(n):
+            nonlocal at
+            at += 8 * n
+            return struct.unpack_from(f"<{n}Q", data, at - 8 * n)
+
+        def text():
+            nonlocal at
+            size, = numbers(1)
+            at += size
+            return data[at - size:at]
+
+        first, base = numbers(3), text()
+        logs = {}
+        for _ in range(numbers(1)[0]):
+            log, n = numbers(2)
+            logs[log] = [numbers(3) for _ in range(n)]
+        return first, base, logs, numbers(1), text(), data[at:]
+
+    def write(self, first, base, logs, begun, way, found):
+        ranges = b"".join(struct.pack("<2Q", log, len(all)) + b"".join(struct.pack("<3Q", *one) for one in all) for log, all in logs.items())
+        data = b"TCMARK1\n" + b"".join((struct.pack("<3Q", *first), struct.pack("<Q", len(base)), base, struct.pack("<Q", len(logs)), ranges,
+                                        struct.pack("<2Q", *begun, len(way)), way, found))
+        key = bytes.fromhex((self.mine / "crib.mark.key").read_text())
+        self.mark.write_bytes(data + hashlib.blake2b(b"toolcrib/mark/1\0" + data, key=key, digest_size=32).digest())
+
+    def test_sc707_so_many_ranges_of_a_log(self):
+        c = self.served()
+        self.calls(self.key, 200)
+        c.stop()
+        self.assertEqual(self.verify()[0], 0)
+        first, base, logs, *rest = self.parts()
+        (begin, end, read), = logs[2]
+        self.assertEqual((begin, end > self.RANGES), (0, True))
+
+        def ranges(n):
+            """Older and older, a microsecond apart; the second and the third are nearest."""
+            times = [read - 10 * i - (i > 1) + 9 * (i == 2) for i in range(n)]
+            return [(i, i + 1 if i < n - 1 else end, times[i]) for i in range(n)]
+        self.write(first, base, {**logs, 2: ranges(self.RANGES + 1)}, *rest)
+        self.refused("the mark is malformed")
+        self.write(first, base, {**logs, 2: ranges(self.RANGES)}, *rest)
+        status, found, said = self.verify()
+        self.assertEqual((status, found), (0, []), said)
+        self.assertEqual(self.parts()[2][2], ranges(self.RANGES))
+        c.start()
+        self.calls(self.key, 1)
+        c.stop()
+        status, found, said = self.verify()
+        self.assertEqual((status, found), (0, []), said)
+        now, was = self.parts()[2][2], ranges(self.RANGES)
+        self.assertEqual(now[:2] + now[2:-1], was[:1] + [(1, 3, min(was[1][2], was[2][2]))] + was[3:])
+        self.assertEqual((len(now), now[-1][0]), (self.RANGES, end))
+
+    def test_sc707_so_many_findings(self):
+        self.crib.fill(600, "--tenants", 2)
+        self.assertEqual(self.verify()[0], 0)
+        *parts, none = self.parts()
+        self.assertEqual(none, bytes(8))
+        one = struct.pack("<Q", 4) + b"LEAF" + struct.pack("<5Q", 3, 4, 0, 0, 0)
+        self.write(*parts, struct.pack("<Q", self.FOUND + 1) + one * (self.FOUND + 1))
+        self.refused("the mark is malformed")
+        self.write(*parts, struct.pack("<Q", self.FOUND) + one * self.FOUND)
+        status, found, said = self.verify()
+        self.assertEqual((status, found), (0, []), said)                # they were of a run that nobody goes on with
+
+    def test_sc707_so_large_a_file(self):
+        self.crib.fill(600, "--tenants", 2)
+        self.verify()
+        for size, why in ((self.FILE, "this is no mark"), (self.FILE + 1, "larger")):
+            os.truncate(self.mark, 0)
+            os.truncate(self.mark, size)
+            self.refused(why)
 
 
 class Scrub(Marked):
