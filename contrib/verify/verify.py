@@ -86,7 +86,7 @@ KINDS = """
 1601 server.start 1602 server.stop 1603 server.crash 1604 config.load 1605 clock.step 1606 time.sync
 1607 sandbox.degraded 1608 space.low 1609 space.ok 1610 audit.fail 1701 admin.cmd 1801 audit.read 1802 audit.export
 1803 audit.verify 1804 audit.review 1901 hold.set 1902 hold.release 1903 retention.change 1904 prune 1905 prune.done
-1906 erase 1907 erase.done 1908 key.rotate 1909 key.destroy 1910 approval.request 1911 approval.grant 2001 logs.commit
+1906 erase 1907 erase.done 1908 key.rotate 1909 key.destroy 1910 approval.request 1911 approval.grant 1912 segment.seal 2001 logs.commit
 2002 anchor.receipt 2003 epoch.start
 """.split()
 KINDS = dict(zip(map(int, KINDS[::2]), KINDS[1::2]))
@@ -150,13 +150,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        25: "337cec817f8ff8128c3c83bde380594f74588b35dcfe1213ec2db4e2d43c242e",
+        26: "0b624756c9cf57f91e63191097da0831ac772ca5a925d9204b460645730b1a2a",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        25: "889ce7e0d456556a9a6da637fd1db0e337626a2bc415bc6a6318dee90572865d",
+        26: "3f09ca1bd7b96cd9394bec410a51a2f49ddeaba29e5b0772e6da57c880e247ef",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
@@ -578,9 +578,13 @@ def schema(db, what):
                 digest.update(struct.pack(">I", len(value or b"")) + (value or b""))
     if digest.hexdigest() not in (SCHEMAS[what][version], what == STORE and SCHEMAS[LEAN][version]):
         return "SCHEMA", f"the schema is not that of any release that has number {version}, so nothing was read by it"
+    if what == STORE and version >= SEALED and (files := db.execute("SELECT count(*) FROM seg").fetchone()[0]):
+        return "NOT_CHECKED", (f"records are in {files} sealed files, which this program reads by themselves alone (verify.py FILE.tcs), so "
+                               "nothing of the store was read")
     return None
 
 
+SEALED = 26                     # the first schema whose records may be in sealed files
 STATISTICS = [(b"table", name, name, b"CREATE TABLE " + name + columns) for name, columns in
               ((b"sqlite_stat1", b"(tbl,idx,stat)"), (b"sqlite_stat4", b"(tbl,idx,neq,nlt,ndlt,sample)"))]
 

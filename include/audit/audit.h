@@ -103,7 +103,7 @@
 	X(KEY_ROTATE, 1908, "key.rotate") \
 	X(KEY_DESTROY, 1909, "key.destroy") \
 	X(APPROVAL_REQUEST, 1910, "approval.request") \
-	X(APPROVAL_GRANT, 1911, "approval.grant") \
+	X(APPROVAL_GRANT, 1911, "approval.grant") X(SEGMENT_SEAL, 1912, "segment.seal") \
 	X(LOGS_COMMIT, 2001, "logs.commit") \
 	X(ANCHOR_RECEIPT, 2002, "anchor.receipt") \
 	X(EPOCH_START, 2003, "epoch.start")

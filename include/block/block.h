@@ -54,7 +54,10 @@ void block_maker_end(struct block_maker *m, struct block *ret);
 /* The texts that ids stand for.  fn(): 1 and a text that stays as long as the reader; 0: there is no such id of
  * that kind, which is the tag of the column; or an error. */
 typedef int block_text_fn(void *arg, uint16_t kind, int64_t id, const char **ret, size_t *ret_len, struct err *err);
-struct block_texts { int64_t log; const char *origin; block_text_fn *fn; void *arg; };
+/* Ids in a block may be those of a sealed file: id() turns one into what the reader gives out, and fn() knows.
+ * 1: *ret; 0: there is no such text; or an error.  NULL: ids stay. */
+typedef int block_id_fn(void *id_arg, uint16_t kind, int64_t id, int64_t *ret, struct err *err);
+struct block_texts { int64_t log; const char *origin; block_text_fn *fn; void *arg; block_id_fn *id; void *id_arg; };
 
 #define BLOCK_COLUMN(col) (UINT64_C(1) << (col))
 #define BLOCK_ALL_COLUMNS ((UINT64_C(1) << COL_COUNT) - 1)
@@ -66,8 +69,8 @@ void block_reader_free(struct block_reader **r);
 /* Inflates and decodes these columns of a block (BLOCK_COLUMN(COL_TS) | …) and no others, but those without which
  * one of them cannot be told (SC-206), and looks at nothing else: what is said of the rest of the block is said by
  * a reading of all.  b and its bytes are borrowed until the next one.  ERR_CORRUPT: PARSE, the block is not what an
- * encoder writes; where names the column.  ERR_INVALID: the format, or a column, is of a later release.  ERR_LIMIT:
- * there is no memory.  After an error no block is open. */
+ * encoder writes, or an id has no text where ids are turned; where names the column.  ERR_INVALID: the format, or a
+ * column, is of a later release.  ERR_LIMIT: there is no memory.  After an error no block is open. */
 int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err) MUST_CHECK;
 int64_t block_first(const struct block_reader *r);
 int64_t block_count(const struct block_reader *r);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "block/block.h"
 #include "block/row.h"
 
 /* What is derived from blocks so that readers can leave them out (SCALE 5, SC-206, SC-207): zones say which ids a
@@ -37,6 +38,8 @@ struct block_zones { struct block_zone of[ZONE_COUNT]; };
 /* Strict, of cnt records, at most BLOCK_CHAPTER_MAX.  ERR_CORRUPT; *ret is whatever was read. */
 int block_zones_read(const void *p, size_t len, int64_t cnt, struct block_zones *ret,
 			       struct err *err) MUST_CHECK;
+/* Ids of texts become what id() says (block/block.h), ascending again.  ERR_CORRUPT: one has no text. */
+int block_zones_turn(struct block_zones *zones, block_id_fn *id, void *arg, struct err *err) MUST_CHECK;
 /* Whether a record may have that id there: false is certain. */
 bool block_zone_may_have(const struct block_zones *zones, enum block_zone_column col, int64_t id);
 

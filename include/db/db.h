@@ -29,6 +29,8 @@ struct db_stmt;
 int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err) MUST_CHECK;
 void db_close(struct db **db);
 #define DB_META_PUT_BACK "put_back"     /* in meta: a writer found that the file is a copy, and no record says so yet */
+/* A name of a file in the folder that the database is in; an absolute one stays.  free() it. */
+char *db_beside(const struct db *db, const char *name);
 /* Another reader of the same file, for another thread.  ERR_CONFLICT: what db does is seen by db alone. */
 int db_open_beside(const struct db *db, struct db **ret, struct err *err) MUST_CHECK;
 

@@ -2,20 +2,32 @@
 #define FORMS_FORMS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
 struct db;
 
-/* Records in all their forms as one table (SCALE SC-101, SC-102).  A record counts in a block when it is below the end
- * of its log's newest block, else as a row; what is below that line beside the blocks is a leftover, and is not there.
+/* Records in all their forms as one table (SCALE SC-101, SC-102).  A record counts in a sealed file when it is below
+ * the end of its log's last one, else in a block when it is below the end of its log's newest block, else as a row;
+ * what is below these lines beside them is a leftover, and is not there.
  *
  * A connection that reads sees tables "rec" and "pay" with the columns that the file's tables have, and views over
  * them: statements are what they were.  Of a record in a block, id is a number below 0 that says its place, ascending
  * with it, and leaf is computed, when somebody asks.  A block that cannot be read, that meets another one or leaves a
  * gap behind it ends a statement with ERR_CORRUPT, which names log and block: never with fewer rows.  What stands
  * beside the columns of a block (times, zone) is believed: the verifier counts it anew. */
+
+#define FORMS_FOLDER "segments"         /* of the store: in it sealed files, in a folder for each log, by its number */
+
+/* Sealed files that are not here, or cannot be opened, for who answers without them and says so (SC-002).  Each once; v
+ * has the first ones. */
+enum { FORMS_ABSENT_MAX = 64 };
+struct forms_absent {
+	struct { int64_t log, month; char name[64], why[320]; } v[FORMS_ABSENT_MAX];    /* why: "", it is not here */
+	size_t n;
+};
 
 /* What records come to: tables "rollup" and "rollup_hist", over sums of chapters where they serve and records where
  * they do not, so that what a statement says never depends on the form (SC-401, SC-402).  A statement says
@@ -33,21 +45,35 @@ struct db;
  * of_tool.
  *
  * Whether the store has blocks or not; outside of statements. */
-int forms_see_sums(struct db *db, struct err *err) MUST_CHECK;
+int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;
 
 /* Makes db, which reads, see them, unless the store has no block: then nothing changes, neither plans nor cost.  Cheap
  * when it is done already, or there is none, so that who keeps a connection asks before each use.  Outside of
  * statements. */
 int forms_see(struct db *db, struct err *err) MUST_CHECK;
+/* The same, but what is in a sealed file that cannot be opened is left out and noted.  absent: borrowed by the
+ * connection; NULL: it is an error, as in forms_see(). */
+int forms_see_without(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;
 bool forms_seen(const struct db *db);
-/* Where blocks of a log end and its rows begin; INT64_MIN: it has no block.  ERR_CORRUPT. */
+/* Where blocks and sealed files of a log end and its rows begin; INT64_MIN: it has none.  ERR_CORRUPT. */
 int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err) MUST_CHECK;
+/* Where its sealed files end; 0: it has none. */
+int forms_sealed(struct db *db, int64_t log, int64_t *ret, struct err *err) MUST_CHECK;
+/* ERR_CONFLICT: records of the log, 0: of any, are in sealed files, which are not `done` yet ("pruned"). */
+int forms_unsealed(struct db *db, int64_t log, const char *done, struct err *err) MUST_CHECK;
 /* The id of a record in a block. */
 enum { FORMS_IDX_BITS = 40, FORMS_LOG_BITS = 22 };
 static inline int64_t forms_id(int64_t log, int64_t idx)
 {
 	return INT64_MIN + (log << FORMS_IDX_BITS | idx);
 }
+/* Blocks of a sealed file that the store does not list yet, with ids of the store: fn() of each, which the reader is
+ * open at with all columns.  0, or what fn() failed with. */
+struct block;
+struct block_reader;
+typedef int forms_block_fn(void *arg, struct block_reader *reader, const struct block *b, struct err *err);
+int forms_read_file(struct db *db, const char *path, int64_t log, forms_block_fn *fn, void *arg,
+		    struct err *err) MUST_CHECK;
 /* Puts log and block in front of what is wrong; rc. */
 int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */

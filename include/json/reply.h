@@ -8,6 +8,9 @@
 
 #include "base/text.h"
 
+/* Where of an error behind an answer that has rows: it was made without files that are not here. */
+#define REPLY_ABSENT "archives"
+
 /* Rows as lines of JSON, {"row":{...}}: what a command says, as text, so that no tree crosses a thread. */
 
 struct reply {

@@ -42,6 +42,7 @@ struct segment_info {
 
 /* --- making */
 
+struct db;
 struct segment_maker;
 /* A new file, 0600.  ERR_CONFLICT: there is one. */
 int segment_make(const char *path, int64_t from, struct segment_maker **ret, struct err *err) MUST_CHECK;
@@ -65,6 +66,8 @@ struct segment;
 int segment_open(const char *path, struct segment **ret, struct err *err) MUST_CHECK;
 void segment_close(struct segment **s);
 const struct segment_info *segment_info(const struct segment *s);
+/* Its tables, for statements of sql/queries/segment.sql; until it is closed. */
+struct db *segment_db(struct segment *s);
 /* The pages of the file make up its tables and indexes, and each value is of its column's type.  ERR_CORRUPT. */
 int segment_sound(struct segment *s, struct err *err) MUST_CHECK;
 /* Each in order, from the first on; what is passed is borrowed for the call.  0; what fn returned, when that is

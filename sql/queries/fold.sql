@@ -1,9 +1,10 @@
 -- Statements on blocks as the writer makes them, and on the rows that become blocks (audit/fold.h).  They name the tables
 -- of the file.  A log stands for its tenant.
 
--- read_line(): where the newest block ends, the first record of the log, erasures so far.  Primary keys.
+-- read_line(): where the newest block, or sealed file, ends, the first record of the log, erasures so far.  Primary keys.
 -- name: fold_line
-SELECT (SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), l.min_idx,
+SELECT coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
+    (SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1)), l.min_idx,
   (SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), l.origin
 FROM main.log l WHERE l.id = ?1;
 
@@ -62,19 +63,20 @@ DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND id
 DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
   AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
 
--- audit_fold_look(): rows, about; did all that there was go into blocks once; does the store know blocks?  Primary keys, a
+-- audit_fold_look(): rows, about; did all that there was go into blocks once; does the store know blocks, and sealed files?  Primary keys, a
 -- walk of the schema.
 -- any tenant: a count of the store.
 -- name: fold_count_rows
 SELECT coalesce((SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) + 1, 0),
   EXISTS(SELECT 1 FROM main.meta WHERE key = 'tail_from'),
-  EXISTS(SELECT 1 FROM sqlite_schema NOT INDEXED WHERE type = 'table' AND name = 'blk');
+  EXISTS(SELECT 1 FROM sqlite_schema NOT INDEXED WHERE type = 'table' AND name = 'seg');
 
 -- audit_fold_look(): records that are in no block; is any in one?  rec_pos, primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_count_waiting
 SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
-  - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), l.min_idx))), 0),
+  - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
+    (SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx))), 0),
   EXISTS(SELECT 1 FROM main.blk) FROM main.log l;
 
 -- writer_fold_offline(): the next log.  Primary key.
@@ -86,9 +88,11 @@ SELECT id FROM main.log WHERE id > ?1 ORDER BY id LIMIT 1;
 -- primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_is_small
-SELECT EXISTS(SELECT 1 FROM main.blk) AND (SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) < ?1 AND ?2 >= (
+SELECT (EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg))
+  AND (SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) < ?1 AND ?2 >= (
   SELECT sum(coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
-    - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), l.min_idx)) FROM main.log l);
+    - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
+      (SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx)) FROM main.log l);
 
 -- fold_erased(): one more erasure.  Primary key.
 -- any tenant: a count of the store.

@@ -1,17 +1,27 @@
 -- Statements on records in all their forms: blocks, and rows behind the newest block of a log (forms/forms.h).  They name
 -- the tables of the file, since "rec" and "pay" are, to whoever sees forms, what these statements make.
 
--- forms_see(): is any record in a block?
+-- forms_see(): is any record in a block, or a sealed file?
 -- name: forms_any
-SELECT EXISTS(SELECT 1 FROM main.blk);
+SELECT EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg);
 
--- The newest block of a log.  Primary key.
+-- The newest block of a log, and where its sealed files end.  Primary keys.
 -- name: forms_newest
-SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1;
+SELECT b.first, b.cnt, (SELECT to_idx FROM main.seg WHERE log = ?1 ORDER BY from_idx DESC LIMIT 1)
+FROM (SELECT 1) LEFT JOIN (SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1) b;
 
--- The next log that has records, also one that is not in table log.  rec_pos, primary key.
+-- The sealed file that may have the record at ?2; the next one from there on.  Primary key.
+-- name: forms_file_at
+SELECT from_idx, to_idx, month, path FROM main.seg WHERE log = ?1 AND from_idx <= ?2 ORDER BY from_idx DESC LIMIT 1;
+
+-- All sealed files behind one.  Primary key.
+-- name: forms_next_file
+SELECT log, from_idx FROM main.seg WHERE log > ?1 OR (log = ?1 AND from_idx > ?2) ORDER BY log, from_idx LIMIT 1;
+
+-- The next log that has records, also one that is not in table log.  rec_pos, primary keys.
 -- name: forms_next_log
-SELECT min(x) FROM (SELECT min(log) AS x FROM main.rec WHERE log > ?1 UNION ALL SELECT min(log) FROM main.blk WHERE log > ?1);
+SELECT min(x) FROM (SELECT min(log) AS x FROM main.rec WHERE log > ?1 UNION ALL SELECT min(log) FROM main.blk WHERE log > ?1
+  UNION ALL SELECT min(log) FROM main.seg WHERE log > ?1);
 
 -- Blocks from the one that has ?2, or the next, to the one that has ?3.  Primary key.
 -- name: forms_blocks_up
@@ -96,3 +106,8 @@ SELECT ts, idx, call IS NOT NULL, beg, dur, n_req, n_res, cred, prn, authn, obo,
 -- name: forms_sums_record
 SELECT ts, idx, call IS NOT NULL, beg, dur, n_req, n_res, cred, prn, authn, obo, peer, client, tport, rev, kind, tool, tdef,
   rule, outcome, sbox FROM rec WHERE log = ?1 AND idx = ?2;
+
+-- forms_unsealed(): does a log, or any, have sealed files?  Primary key.
+-- any tenant: it is asked of the store as well.
+-- name: forms_any_file
+SELECT 1 FROM main.seg WHERE ?1 = 0 OR log = ?1 LIMIT 1;

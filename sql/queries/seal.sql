@@ -8,3 +8,49 @@ SELECT size, epoch, note FROM cp WHERE log = ?1 AND size >= ?2 ORDER BY size LIM
 -- name: seal_list_kept
 SELECT r.idx, p.salt, p.nonce, p.ct FROM rec r JOIN pay p ON p.rec = r.id
 WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx;
+
+-- audit_seal_next(): where the sealed files of a log end, where its blocks do, its first row, what is signed of it, erasures, and
+-- whether something of it is to be pruned or erased.  Primary keys, rec_pos.
+-- name: seal_bounds
+SELECT coalesce((SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx),
+  coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), 0),
+  (SELECT min(idx) FROM main.rec WHERE log = l.id), coalesce((SELECT max(size) FROM main.cp WHERE log = l.id), 0),
+  coalesce((SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), 0),
+  EXISTS(SELECT 1 FROM main.deed WHERE log = l.id)
+FROM main.log l WHERE l.id = ?1;
+
+-- audit_seal_next(): when a record was; the first one of a later time.  rec_pos, or blocks by their zones.
+-- name: seal_time_at
+SELECT ts FROM rec WHERE log = ?1 AND idx = ?2;
+
+-- name: seal_first_since
+SELECT idx FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND ts >= ?4 ORDER BY idx LIMIT 1;
+
+-- audit_seal_put(): chapters of blocks that are sealed, and those in their place.  Primary key.
+-- name: seal_delete_chapters
+DELETE FROM main.chap WHERE log = ?1 AND first < ?3 AND first + cnt > ?2;
+
+-- name: seal_put_chapter
+INSERT INTO main.chap(log, first, cnt, ts_min, ts_max, zone, sums) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7);
+
+-- name: seal_put_file
+INSERT INTO main.seg(log, from_idx, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, path)
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
+
+-- audit_seal_drop(), forms_sealed(): where the files of a log end; some blocks, and groups of what is kept, below.  Primary keys.
+-- name: seal_line
+SELECT to_idx FROM main.seg WHERE log = ?1 ORDER BY from_idx DESC LIMIT 1;
+
+-- name: seal_drop_blocks
+DELETE FROM main.blk WHERE log = ?1 AND first IN (SELECT first FROM main.blk WHERE log = ?1 AND first < ?2 ORDER BY first LIMIT ?3);
+
+-- name: seal_drop_groups
+DELETE FROM main.blkpay WHERE log = ?1 AND first IN (SELECT first FROM main.blkpay WHERE log = ?1 AND first < ?2 ORDER BY first LIMIT ?3);
+
+-- audit_seal_sweep(): the file that begins there.  Primary key.
+-- name: seal_file_at
+SELECT path FROM main.seg WHERE log = ?1 AND from_idx = ?2;
+
+-- audit_seal_chapters_same(): chapters of a file.  Primary key.
+-- name: seal_list_chapters
+SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1 AND first < ?3 AND first + cnt > ?2 ORDER BY first;

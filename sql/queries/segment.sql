@@ -36,3 +36,19 @@ SELECT id, kind, text FROM text NOT INDEXED ORDER BY id;
 -- segment_text().  Primary key.
 -- name: segment_get_text
 SELECT kind, text FROM text WHERE id = ?1;
+
+-- forms: blocks from the one that has ?2, or the next, to the one that has ?3, as those of a store (?1 is its log).  Primary key.
+-- name: segment_blocks_up
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk
+WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2), ?2) AND first <= ?3 ORDER BY first;
+
+-- name: segment_blocks_down
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk
+WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2), ?2) AND first <= ?3 ORDER BY first DESC;
+
+-- forms: the group of what is kept that may have the record at ?2; all of them.  Primary key.
+-- name: segment_group
+SELECT ?1, first, body FROM blkpay WHERE first <= ?2 ORDER BY first DESC LIMIT 1;
+
+-- name: segment_all_groups
+SELECT ?1, first, body FROM blkpay ORDER BY first;

@@ -110,7 +110,8 @@ SELECT EXISTS(SELECT 1 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3);
 SELECT r.log, r.idx, p.rec FROM main.pay p LEFT JOIN main.rec r ON r.id = p.rec WHERE p.rec > ?1;
 
 -- name: verify_list_kept_groups
-SELECT g.log FROM (SELECT log, min(first) AS a, max(first) AS z FROM main.blkpay GROUP BY log) g
+SELECT g.log FROM (SELECT log, min(first) AS a, max(first) AS z FROM main.blkpay p
+  WHERE first >= coalesce((SELECT to_idx FROM main.seg WHERE log = p.log ORDER BY from_idx DESC LIMIT 1), -9223372036854775807) GROUP BY log) g
 WHERE a < coalesce((SELECT min(first) FROM main.blk WHERE log = g.log), 9223372036854775807)
   OR z >= coalesce((SELECT first + cnt FROM main.blk WHERE log = g.log ORDER BY first DESC LIMIT 1), 0);
 
@@ -130,3 +131,10 @@ SELECT l.id, l.origin, l.min_idx FROM log l WHERE (?1 = 0 OR l.id = 1 OR l.tenan
 -- name: verify_list_texts
 -- check_texts(): the dictionary, in the order in which it grew.  A walk by primary key.
 SELECT id, kind, text FROM dict NOT INDEXED ORDER BY id;
+
+-- verify_sealed: the catalog of a log; the file that a record speaks of.  Primary key.
+-- name: verify_list_files
+SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path FROM main.seg WHERE log = ?1 ORDER BY from_idx;
+
+-- name: verify_file_of
+SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path FROM main.seg WHERE log = ?1 AND +set_by = ?2;

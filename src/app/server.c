@@ -17,6 +17,7 @@
 #include "command/rows.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "forms/forms.h"
 #include "json/json.h"
 #include "keys/keyfile.h"
 #include "keys/keys.h"
@@ -290,9 +291,11 @@ static int backup_check(struct command_call *c, struct err *err)
  * without its key.  1: they belong together. */
 static int copy_files(const struct backup_job *job, struct db *db, struct notary_copy *signer, struct err *err)
 {
-	int rc = job->signer ? notary_copy_take(job->dir, signer, err) : 0;
+	int rc = forms_unsealed(db, 0, "copied with a store", err);
 	bool made = false, made_keys = false;
 
+	if (rc == 0 && job->signer)
+		rc = notary_copy_take(job->dir, signer, err);
 	if (rc == 0) {
 		rc = db_backup(db, job->file, err);
 		made = rc == 0;

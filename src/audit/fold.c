@@ -853,8 +853,7 @@ static int make_rest(struct texts *dict, int64_t log, const struct block *b, int
 	return rc;
 }
 
-/* The block that the cut goes through begins at the cut from now on. */
-static int cut_block(struct db *db, int64_t log, int64_t cut, struct err *err)
+int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 {
 	struct block_maker *m = block_maker_new();
 	struct texts dict;
@@ -896,7 +895,7 @@ int fold_prune(struct db *db, int64_t log, bool *ret_more, struct err *err)
 	rc = prune_slice(db, SQL_FOLD_PRUNE_BLOCKS, log, line.cut, err);
 	*ret_more = rc == 0 && db_changes(db) == PRUNE_BLOCKS;
 	if (rc == 0 && !*ret_more)
-		rc = cut_block(db, log, line.cut, err);
+		rc = audit_fold_cut(db, log, line.cut, err);
 	if (rc == 0)
 		rc = prune_slice(db, SQL_FOLD_PRUNE_GROUPS, log, line.cut, err);
 	return rc < 0 ? rc : prune_slice(db, SQL_FOLD_PRUNE_OPEN, log, line.cut, err);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "db/db.h"
+#include "forms/forms.h"
 #include "keys/keys.h"
 
 #include "audit_int.h"
@@ -283,8 +284,12 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 
 static int insert_job(struct db *db, const struct audit_receipt *intent, int kind, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_DEED_INSERT);
+	struct db_stmt *st;
+	int rc = forms_unsealed(db, intent->log, "pruned or erased", err);
 
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_DEED_INSERT);
 	db_bind_i64(st, 1, intent->log);
 	db_bind_i64(st, 2, intent->idx);
 	db_bind_i64(st, 3, kind);

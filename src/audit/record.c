@@ -220,8 +220,10 @@ int audit_reader_next(struct audit_reader *r, struct audit_page *page, struct au
 	for (;;) {
 		int rc = r->st ? db_step(r->st, err) : 0;
 
-		if (rc < 0)
+		if (rc < 0) {
+			db_stmt_put(&r->st);
 			return rc;
+		}
 		if (rc == 1) {
 			page->rows++;
 			rc = read_row(r, page, ret, err);

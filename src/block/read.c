@@ -456,6 +456,44 @@ static int read_all(struct block_reader *r, struct err *err)
 	return rc;
 }
 
+static int no_text(enum audit_column col, int64_t id, struct err *err)
+{
+	char where[40];
+
+	(void)snprintf(where, sizeof(where), "%s/%" PRId64, audit_columns[col].name, id);
+	return block_bad(err, where, "the dictionary has no such id of this kind");
+}
+
+/* Neighbours have mostly the same one. */
+static int turn_column(struct block_reader *r, enum audit_column col, struct err *err)
+{
+	int64_t *n = r->col[col].n, last = -1, now = -1;
+
+	for (size_t i = 0; i < r->cnt; i++) {
+		int rc = 1;
+
+		if (n[i] < 0)
+			continue;
+		if (n[i] != last)
+			rc = r->texts.id(r->texts.id_arg, audit_columns[col].tag, n[i], &now, err);
+		if (rc != 1)
+			return rc < 0 ? rc : no_text(col, n[i], err);
+		last = n[i];
+		n[i] = now;
+	}
+	return 0;
+}
+
+static int turn_ids(struct block_reader *r, struct err *err)
+{
+	int rc = 0;
+
+	for (unsigned col = BLOCK_FIRST_COLUMN; r->texts.id && col < COL_COUNT && rc == 0; col++)
+		if (r->col[col].here && audit_columns[col].form == FORM_DICT)
+			rc = turn_column(r, (enum audit_column)col, err);
+	return rc;
+}
+
 /* What rows have. */
 static void give(struct block_reader *r)
 {
@@ -479,6 +517,8 @@ int block_open(struct block_reader *r, const struct block *b, uint64_t columns, 
 	r->whole = (columns & BLOCK_ALL_COLUMNS) == BLOCK_ALL_COLUMNS;
 	want(r, columns);
 	rc = read_all(r, err);
+	if (rc == 0)
+		rc = turn_ids(r, err);
 	r->open = rc == 0;
 	if (rc == 0)
 		give(r);
@@ -524,7 +564,6 @@ static int text_of(struct block_reader *r, enum audit_column col, int64_t id, co
 {
 	const uint16_t kind = audit_columns[col].tag;
 	struct near *near = &r->near[((uint64_t)id + kind * UINT64_C(37)) % NEAR_SIZE];
-	char where[40];
 	int rc;
 
 	*ret = near;
@@ -536,10 +575,7 @@ static int text_of(struct block_reader *r, enum audit_column col, int64_t id, co
 	rc = r->texts.fn ? r->texts.fn(r->texts.arg, kind, id, &near->text, &near->len, err) : 0;
 	if (rc == 1 && near->text)
 		return 0;
-	if (rc < 0)
-		return rc;
-	(void)snprintf(where, sizeof(where), "%s/%" PRId64, audit_columns[col].name, id);
-	return block_bad(err, where, "the dictionary has no such id of this kind");
+	return rc < 0 ? rc : no_text(col, id, err);
 }
 
 /* A text that the row has still is not looked for again: most records have those of the one before. */

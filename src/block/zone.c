@@ -167,6 +167,23 @@ int block_zones_read(const void *p, size_t len, int64_t cnt, struct block_zones 
 	return at == end ? 0 : block_bad(err, "zone", "something stands behind the last id");
 }
 
+int block_zones_turn(struct block_zones *zones, block_id_fn *id, void *arg, struct err *err)
+{
+	for (unsigned z = 0; z < ZONE_COUNT; z++) {
+		const struct audit_column_info *col = &audit_columns[block_zone_columns[z]];
+
+		for (unsigned i = 0; i < zones->of[z].n && col->form == FORM_DICT; i++) {
+			int rc = id(arg, col->tag, zones->of[z].v[i].id, &zones->of[z].v[i].id, err);
+
+			if (rc != 1)
+				return rc < 0 ? rc : block_bad(err, "zone", "an id has no text");
+		}
+		if (zones->of[z].n > 0)
+			qsort(zones->of[z].v, zones->of[z].n, sizeof(zones->of[z].v[0]), by_id);
+	}
+	return 0;
+}
+
 bool block_zone_may_have(const struct block_zones *zones, enum block_zone_column col, int64_t id)
 {
 	const struct block_zone *zone = &zones->of[col];

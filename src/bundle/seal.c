@@ -1,5 +1,5 @@
 /* Making a sealed file of what a store has of a log (bundle/segment.h): its records, whatever form they have there,
- * with what is kept beside them, and what it takes to verify them without the store. */
+ * with what is kept beside them, and what it takes to verify them without the store; in its place in the store. */
 
 #include "config.h"
 
@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "audit/keep.h"
 #include "audit/record.h"
 #include "base/mem.h"
+#include "base/path.h"
+#include "bundle/seal.h"
 #include "bundle/segment.h"
 #include "db/db.h"
 #include "segment/segment.h"
@@ -19,6 +22,8 @@
 
 _Static_assert((int)SEGMENT_UNIT == AUDIT_CUT_UNIT, "a sealed file ends where a log can be cut");
 _Static_assert((int)SEGMENT_TEXT_MAX == AUDIT_TEXT_MAX, "a sealed file has room for each text of a record");
+
+enum { SAID_MAX = 320 };
 
 struct sealing {
 	struct db *db;
@@ -229,5 +234,91 @@ int audit_segment_write(struct db *db, const struct audit_segment_req *req, cons
 	forget_kept(s);
 	free(s->info);
 	free(s);
+	return rc;
+}
+
+/* --- in the store */
+
+/* What was found wrong first. */
+static void keep_first(void *arg, const struct audit_finding *f)
+{
+	char *said = arg;
+
+	if (!*said)
+		(void)snprintf(said, SAID_MAX, "%s%s%s", audit_finding_name(f->code), f->detail ? ": " : "",
+			       f->detail ? f->detail : "");
+}
+
+/* It is opened again and believed nothing (SCALE 6), but for whose keys have signed: the store was asked for those. */
+static int verify_file(const char *path, struct audit_sealed *s, struct err *err)
+{
+	struct audit_segment made;
+	struct audit_coverage sum;
+	char said[SAID_MAX] = "";
+	struct stat st = { 0 };
+	int rc = audit_segment_verify(path, NULL, keep_first, said, &made, &sum, err);
+
+	if (rc == 0 && (sum.bad > 0 || !made.whole || made.from != s->from || made.to != s->to))
+		rc = err_set(err, ERR_CORRUPT, path, "the sealed file that was made is not whole: %s", said);
+	if (rc == 0 && stat(path, &st) != 0)
+		rc = err_set(err, ERR_IO, path, "it is not there any more");
+	if (rc < 0)
+		return rc;
+	memcpy(s->digest, made.digest, sizeof(s->digest));
+	memcpy(s->root, made.root, sizeof(s->root));
+	s->bytes = st.st_size;
+	return 0;
+}
+
+/* The name of its folder, and of that, are durable as well. */
+static int put_in_place(const char *tmp, const char *path, const char *folder, struct err *err)
+{
+	int rc = rename(tmp, path) == 0 ? path_sync_parent(path, err) : err_set(err, ERR_IO, path, "it cannot be renamed");
+
+	if (rc == 0)
+		rc = path_sync_parent(folder, err);
+	return rc;
+}
+
+static int make_in(struct db *db, struct audit_sealed *s, const char *path, const char *tmp, const char *folder,
+		   struct err *err)
+{
+	struct audit_segment_req req = { .log = s->log, .from = s->from, .to = s->to };
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_ORIGIN);
+	char *origin = NULL;
+	int rc;
+
+	db_bind_i64(st, 1, s->log);
+	rc = db_step(st, err);
+	if (rc == 1)
+		req.origin = origin = db_col_dup(st, 0);
+	db_stmt_put(&st);
+	if (rc == 0)
+		rc = err_set(err, ERR_NOT_FOUND, "audit", "there is no log %" PRId64, s->log);
+	if (rc == 1)
+		rc = path_mkdirs(folder, 0700, err);
+	path_unmake(tmp);                       /* of who did not finish */
+	if (rc == 0)
+		rc = audit_segment_write(db, &req, tmp, err);
+	free(origin);
+	if (rc == 0)
+		rc = verify_file(tmp, s, err);
+	if (rc == 0)
+		rc = audit_seal_chapters(db, tmp, s, err);
+	return rc < 0 ? rc : put_in_place(tmp, path, folder, err);
+}
+
+int audit_seal_make(struct db *db, struct audit_sealed *s, struct err *err)
+{
+	char *path = db_beside(db, s->path), *tmp = mem_printf("%s.tmp", path);
+	char *folder = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
+	int rc = path_exists(path) ? err_set(err, ERR_CONFLICT, path, "there is such a file")
+		: make_in(db, s, path, tmp, folder, err);
+
+	if (rc < 0 && rc != ERR_CONFLICT)
+		path_unmake(tmp);
+	free(folder);
+	free(tmp);
+	free(path);
 	return rc;
 }

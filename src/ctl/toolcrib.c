@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "json/json.h"
+#include "json/reply.h"
 
 #include "ctl_int.h"
 
@@ -443,7 +444,7 @@ static enum ctl_exit run_stream(struct ctl_line *line)
 	sink.arg = report;
 	if (run_shown(line, line->args, &sink, &rows, &reached, &err) < 0) {
 		complain(NULL, &err);
-		failed = status_of(&err, reached, false);
+		failed = status_of(&err, reached, strcmp(err.where, REPLY_ABSENT) == 0);
 	} else {
 		ctl_report_feed(report, &rows);
 	}

@@ -818,12 +818,16 @@ static int check_places(struct db *db, struct err *err)
 
 int db_open_as(const char *name, const char *path, enum db_mode mode, struct db **ret, struct err *err)
 {
+#ifndef DB_EXTENSION
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+#endif
 	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
 	struct db *db;
 	int rc;
 
+#ifndef DB_EXTENSION                    /* where the calls are those of another program */
 	pthread_once(&once, db_set_calls);
+#endif
 	flags |= mode == DB_WRITER || mode == DB_SEALER ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
 	flags |= mode == DB_SEGMENT ? SQLITE_OPEN_URI : 0;
 	db = mem_zalloc(sizeof(*db));

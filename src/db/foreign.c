@@ -469,8 +469,12 @@ int db_open_fd(int fd, const char *path, enum db_mode mode, struct db **ret, str
 	char uri[80], *name = mem_printf("/toolcrib-fd-%d", fd);
 	int rc;
 
-	/* SQLite follows links of a name by itself; of this one there are none. */
+	/* SQLite follows links of a name by itself; of this one there are none.  In another program it has to. */
+#ifdef DB_EXTENSION
+	(void)snprintf(uri, sizeof(uri), "file:/proc/self/fd/%d?immutable=1", fd);
+#else
 	(void)snprintf(uri, sizeof(uri), "file:%s?immutable=1", name);
+#endif
 	copy_name = name;
 	copy_fd = fd;
 	rc = db_open_as(uri, path, mode, ret, err);

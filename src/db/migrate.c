@@ -294,6 +294,13 @@ int db_open_reporter(const char *path, const char *dir, db_may_fn *may, const vo
 	return 0;
 }
 
+char *db_beside(const struct db *db, const char *name)
+{
+	const char *end = strrchr(db->path, '/');
+
+	return *name == '/' || !end ? mem_strdup(name) : mem_printf("%.*s/%s", (int)(end - db->path), db->path, name);
+}
+
 int db_open_beside(const struct db *db, struct db **ret, struct err *err)
 {
 	if (db->mode != DB_READER || db->in_txn)

@@ -469,7 +469,7 @@ int db_guest_new(void *native, struct db **ret, struct err *err)
 	db->native = native;
 	db->mode = DB_READER;
 	db->guest = true;
-	db->path = mem_strdup("the store");
+	db->path = mem_strdup(sqlite3_db_filename(native, "main") ? sqlite3_db_filename(native, "main") : "the store");
 	rc = db_pragma_int(db, "main.application_id", &id, err);
 	if (rc == 0 && id != DB_APPLICATION_ID)
 		rc = err_set(err, ERR_INVALID, "", "open the toolcrib.db of a store first");

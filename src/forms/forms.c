@@ -143,8 +143,9 @@ struct cursor {
 	struct forms *f;
 	struct want w;
 	enum stage stage;
-	int64_t log, line;
-	struct db_stmt *st;             /* of rows of blk or of rec */
+	int64_t log, line, sealed;
+	struct db_stmt *st;             /* of rows of rec */
+	struct forms_walk walk;         /* of rows of blk */
 	struct forms_slot *slot;        /* the block that is open */
 	int64_t first, cnt, at;         /* of it; the record that the cursor is at */
 	int64_t edge;                   /* where the block before ended, backwards where it began; -1: there was none */
@@ -168,6 +169,7 @@ static void leave(struct cursor *c)
 	forms_slot_put(&c->slot);
 	if (c->st)
 		db_stmt_put(&c->st);
+	forms_walk_end(&c->walk);
 	if (c->chapters)
 		db_stmt_put(&c->chapters);
 	c->stage = AT_END;
@@ -207,14 +209,6 @@ static void ask_rows(struct cursor *c)
 	db_bind_i64(c->st, 3, c->w.idx.hi);
 }
 
-static void ask_span(struct cursor *c, int64_t lo, int64_t hi)
-{
-	c->st = db_stmt_get(c->f->db, c->w.backwards ? SQL_FORMS_BLOCKS_DOWN : SQL_FORMS_BLOCKS_UP);
-	db_bind_i64(c->st, 1, c->log);
-	db_bind_i64(c->st, 2, lo);
-	db_bind_i64(c->st, 3, hi);
-}
-
 /* Which blocks: next_span() says, before the first one too. */
 static void ask_blocks(struct cursor *c)
 {
@@ -222,6 +216,7 @@ static void ask_blocks(struct cursor *c)
 
 	if (c->chapters)
 		db_stmt_put(&c->chapters);
+	forms_walk_begin(&c->walk, c->f, c->log, c->sealed, c->w.backwards);
 	c->stage = AT_BLOCKS;
 	c->edge = c->skip.lo = -1;
 	c->left = (struct range){ larger(c->w.idx.lo, 0), smaller(c->w.idx.hi, c->line - 1) };
@@ -265,7 +260,7 @@ static int next_log(struct cursor *c, struct err *err)
 	}
 	if (rc != 1 || c->log > c->w.log.hi)
 		return rc < 0 ? rc : 0;
-	rc = forms_line(c->f->db, c->log, &c->line, err);
+	rc = forms_lines(c->f->db, c->log, &c->line, &c->sealed, err);
 	return rc < 0 ? rc : 1;
 }
 
@@ -317,7 +312,7 @@ static struct block_bytes bytes_of(struct db_stmt *st, unsigned col)
 /* The block that the statement is at; blocks join without a gap, up to the line. */
 static int read_block(struct cursor *c, struct block *ret, struct err *err)
 {
-	struct db_stmt *st = c->st;
+	struct db_stmt *st = c->walk.st;
 	int64_t end;
 
 	*ret = (struct block){ .first = db_col_i64(st, 0), .cnt = db_col_i64(st, 1), .fmt = db_col_i64(st, 2),
@@ -343,8 +338,10 @@ static bool zone_passes(const struct block_zone *zone, const struct test *t)
 	return may;
 }
 
-/* Whether a record of the block, or the chapter, can be meant, by what stands beside; its zone is a column of st. */
-static int may_have(struct cursor *c, const struct block *b, struct db_stmt *st, unsigned zone, struct err *err)
+/* Whether a record of the block, or the chapter, can be meant, by what stands beside; its zone is a column of st, of a
+ * file or the store. */
+static int may_have(struct cursor *c, const struct block *b, struct db_stmt *st, unsigned zone, struct forms_file *file,
+		    struct err *err)
 {
 	const struct block_bytes bytes = c->w.zoned ? bytes_of(st, zone) : (struct block_bytes){ NULL, 0 };
 	struct block_zones *zones;
@@ -357,6 +354,8 @@ static int may_have(struct cursor *c, const struct block *b, struct db_stmt *st,
 		c->f->zones = mem_zalloc(sizeof(*c->f->zones));
 	zones = c->f->zones;
 	rc = block_zones_read(bytes.p, bytes.len, b->cnt, zones, err);
+	if (rc == 0)
+		rc = forms_file_zones(file, zones, err);
 	if (rc < 0)
 		return forms_bad(c->log, b->first, rc, err);
 	for (unsigned i = 0; i < c->w.tests && may; i++) {
@@ -377,11 +376,11 @@ static void pass_chapter(struct cursor *c, int64_t first, int64_t end)
 	if (!c->w.backwards) {
 		c->left.lo = end;
 		if (was.lo < first)
-			ask_span(c, was.lo, smaller(first - 1, was.hi));
+			forms_walk_over(&c->walk, was.lo, smaller(first - 1, was.hi));
 	} else {
 		c->left.hi = first - 1;
 		if (was.hi >= end)
-			ask_span(c, larger(end, was.lo), was.hi);
+			forms_walk_over(&c->walk, larger(end, was.lo), was.hi);
 	}
 }
 
@@ -391,7 +390,7 @@ static void take_chapter(struct cursor *c, int64_t first, int64_t end)
 	const int64_t lo = c->w.backwards ? larger(first, c->left.lo) : c->left.lo;
 	const int64_t hi = c->w.backwards ? c->left.hi : smaller(end - 1, c->left.hi);
 
-	ask_span(c, lo, hi);
+	forms_walk_over(&c->walk, lo, hi);
 	if (c->w.backwards)
 		c->left.hi = lo - 1;
 	else
@@ -428,7 +427,7 @@ static int next_chapter(struct cursor *c, struct err *err)
 		if (c->w.backwards ? b.first > c->left.hi : end <= c->left.lo)
 			return 1;               /* not that far yet */
 		if (c->w.backwards ? end > c->left.lo : b.first <= c->left.hi) {
-			rc = may_have(c, &b, c->chapters, 4, err);
+			rc = may_have(c, &b, c->chapters, 4, NULL, err);
 			if (rc == 0)
 				pass_chapter(c, b.first, end);
 			else if (rc == 1)
@@ -445,17 +444,17 @@ static int next_span(struct cursor *c, struct err *err)
 {
 	int rc = end_skip(c, err);
 
-	while (rc >= 0 && !c->st && c->left.lo <= c->left.hi) {
+	while (rc >= 0 && !forms_walk_has(&c->walk) && c->left.lo <= c->left.hi) {
 		if (c->chapters) {
 			rc = next_chapter(c, err);
-			if (rc >= 0 && !c->st && c->skip.lo >= 0)
+			if (rc >= 0 && !forms_walk_has(&c->walk) && c->skip.lo >= 0)
 				rc = end_skip(c, err);
 			continue;
 		}
-		ask_span(c, c->left.lo, c->left.hi);
+		forms_walk_over(&c->walk, c->left.lo, c->left.hi);
 		c->left.lo = c->left.hi + 1;
 	}
-	return rc < 0 ? rc : c->st != NULL;
+	return rc < 0 ? rc : forms_walk_has(&c->walk);
 }
 
 static int step_blocks(struct cursor *c, struct err *err)
@@ -463,12 +462,13 @@ static int step_blocks(struct cursor *c, struct err *err)
 	int rc = 0;
 
 	while (rc == 0) {
-		rc = c->st ? 1 : next_span(c, err);
+		rc = forms_walk_has(&c->walk) ? 1 : next_span(c, err);
 		if (rc != 1)
 			return rc;
-		rc = db_step(c->st, err);
-		if (rc == 0)
-			db_stmt_put(&c->st);
+		rc = forms_walk_step(&c->walk, err);
+		if (c->walk.jumped >= 0)
+			c->edge = c->walk.jumped;
+		c->walk.jumped = -1;
 	}
 	return rc;
 }
@@ -481,14 +481,14 @@ static int next_block(struct cursor *c, struct err *err)
 	while ((rc = step_blocks(c, err)) == 1) {
 		rc = read_block(c, &b, err);
 		if (rc == 0)
-			rc = may_have(c, &b, c->st, 7, err);
+			rc = may_have(c, &b, c->walk.st, 7, c->walk.file, err);
 		if (rc == 1) {
-			b.cols = bytes_of(c->st, 5);
-			b.hash = bytes_of(c->st, 6);
-			rc = forms_slot_get(c->f, c->log, &b, c->w.columns, &c->slot, err);
+			b.cols = bytes_of(c->walk.st, 5);
+			b.hash = bytes_of(c->walk.st, 6);
+			rc = forms_slot_get(c->f, c->log, c->walk.file, &b, c->w.columns, &c->slot, err);
 		}
 		if (rc < 0)
-			return rc;
+			return c->walk.file ? forms_file_bad(c->walk.file, rc, err) : rc;
 		if (!c->slot)
 			continue;
 		c->first = b.first;
@@ -762,12 +762,17 @@ bool forms_seen(const struct db *db)
 
 int forms_see(struct db *db, struct err *err)
 {
+	return forms_see_without(db, NULL, err);
+}
+
+int forms_see_without(struct db *db, struct forms_absent *absent, struct err *err)
+{
 	struct forms *f;
 	int rc = forms_seen(db) ? 0 : any(db, err);
 
 	if (rc != 1)
 		return rc;
-	f = forms_new(db);
+	f = forms_new(db, absent);
 	rc = db_vtab_make(db, &forms_pay, f, err);
 	if (rc < 0) {
 		forms_free(f);

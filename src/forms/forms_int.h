@@ -7,7 +7,7 @@
 #include "db/vtab.h"
 #include "forms/forms.h"
 
-/* Inside of src/forms: blocks that are open, for the cursors of one connection. */
+/* Inside of src/forms: blocks and sealed files that are open, for the cursors of one connection. */
 
 enum { FORMS_ID, FORMS_ENC, FORMS_LEAF, FORMS_FIRST };  /* columns of rec: then those of audit_columns[] */
 
@@ -21,6 +21,7 @@ static inline void forms_place(int64_t id, int64_t *ret_log, int64_t *ret_idx)
 }
 
 enum { FORMS_KEPT = 4 };                /* blocks; a cursor has its own beyond them */
+enum { FORMS_FILES = 32 };              /* sealed files; a report has this twice (SC-108) */
 
 /* One for each connection. */
 struct forms {
@@ -30,17 +31,54 @@ struct forms {
 	uint64_t clock;
 	struct map *texts;              /* by id, for leaves */
 	struct block_zones *zones;      /* room for those of one block; made when first used */
+	struct forms_file *file[FORMS_FILES];
+	struct forms_absent *absent;    /* NULL: a file that is not here is an error */
 };
 extern const struct db_vtab forms_pay;
-struct forms *forms_new(struct db *db);
+struct forms *forms_new(struct db *db, struct forms_absent *absent);
 void forms_free(void *forms);
+
+/* Where blocks of a log end, and where its sealed files do, 0: it has none. */
+int forms_lines(struct db *db, int64_t log, int64_t *ret_line, int64_t *ret_sealed, struct err *err) MUST_CHECK;
+
+/* --- files.c */
+
+struct forms_file;
+/* The file that has a record, pinned until it is put: 1; 0: there is none. */
+int forms_file_get(struct forms *f, int64_t log, int64_t idx, struct forms_file **ret, struct err *err) MUST_CHECK;
+struct forms_file *forms_file_pin(struct forms_file *file);     /* once more; NULL: nothing */
+void forms_file_put(struct forms_file **file);
+struct db *forms_file_db(const struct forms_file *file);        /* NULL: it is not here, which was noted */
+int forms_file_bad(const struct forms_file *file, int rc, struct err *err);     /* puts its name in front; rc */
+/* A block_id_fn; arg: the file. */
+int forms_file_id(void *arg, uint16_t kind, int64_t id, int64_t *ret, struct err *err);
+/* A zone of one of its blocks; NULL: of the store. */
+int forms_file_zones(struct forms_file *file, struct block_zones *zones, struct err *err) MUST_CHECK;
+void forms_files_free(struct forms *f);
+
+/* Blocks of a log in order, from whatever file; all zero: at its end. */
+struct forms_walk {
+	struct forms *f;
+	int64_t log, sealed;
+	bool backwards;
+	int64_t lo, hi;                 /* positions that are still to be asked for */
+	struct db_stmt *st;             /* at a block, as forms_blocks_up gives it */
+	struct forms_file *file;        /* that has it; NULL: the store */
+	int64_t jumped;                 /* a file was left out, since it is not here: where the next block joins; -1: none */
+};
+void forms_walk_begin(struct forms_walk *w, struct forms *f, int64_t log, int64_t sealed, bool backwards);
+void forms_walk_over(struct forms_walk *w, int64_t lo, int64_t hi);     /* blocks from the one that has lo on */
+bool forms_walk_has(const struct forms_walk *w);
+int forms_walk_step(struct forms_walk *w, struct err *err) MUST_CHECK;  /* 1: the next block; 0: that was all */
+void forms_walk_end(struct forms_walk *w);
 
 /* A block, decoded as far as somebody asked. */
 struct forms_slot;
-/* The block of a row of blk, whose bytes are copied unless it is there already; pinned until it is put.  columns: which
- * a statement may ask for, so that they are inflated together.  ERR_LIMIT: it has no ids. */
-int forms_slot_get(struct forms *f, int64_t log, const struct block *b, uint64_t columns, struct forms_slot **ret,
-		   struct err *err) MUST_CHECK;
+/* The block of a row of blk, of a file (NULL: the store), whose bytes are copied unless it is there already; pinned
+ * until it is put.  columns: which a statement may ask for, so that they are inflated together.  ERR_LIMIT: it has no
+ * ids. */
+int forms_slot_get(struct forms *f, int64_t log, struct forms_file *file, const struct block *b, uint64_t columns,
+		   struct forms_slot **ret, struct err *err) MUST_CHECK;
 void forms_slot_put(struct forms_slot **slot);
 /* The number of the i-th record in a column; 1, or 0: NULL. */
 int forms_slot_number(struct forms_slot *slot, enum audit_column col, int64_t i, int64_t *ret,

@@ -15,8 +15,10 @@ struct kept {
 	struct forms *f;
 	struct db_stmt *st;
 	bool in_groups, all;
-	int64_t log, first, line;       /* of the group; the line of log */
+	int64_t log, first, line, sealed;       /* of the group; the line of log, and where its files end */
 	bool has_line;
+	struct forms_file *file;        /* whose groups these are; NULL: the store's */
+	int64_t file_log, file_from;    /* of all: the file that comes behind this one */
 	struct block_payload v[BLOCK_PAYLOADS_MAX];
 	size_t n, at;
 };
@@ -35,21 +37,29 @@ static void pay_close(void *cursor)
 
 	if (c->st)
 		db_stmt_put(&c->st);
+	forms_file_put(&c->file);
 	free(c);
+}
+
+static int find_lines(struct kept *c, int64_t log, struct err *err)
+{
+	int rc = 0;
+
+	if (!c->has_line || c->log != log)
+		rc = forms_lines(c->f->db, log, &c->line, &c->sealed, err);
+	c->has_line = rc == 0;
+	c->log = log;
+	return rc;
 }
 
 /* A row of a record whose block counts is a leftover. */
 static int counts_kept(struct kept *c, struct err *err)
 {
-	const int64_t log = db_col_i64(c->st, KEPT_LOG);
-	int rc = 0;
+	int rc;
 
 	if (db_col_type(c->st, KEPT_LOG) == DB_NULL)
 		return 1;
-	if (!c->has_line || c->log != log)
-		rc = forms_line(c->f->db, log, &c->line, err);
-	c->has_line = rc == 0;
-	c->log = log;
+	rc = find_lines(c, db_col_i64(c->st, KEPT_LOG), err);
 	return rc < 0 ? rc : db_col_i64(c->st, KEPT_IDX) >= c->line;
 }
 
@@ -66,6 +76,8 @@ static int open_group(struct kept *c, struct err *err)
 		rc = err_set(err, ERR_CORRUPT, "", "what is kept beside it can be of no record");
 	else
 		rc = block_payloads_read(body, len, c->v, &c->n, err);
+	if (rc < 0 && c->file)
+		rc = forms_file_bad(c->file, rc, err);
 	return rc < 0 ? forms_bad(c->log, c->first, rc, err) : 0;
 }
 
@@ -83,12 +95,55 @@ static int next_group(struct kept *c, struct err *err)
 	int rc;
 
 	while ((rc = db_step(c->st, err)) == 1) {
-		rc = open_group(c, err);
+		if (!c->file)
+			rc = find_lines(c, db_col_i64(c->st, 0), err);
+		if (rc >= 0 && !c->file && db_col_i64(c->st, 1) < c->sealed)
+			continue;               /* a leftover */
+		rc = rc < 0 ? rc : open_group(c, err);
 		c->at = SIZE_MAX;
 		if (rc < 0 || next_in_group(c))
 			return rc < 0 ? rc : 1;
 	}
 	return rc;
+}
+
+/* Groups of the next sealed file: 1; 0: there is none. */
+static int next_file(struct kept *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->f->db, SQL_FORMS_NEXT_FILE);
+	int rc;
+
+	db_bind_i64(st, 1, c->file_log);
+	db_bind_i64(st, 2, c->file_from);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		c->file_log = db_col_i64(st, 0);
+		c->file_from = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	forms_file_put(&c->file);
+	return rc == 1 ? forms_file_get(c->f, c->file_log, c->file_from, &c->file, err) : rc;
+}
+
+/* What is kept in blocks of the store, then in files. */
+static int next_of_all(struct kept *c, struct err *err)
+{
+	int rc = 0;
+
+	for (;;) {
+		rc = c->st ? next_group(c, err) : 0;
+		if (rc != 0)
+			return rc;
+		if (c->st)
+			db_stmt_put(&c->st);
+		rc = next_file(c, err);
+		if (rc != 1)
+			return rc;
+		if (!forms_file_db(c->file))
+			continue;               /* not here, which was noted */
+		c->st = db_stmt_get(forms_file_db(c->file), SQL_SEGMENT_ALL_GROUPS);
+		db_bind_i64(c->st, 1, c->file_log);
+	}
 }
 
 static int pay_next(void *cursor, struct err *err)
@@ -111,9 +166,11 @@ static int pay_next(void *cursor, struct err *err)
 		db_stmt_put(&c->st);
 		c->st = db_stmt_get(c->f->db, SQL_FORMS_ALL_GROUPS);
 		c->in_groups = true;
-		return next_group(c, err);
+		c->has_line = false;
+		c->file_log = c->file_from = -1;
+		return next_of_all(c, err);
 	}
-	return next_in_group(c) ? 1 : next_group(c, err);
+	return next_in_group(c) ? 1 : next_of_all(c, err);
 }
 
 /* What is kept of one record in a block. */
@@ -125,7 +182,10 @@ static int find_kept(struct kept *c, int64_t id, struct err *err)
 	forms_place(id, &log, &idx);
 	c->in_groups = true;
 	c->n = 0;
-	c->st = db_stmt_get(c->f->db, SQL_FORMS_GROUP);
+	rc = forms_file_get(c->f, log, idx, &c->file, err);
+	if (rc < 0 || (rc == 1 && !forms_file_db(c->file)))
+		return rc < 0 ? rc : 0;
+	c->st = rc == 1 ? db_stmt_get(forms_file_db(c->file), SQL_SEGMENT_GROUP) : db_stmt_get(c->f->db, SQL_FORMS_GROUP);
 	db_bind_i64(c->st, 1, log);
 	db_bind_i64(c->st, 2, idx);
 	rc = db_step(c->st, err);
@@ -158,6 +218,7 @@ static int pay_filter(void *cursor, const struct db_vtab_ask *ask, struct err *e
 		return c->at < c->n && c->v[c->at].salt.p;
 	if (c->st)
 		db_stmt_put(&c->st);
+	forms_file_put(&c->file);
 	c->in_groups = c->has_line = false;
 	c->all = !id || (id->type != DB_INT && id->type != DB_NULL);
 	if (id && id->type == DB_NULL)

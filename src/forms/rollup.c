@@ -47,8 +47,9 @@ struct cursor {
 	uint64_t numbers;               /* columns that are added up */
 	/* where it is */
 	enum stage stage, then;
-	int64_t line, at;               /* records below `at` are counted */
-	struct db_stmt *chapters, *blocks, *rows;
+	int64_t line, at, sealed;       /* records below `at` are counted */
+	struct db_stmt *chapters, *rows;
+	struct forms_walk walk;
 	struct forms_slot *slot, *before;       /* the block that is counted, and the one before it */
 	int64_t first, cnt, before_first, before_cnt;
 	struct block_zones *zones;
@@ -237,7 +238,8 @@ static bool own_passes(const struct cursor *c, const struct block_sum *one)
 	return true;
 }
 
-static int may_have(struct cursor *c, struct db_stmt *st, unsigned col, int64_t cnt, struct err *err)
+static int may_have(struct cursor *c, struct db_stmt *st, unsigned col, int64_t cnt, struct forms_file *file,
+		    struct err *err)
 {
 	bool may = true, asked = false;
 	size_t len = 0;
@@ -253,6 +255,8 @@ static int may_have(struct cursor *c, struct db_stmt *st, unsigned col, int64_t 
 	if (!c->zones)
 		c->zones = mem_zalloc(sizeof(*c->zones));
 	rc = block_zones_read(p, len, cnt, c->zones, err);
+	if (rc == 0)
+		rc = forms_file_zones(file, c->zones, err);
 	for (unsigned i = 0; i < c->tests && rc == 0 && may; i++) {
 		const struct test *t = &c->test[i];
 
@@ -311,10 +315,7 @@ static void ask_blocks(struct cursor *c, int64_t from, int64_t to, enum stage th
 	c->stage = then;
 	if (from > to)
 		return;
-	c->blocks = db_stmt_get(c->f->db, SQL_FORMS_BLOCKS_UP);
-	db_bind_i64(c->blocks, 1, c->log);
-	db_bind_i64(c->blocks, 2, from);
-	db_bind_i64(c->blocks, 3, to);
+	forms_walk_over(&c->walk, from, to);
 	c->stage = AT_BLOCKS;
 	c->then = then;
 }
@@ -330,7 +331,7 @@ static struct block_bytes bytes_of(struct db_stmt *st, unsigned col)
 /* The block that the statement is at. */
 static int take_block(struct cursor *c, struct err *err)
 {
-	struct db_stmt *st = c->blocks;
+	struct db_stmt *st = c->walk.st;
 	struct block b = { .first = db_col_i64(st, 0), .cnt = db_col_i64(st, 1), .fmt = db_col_i64(st, 2),
 		.ts_min = db_col_i64(st, 3), .ts_max = db_col_i64(st, 4) };
 	int rc = 0;
@@ -343,7 +344,7 @@ static int take_block(struct cursor *c, struct err *err)
 	c->at = b.first + b.cnt;
 	if (b.ts_max < c->since || b.ts_min >= c->until)
 		return 0;
-	rc = may_have(c, st, 7, b.cnt, err);
+	rc = may_have(c, st, 7, b.cnt, c->walk.file, err);
 	if (rc < 0)
 		return forms_bad(c->log, b.first, rc, err);
 	if (rc == 0)
@@ -357,17 +358,21 @@ static int take_block(struct cursor *c, struct err *err)
 	c->slot = NULL;
 	c->first = b.first;
 	c->cnt = b.cnt;
-	rc = forms_slot_get(c->f, c->log, &b, columns_of(c), &c->slot, err);
+	rc = forms_slot_get(c->f, c->log, c->walk.file, &b, columns_of(c), &c->slot, err);
 	return rc < 0 ? rc : count_block(c, err);
 }
 
 static int next_block(struct cursor *c, struct err *err)
 {
-	int rc = db_step(c->blocks, err);
+	int rc = forms_walk_step(&c->walk, err);
 
-	if (rc == 1)
-		return take_block(c, err);
-	db_stmt_put(&c->blocks);
+	if (c->walk.jumped >= 0)
+		c->at = c->walk.jumped;
+	c->walk.jumped = -1;
+	if (rc == 1) {
+		rc = take_block(c, err);
+		return c->walk.file ? forms_file_bad(c->walk.file, rc, err) : rc;
+	}
 	c->stage = c->then;
 	return rc;
 }
@@ -388,6 +393,8 @@ static int add_sums(struct cursor *c, const struct block_sums *sums, struct err 
 		int64_t beg = -1;
 
 		rc = find_record(c, sums->apart[i], &one, &beg, err);
+		if (rc == 0 && c->f->absent && c->f->absent->n > 0)     /* in a file that is not here */
+			continue;
 		if (rc == 0)
 			rc = err_set(err, ERR_CORRUPT, "", "record %" PRId64 " of log %" PRId64 " is missing", sums->apart[i], c->log);
 		if (rc == 1)
@@ -408,7 +415,7 @@ static int take_chapter(struct cursor *c, struct err *err)
 	c->stage = AT_CHAPTERS;
 	if (c->at >= 0 && c->at != first)
 		return forms_bad(c->log, c->at, err_set(err, ERR_CORRUPT, "", "the next block is missing"), err);
-	rc = ts_max < c->since || ts_min >= c->until ? 0 : may_have(c, st, 4, cnt, err);
+	rc = ts_max < c->since || ts_min >= c->until ? 0 : may_have(c, st, 4, cnt, NULL, err);
 	if (rc == 1 && ts_min >= c->since && ts_max < c->until) {
 		const struct block_bytes b = bytes_of(st, 5);
 
@@ -532,11 +539,12 @@ static void *hist_open(void *arg)
 
 static void leave(struct cursor *c)
 {
-	struct db_stmt **of[] = { &c->chapters, &c->blocks, &c->rows };
+	struct db_stmt **of[] = { &c->chapters, &c->rows };
 
 	for (size_t i = 0; i < NELEMS(of); i++)
 		if (*of[i])
 			db_stmt_put(of[i]);
+	forms_walk_end(&c->walk);
 	forms_slot_put(&c->slot);
 	forms_slot_put(&c->before);
 	c->stage = AT_END;
@@ -707,7 +715,8 @@ static int rollup_filter(void *cursor, const struct db_vtab_ask *ask, struct err
 		if (c->test[i].n == 0)
 			return 0;
 	c->line = INT64_MIN;
-	rc = forms_seen(c->f->db) ? forms_line(c->f->db, c->log, &c->line, err) : 0;
+	c->sealed = 0;
+	rc = forms_seen(c->f->db) ? forms_lines(c->f->db, c->log, &c->line, &c->sealed, err) : 0;
 	if (rc < 0)
 		return rc;
 	c->at = -1;
@@ -718,6 +727,7 @@ static int rollup_filter(void *cursor, const struct db_vtab_ask *ask, struct err
 		db_bind_i64(c->chapters, 2, 0);
 		db_bind_i64(c->chapters, 3, INT64_MAX);
 		c->stage = AT_CHAPTERS;
+		forms_walk_begin(&c->walk, c->f, c->log, c->sealed, false);
 	}
 	return count_on(c, err);
 }
@@ -809,14 +819,14 @@ static const struct db_vtab hist_table = {
 	.id = rollup_id, .close = rollup_close, .free = forms_free,
 };
 
-int forms_see_sums(struct db *db, struct err *err)
+int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err)
 {
 	struct forms *f;
 	int rc;
 
 	if (db_vtab_has(db, rollup_table.name))
 		return 0;
-	f = forms_new(db);
+	f = forms_new(db, absent);
 	rc = db_vtab_make(db, &rollup_table, f, err);
 	if (rc < 0) {
 		forms_free(f);

@@ -22,6 +22,7 @@ struct text { int64_t kind; size_t len; char p[]; };
 struct forms_slot {
 	struct forms *f;
 	int64_t log;
+	struct forms_file *file;        /* that has it, pinned; NULL: the store */
 	struct block b;                 /* of the bytes that follow */
 	uint8_t *bytes;
 	unsigned pins;
@@ -36,6 +37,7 @@ static void slot_free(struct forms_slot *s)
 {
 	for (enum part p = 0; p < PARTS; p++)
 		block_reader_free(&s->part[p].reader);
+	forms_file_put(&s->file);
 	free(s->origin);
 	free(s->bytes);
 	free(s);
@@ -50,11 +52,12 @@ static void forget_texts(struct forms *f)
 	map_free(&f->texts);
 }
 
-struct forms *forms_new(struct db *db)
+struct forms *forms_new(struct db *db, struct forms_absent *absent)
 {
 	struct forms *f = mem_zalloc(sizeof(*f));
 
 	f->db = db;
+	f->absent = absent;
 	f->texts = map_new();
 	return f;
 }
@@ -66,6 +69,7 @@ void forms_free(void *forms)
 	for (size_t i = 0; i < FORMS_KEPT; i++)
 		if (f->kept[i])
 			slot_free(f->kept[i]);
+	forms_files_free(f);
 	forget_texts(f);
 	free(f->zones);
 	free(f);
@@ -83,25 +87,60 @@ int forms_bad(int64_t log, int64_t first, int rc, struct err *err)
 	return rc;
 }
 
-int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
+int forms_lines(struct db *db, int64_t log, int64_t *ret_line, int64_t *ret_sealed, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_NEWEST);
 	int rc;
 
 	db_bind_i64(st, 1, log);
 	rc = db_step(st, err);
-	if (rc == 0)
-		*ret = INT64_MIN;
 	if (rc == 1) {
-		const int64_t first = db_col_i64(st, 0), cnt = db_col_i64(st, 1);
+		const bool any = db_col_type(st, 0) != DB_NULL;
+		const int64_t first = db_col_i64(st, 0), cnt = db_col_i64(st, 1), sealed = db_col_i64(st, 2);
 
-		if (first < 0 || first >> FORMS_IDX_BITS || cnt < 1 || cnt > BLOCK_RECORDS_MAX)
+		if (any && (first < 0 || first >> FORMS_IDX_BITS || cnt < 1 || cnt > BLOCK_RECORDS_MAX))
 			rc = forms_bad(log, first, err_set(err, ERR_CORRUPT, "", "no block can be there"), err);
-		else
-			*ret = first + cnt;
+		else if (sealed < 0 || sealed >> FORMS_IDX_BITS)
+			rc = err_set(err, ERR_CORRUPT, "seg", "no sealed file of log %" PRId64 " can end at %" PRId64, log, sealed);
+		if (rc == 1) {
+			*ret_sealed = sealed;
+			*ret_line = any && first + cnt > sealed ? first + cnt : sealed > 0 ? sealed : INT64_MIN;
+		}
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
+}
+
+int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
+{
+	int64_t sealed = 0;
+
+	return forms_lines(db, log, ret, &sealed, err);
+}
+
+int forms_sealed(struct db *db, int64_t log, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LINE);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		*ret = rc == 1 ? db_col_i64(st, 0) : 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int forms_unsealed(struct db *db, int64_t log, const char *done, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_ANY_FILE);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	return rc != 1 ? rc : err_set(err, ERR_CONFLICT, FORMS_FOLDER, "records are in sealed files, which are not %s yet",
+				      done);
 }
 
 /* --- the blocks that are kept */
@@ -111,18 +150,19 @@ static bool same_bytes(const struct block_bytes *a, const struct block_bytes *b)
 	return a->len == b->len && (a->len == 0 || memcmp(a->p, b->p, a->len) == 0);
 }
 
-static bool is_it(const struct forms_slot *s, int64_t log, const struct block *b)
+static bool is_it(const struct forms_slot *s, int64_t log, const struct forms_file *file, const struct block *b)
 {
-	return s && s->log == log && s->b.first == b->first && s->b.cnt == b->cnt && s->b.fmt == b->fmt &&
+	return s && s->log == log && s->file == file && s->b.first == b->first && s->b.cnt == b->cnt && s->b.fmt == b->fmt &&
 		same_bytes(&s->b.cols, &b->cols) && same_bytes(&s->b.hash, &b->hash);
 }
 
-static struct forms_slot *slot_new(struct forms *f, int64_t log, const struct block *b)
+static struct forms_slot *slot_new(struct forms *f, int64_t log, struct forms_file *file, const struct block *b)
 {
 	struct forms_slot *s = mem_zalloc(sizeof(*s));
 
 	s->f = f;
 	s->log = log;
+	s->file = forms_file_pin(file);
 	s->b = *b;
 	s->bytes = mem_alloc(b->cols.len + b->hash.len + 1);
 	if (b->cols.len > 0)
@@ -136,8 +176,8 @@ static struct forms_slot *slot_new(struct forms *f, int64_t log, const struct bl
 	return s;
 }
 
-int forms_slot_get(struct forms *f, int64_t log, const struct block *b, uint64_t columns, struct forms_slot **ret,
-		   struct err *err)
+int forms_slot_get(struct forms *f, int64_t log, struct forms_file *file, const struct block *b, uint64_t columns,
+		   struct forms_slot **ret, struct err *err)
 {
 	struct forms_slot **oldest = NULL;
 
@@ -146,7 +186,7 @@ int forms_slot_get(struct forms *f, int64_t log, const struct block *b, uint64_t
 	for (size_t i = 0; i < FORMS_KEPT; i++) {
 		struct forms_slot *s = f->kept[i];
 
-		if (is_it(s, log, b)) {
+		if (is_it(s, log, file, b)) {
 			s->pins++;
 			s->wanted |= columns;
 			s->used = ++f->clock;
@@ -156,7 +196,7 @@ int forms_slot_get(struct forms *f, int64_t log, const struct block *b, uint64_t
 		if (!s || (s->pins == 0 && (!oldest || (*oldest && s->used < (*oldest)->used))))
 			oldest = &f->kept[i];
 	}
-	*ret = slot_new(f, log, b);
+	*ret = slot_new(f, log, file, b);
 	(*ret)->used = ++f->clock;
 	(*ret)->pins = 1;
 	(*ret)->wanted = columns;
@@ -276,7 +316,8 @@ static void bound_texts(struct forms *f)
 /* The reader of a part, with that column at least. */
 static int open_part(struct forms_slot *s, enum part p, uint64_t column, struct block_reader **ret, struct err *err)
 {
-	struct block_texts texts = { .log = s->log, .origin = "", .fn = get_text, .arg = s->f };
+	struct block_texts texts = { .log = s->log, .origin = "", .fn = get_text, .arg = s->f,
+		.id = s->file ? forms_file_id : NULL, .id_arg = s->file };
 	uint64_t columns;
 	int rc = 0;
 

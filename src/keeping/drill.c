@@ -16,6 +16,7 @@
 #include "command/rows.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "forms/forms.h"
 #include "notary/notary.h"
 #include "review/review.h"
 #include "toolset/toolset.h"
@@ -219,6 +220,8 @@ static int audit_drill_body(struct command_call *c, struct db *db, struct audit_
 	(void)logs;
 	if (rc == 0)
 		rc = check_room(job, err);
+	if (rc == 0)
+		rc = forms_unsealed(db, 0, "copied for a drill", err);
 	if (rc == 0)
 		rc = db_backup(db, job->copy, err);
 	if (rc < 0)

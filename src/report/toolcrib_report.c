@@ -1,7 +1,8 @@
 /* toolcrib-report, a process of the server that answers one report (SCALE D4): it gets its question, confines itself
  * around the store that it opens, answers, and ends.  What it has left when the first row is read: descriptors of the
- * store for reading, its log's index, and a directory for files without a name.  No other file is opened, no socket, no
- * program, no process, no signal (SCALE SC-502); it has no key (SC-503), and ends with the server.
+ * store for reading, its log's index, a directory for files without a name, and the sealed files of the store for
+ * reading.  No other file is opened, no socket, no program, no process, no signal (SCALE SC-502); it has no key
+ * (SC-503), and ends with the server.
  *
  * Rows leave when no statement is open: who reads slowly makes it wait, and holds no transaction (SC-505). */
 #include "config.h"
@@ -17,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,7 +27,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/sanitized.h"
-#include "base/served.h"
 #include "base/text.h"
 #include "db/owner.h"
 #include "forms/forms.h"
@@ -36,8 +37,10 @@
 
 #include "report_int.h"
 
+enum { EXIT_ENDED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_HAND = 126 };
+
 #define OUT STDIN_FILENO                /* the one socket, both ways */
-#define FILES_MAX 32
+#define FILES_MAX 96                    /* of these, sealed files: FORMS_FILES twice */
 #define FOLLOW_NS 250000000             /* until what follows looks again */
 #define SEEN_MAX 256                    /* logs between two frames; further ones are those of number 0 */
 #define IOPRIO_CLASS_SHIFT 13
@@ -57,6 +60,7 @@ struct serve {
 	size_t nseen;
 	int held;                       /* a file without a name: what was said while a statement was open; -1: none yet */
 	uint64_t held_bytes;
+	struct forms_absent absent;     /* sealed files that the answer was made without */
 };
 
 /* --- frames */
@@ -251,7 +255,7 @@ static int part(void *arg, struct err *err)
 		rc = put_rows(s->reply.text.p, s->reply.text.len, err);
 	str_reset(&s->reply.text);
 	if (rc == 0)
-		rc = forms_see(s->db, err);     /* a slow reader has let the first blocks come meanwhile (decision 0054) */
+		rc = forms_see_without(s->db, &s->absent, err); /* the first blocks may have come meanwhile (decision 0054) */
 	return rc;
 }
 
@@ -270,6 +274,23 @@ static int say_end(const struct serve *s, const char *how, bool findings, const 
 	rc = put_frame(REPORT_SAYS_END, out.p, out.len, &err);
 	str_fini(&out);
 	return rc;
+}
+
+/* SC-002: never fewer rows without a word. */
+static int say_absent(const struct serve *s, struct err *err)
+{
+	const struct forms_absent *a = &s->absent;
+	const char *name = a->v[0].name, *why = a->v[0].why;
+	const int year = (int)(a->v[0].month / 100), month = (int)(a->v[0].month % 100);
+	char more[64] = "";
+
+	if (a->n > 1)
+		(void)snprintf(more, sizeof(more), ", and those of %zu other archives", a->n - 1);
+	if (*why)
+		return err_set(err, ERR_UNREACHABLE, REPLY_ABSENT, "archive %s cannot be read (%s): rows of %04d-%02d%s are missing "
+			       "from this answer", name, why, year, month, more);
+	return err_set(err, ERR_UNREACHABLE, REPLY_ABSENT, "archive %s is not here: rows of %04d-%02d%s are missing from this "
+		       "answer", name, year, month, more);
 }
 
 /* --- the answer */
@@ -320,14 +341,16 @@ static int answer(struct serve *s)
 	if (rc == 0)
 		rc = part(s, &err);
 	free(out.next);
+	if (rc == 0 && s->absent.n > 0)
+		rc = say_absent(s, &err);
 	if (rc == ERR_CANCELLED)
-		return SERVED_FAILED;
+		return EXIT_FAILED;
 	if (rc == ERR_LIMIT && strstr(err.msg, "too much memory"))
 		(void)too_much(s, MEMORY, s->bounds.memory, &err);
 	if (rc == ERR_AUDIT)            /* SQLite's file for sorting: nothing else is written here */
 		(void)too_much(s, TEMP, s->bounds.temp, &err);
 	return say_end(s, rc < 0 ? "failed" : out.more ? "limit" : "done", out.findings, rc < 0 ? &err : NULL) == 0
-		? SERVED_DONE : SERVED_FAILED;
+		? EXIT_ENDED : EXIT_FAILED;
 }
 
 /* --- confinement */
@@ -396,21 +419,25 @@ static int filter(void)
 static int open_store(struct serve *s, struct err *err)
 {
 	char *file = path_join(s->ask.store, DB_FILE), *log = mem_printf("%s-wal", file), *index = mem_printf("%s-shm", file);
+	char *sealed = path_join(s->ask.store, FORMS_FOLDER);
 	const struct confine_place places[] = {
 		{ file, PLACES_READ }, { log, PLACES_READ }, { index, PLACES_READ | PLACES_WRITE },
-		{ s->bounds.scratch, PLACES_READ | PLACES_WRITE },
+		{ s->bounds.scratch, PLACES_READ | PLACES_WRITE }, { sealed, PLACES_READ },
 	};
+	enum { KEPT = 2 };              /* of these, the last ones */
+	const size_t absent = path_exists(sealed) ? 0 : 1;
 	const unsigned abi = SANITIZED || COVERAGE ? 0 : s->bounds.landlock;
-	int rc = places_only(places, NELEMS(places), abi, err);
+	int rc = places_only(places, NELEMS(places) - absent, abi, err);
 
 	if (rc == 0)
 		rc = db_open_reporter(file, s->bounds.scratch, report_may_read, s->ask.report, &s->db, err);
 	if (rc == 0)
-		rc = forms_see(s->db, err);
+		rc = forms_see_without(s->db, &s->absent, err);
 	if (rc == 0)
-		rc = forms_see_sums(s->db, err);
+		rc = forms_see_sums(s->db, &s->absent, err);
 	if (rc == 0)
-		rc = places_only(places + NELEMS(places) - 1, 1, abi, err);
+		rc = places_only(places + NELEMS(places) - KEPT, KEPT - absent, abi, err);
+	free(sealed);
 	free(file);
 	free(log);
 	free(index);
@@ -471,11 +498,11 @@ static int serve(void)
 {
 	static struct serve s = { .held = -1 };
 	struct err err = { 0 };
-	int rc, status = SERVED_FAILED;
+	int rc, status = EXIT_FAILED;
 
 	if (shut() != 0) {
 		fputs("toolcrib-report: it cannot be confined\n", stderr);
-		return SERVED_FAILED;
+		return EXIT_FAILED;
 	}
 	rc = read_question(&s, &err);
 	if (rc == 0)
@@ -491,12 +518,40 @@ static int serve(void)
 	return status;
 }
 
+/* --- by hand */
+
+static const char usage[] =
+	"usage: toolcrib-report\n"
+	"       toolcrib-report --version | --help\n";
+
+static const char help[] =
+	"\nAnswers a report of the audit for toolcribd or toolcrib, which start it and speak to it over descriptor 0.\n"
+	"Started by hand it does nothing.  See toolcribd(8), Reporters.\n";
+
+static int say(const char *word)
+{
+	if (strcmp(word, "--version") == 0)
+		puts("toolcrib-report " PACKAGE_VERSION);
+	else if (strcmp(word, "--help") == 0)
+		printf("%s%s", usage, help);
+	else
+		return -1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct served report = {
-		.name = "toolcrib-report", .page = "toolcribd(8), Reporters", .serve = serve,
-		.does = "Answers a report of the audit for toolcribd or toolcrib, which start it and speak to it over descriptor 0.",
-	};
+	struct stat st;
 
-	return served_main(&report, argc, argv);
+	if (argc == 2 && say(argv[1]) == 0)
+		return EXIT_ENDED;
+	if (argc > 1) {
+		fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	if (fstat(STDIN_FILENO, &st) != 0 || !S_ISSOCK(st.st_mode)) {
+		fputs("toolcrib-report is started by toolcribd, not by hand\n", stderr);
+		return EXIT_BY_HAND;
+	}
+	return serve();
 }

@@ -162,6 +162,11 @@ const struct segment_info *segment_info(const struct segment *s)
 	return &s->info;
 }
 
+struct db *segment_db(struct segment *s)
+{
+	return s->db;
+}
+
 int segment_sound(struct segment *s, struct err *err)
 {
 	return db_check_integrity(s->db, err);

@@ -38,7 +38,7 @@ struct unit {
 	int64_t from, to, first;        /* indexes; of the block that has them, -1: rows */
 	int rc;
 	struct err err;
-	bool block;                     /* it was read as one */
+	bool block, sealed;             /* it was read as one; it is of sealed files */
 	size_t at, n;                   /* what was handed over; records */
 	uint8_t leaf[BLOCK_RECORDS_MAX][TREE_HASH], kept[BLOCK_RECORDS_MAX];
 	struct units_block seen;        /* of a block */
@@ -491,13 +491,21 @@ static int find_end(struct units *s, struct db *db, int64_t *ret, struct err *er
 	return rc < 0 ? rc : 0;
 }
 
-/* The next unit, whose place is free. */
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The next unit, whose place is free.  Records of sealed files are read row by row. */
 static int plan(struct units *s, struct db *db, struct unit *u, struct err *err)
 {
-	int64_t first = -1, end = 0;
+	int64_t first = -1, end = 0, sealed = 0;
 	int rc = forms_see(db, err);
 
-	if (rc == 0 && forms_seen(db)) {
+	if (rc == 0 && forms_seen(db))
+		rc = forms_sealed(db, s->texts.log, &sealed, err);
+	u->sealed = s->next < sealed;
+	if (rc == 0 && forms_seen(db) && !u->sealed) {
 		rc = find_place(s, db, &first, &end, err);
 		if (rc == 0)
 			rc = check_gap(s, db, &first, &end, err);
@@ -505,7 +513,9 @@ static int plan(struct units *s, struct db *db, struct unit *u, struct err *err)
 	if (rc == 1 && s->edge >= 0 && first != s->edge)
 		rc = forms_bad(s->texts.log, first, err_set(err, ERR_CORRUPT, "", "it overlaps the one beside it"), err);
 	u->first = rc == 1 ? first : -1;
-	if (rc == 0)
+	if (rc == 0 && u->sealed)
+		end = smaller((s->next / UNIT_ROWS + 1) * UNIT_ROWS, sealed);
+	else if (rc == 0)
 		rc = find_end(s, db, &end, err);
 	if (rc < 0)                     /* which comes again when the next call asks for the same */
 		return rc;
@@ -727,7 +737,7 @@ int units_next(struct units *s, struct units_read *ret, struct err *err)
 	if (u->block) {
 		rc = give_record(u, ret, err);
 	} else {
-		ret->kept = u->first >= 0 ? UNITS_KEPT_LOOK : UNITS_KEPT_UNKNOWN;
+		ret->kept = u->first >= 0 || u->sealed ? UNITS_KEPT_LOOK : UNITS_KEPT_UNKNOWN;
 		give_row(u, &ret->got);
 		rc = 0;
 	}

@@ -33,7 +33,7 @@ struct chapters {
 
 struct verify_forms {
 	struct chapters chapters;
-	int64_t line;                   /* where blocks end */
+	int64_t line, sealed;           /* where blocks, and sealed files, end: chapters of those are sealed.c's */
 	struct audit_reader *leftovers; /* of rows before it */
 	struct audit_page page;
 	struct audit_read left;
@@ -42,7 +42,8 @@ struct verify_forms {
 
 /* --- where the blocks are: of all logs, before anything is read by them */
 
-struct blocks { struct verify *v; int64_t log, end, blocks; char *origin; struct block_reader *reader; };
+/* sealed: where sealed files end; blocks before it are leftovers. */
+struct blocks { struct verify *v; int64_t log, sealed, end, blocks; char *origin; struct block_reader *reader; };
 typedef int blocks_fn(struct blocks *of, struct err *err);
 
 static void tell_block(const struct blocks *of, enum audit_finding_code code, const struct block *b, const char *detail)
@@ -87,6 +88,8 @@ static int check_places(struct blocks *of, struct err *err)
 			of->v->unreadable = true;
 			continue;
 		}
+		if (b.first < of->sealed && b.first + b.cnt <= of->sealed)
+			continue;
 		if (!check_place(of, &b))
 			of->v->unreadable = true;
 		of->end = b.first + b.cnt;
@@ -105,7 +108,10 @@ static int each_folded(struct verify *v, blocks_fn *fn, struct err *err)
 	while ((rc = db_step(st, err)) == 1) {
 		struct blocks of = { .v = v, .log = db_col_i64(st, 0), .end = db_col_i64(st, 2), .origin = db_col_dup(st, 1) };
 
-		rc = fn(&of, err);
+		rc = forms_sealed(v->db, of.log, &of.sealed, err);
+		of.end = of.sealed > of.end ? of.sealed : of.end;
+		if (rc == 0)
+			rc = fn(&of, err);
 		free(of.origin);
 		if (rc < 0)
 			break;
@@ -390,7 +396,8 @@ static int begin_chapters(struct verify_log *c, int64_t at, struct err *err)
 		k->last = db_col_i64(st, 0);
 	db_stmt_put(&st);
 	if (rc >= 0)
-		rc = find_chapter(c, anew ? SQL_VERIFY_NEXT_CHAPTER : SQL_VERIFY_FIRST_CHAPTER, anew ? INT64_MIN : at, err);
+		rc = find_chapter(c, anew ? SQL_VERIFY_NEXT_CHAPTER : SQL_VERIFY_FIRST_CHAPTER,
+				  !anew ? at : c->forms->sealed > 0 ? c->forms->sealed : INT64_MIN, err);
 	return rc < 0 || !k->there || k->first >= at ? rc : count_blocks(c, k->first, at, err);
 }
 
@@ -416,7 +423,7 @@ static int count_again(struct verify_log *c, int64_t from, int64_t to, struct er
 	k->begun = true;
 	k->edge = INT64_MIN;
 	k->last = to - 1;
-	rc = find_chapter(c, SQL_VERIFY_NEXT_CHAPTER, from, err);
+	rc = find_chapter(c, SQL_VERIFY_NEXT_CHAPTER, from > c->forms->sealed ? from : c->forms->sealed, err);
 	if (rc == 0 && k->there)
 		rc = count_blocks(c, k->first, INT64_MAX, err);
 	return rc < 0 ? rc : end_chapters(c, err);
@@ -538,6 +545,9 @@ static int forms_start(struct verify_log *c, struct err *err)
 		return rc;
 	c->forms = mem_zalloc(sizeof(*c->forms));
 	c->forms->line = line;
+	rc = forms_sealed(c->v->db, c->head->id, &c->forms->sealed, err);
+	if (rc < 0)
+		return rc;
 	rc = check_kept(c, from, line, err);
 	return rc < 0 ? rc : find_leftovers(c, from, line, err);
 }
@@ -606,7 +616,7 @@ static int left_again(struct verify_log *c, int64_t from, int64_t to, struct err
 
 static int forms_again(struct verify_log *c, int64_t from, int64_t to, struct err *err)
 {
-	struct verify_forms *own = c->forms, now = { .line = own ? own->line : INT64_MIN };
+	struct verify_forms *own = c->forms, now = { .line = own ? own->line : INT64_MIN, .sealed = own ? own->sealed : 0 };
 	int rc;
 
 	to = to < now.line ? to : now.line;

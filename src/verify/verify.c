@@ -19,8 +19,8 @@
 /* Retention comes before those that need the tree at the cut, anchors before checkpoints, which settle what those
  * owe. */
 static const struct verify_step *const steps[] = {
-	&verify_integrity, &verify_forms, &verify_lifecycle, &verify_retention, &verify_payload, &verify_anchors,
-	&verify_checkpoints, &verify_registry, &verify_approvals,
+	&verify_integrity, &verify_sealed, &verify_forms, &verify_lifecycle, &verify_retention, &verify_payload,
+	&verify_anchors, &verify_checkpoints, &verify_registry, &verify_approvals,
 };
 
 /* A number that is an index or a size. */
@@ -598,7 +598,7 @@ static int left_out(struct verify *v, const char *origin, int rc, struct err *er
 	struct err other = { 0 };
 	int told;
 
-	if (rc != ERR_CORRUPT)
+	if (rc != ERR_CORRUPT && !(rc == ERR_UNREACHABLE && v->unreadable))     /* a sealed file is not here */
 		return rc;
 	told = verify_forms_blame(v, &other);
 	if (told < 0) {

@@ -34,7 +34,7 @@ struct verify {
 	struct verify_texts *texts;     /* the same */
 	struct verify_clock *clock;     /* lifecycle.c */
 	struct verify_kept *kept;       /* payload.c */
-	struct verify_commits *commits; /* anchors.c, commits.c */
+	struct verify_commits *commits; /* anchors.c */
 	struct verify_keys *keys;       /* checkpoints.c */
 	struct verify_rows *rows;       /* registry.c */
 	struct verify_approvals *approvals;     /* approvals.c */
@@ -84,6 +84,7 @@ struct verify_log {
 	bool again;                     /* what is read now lies below the mark */
 	struct verify_runs *runs;       /* tell.c */
 	/* What a step keeps of this log, from its begin to its close. */
+	struct verify_sealed *sealed;
 	struct verify_forms *forms;
 	struct verify_life *life;
 	struct verify_retention *retention;
@@ -118,8 +119,8 @@ struct verify_step {
 	int (*again)(struct verify_log *c, int64_t from, int64_t to, struct err *err);
 	int (*settle)(struct verify *v, struct err *err);               /* all logs have been read, nothing is saved yet */
 };
-extern const struct verify_step verify_integrity, verify_forms, verify_lifecycle, verify_retention, verify_payload,
-	verify_anchors, verify_checkpoints, verify_registry, verify_approvals;
+extern const struct verify_step verify_integrity, verify_sealed, verify_forms, verify_lifecycle, verify_retention,
+	verify_payload, verify_anchors, verify_checkpoints, verify_registry, verify_approvals;
 
 /* --- tell.c: what was found */
 
@@ -172,15 +173,6 @@ int verify_keys_know(const struct verify *v, const struct note *n, const char *o
 static inline int64_t verify_kind(const struct audit_row *row)
 {
 	return row->v[COL_KIND].present ? row->v[COL_KIND].n : 0;
-}
-
-/* A field of the record by its tag; NULL and 0: it has none. */
-static inline const uint8_t *verify_field(const struct audit_row *row, unsigned tag, size_t *len)
-{
-	const struct audit_value *ext = &row->v[COL_EXT];
-
-	*len = 0;
-	return ext->present ? audit_field_find(ext->p, ext->len, tag, len) : NULL;
 }
 
 /* Has an earlier verification taken note of the record? */

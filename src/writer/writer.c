@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/path.h"
+#include "bundle/seal.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
@@ -579,6 +580,7 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 {
 	struct keys *keys = NULL;
 	char *path = path_join(w->store, DB_FILE);
+	size_t swept = 0;
 	int rc = db_open(path, DB_WRITER, false, &w->db, err);
 
 	free(path);
@@ -594,6 +596,8 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 		rc = find_files(w, place, &keys, err);
 	if (rc == 0)
 		rc = audit_logs_open(w->db, &w->logs, err);
+	if (rc == 0)
+		rc = audit_seal_sweep(w->db, w->store, &swept, err);
 	if (rc == 0)
 		audit_logs_give_keys(w->logs, &keys);
 	keys_close(&keys);

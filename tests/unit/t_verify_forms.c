@@ -66,9 +66,8 @@ static void open_keys(struct fix *f)
 	audit_logs_give_keys(f->logs, &keys);
 }
 
-enum { ROWS, BLOCKS, LEFTOVERS, RUNNING, MADE };          /* RUNNING: in blocks; a server has started, and a call has not ended */
-
-static struct fix *new_store(unsigned which)
+/* open: a server has started, and a call of it has not ended. */
+static struct fix *new_store_with(bool open)
 {
 	struct fix *f = fix_new();
 
@@ -78,48 +77,47 @@ static struct fix *new_store(unsigned which)
 	begin(f);
 	create_log(f, 0, NULL);
 	create_log(f, ACME, "acme");
-	if (which == RUNNING)
+	if (open)
 		append_event(f, AUDIT_SERVER_START);
 	for (unsigned i = 0; i < CALLS; i++) {
 		append(f, AUDIT_CALL_BEGIN, i);
-		if (which != RUNNING || i != OPEN)
+		if (!open || i != OPEN)
 			append(f, AUDIT_CALL_END, i);
 	}
 	commit(f);
 	close_store(f);
 	if (verify(f, 0) != 0)
 		fail_msg("%s", f->last);
-	if (which != ROWS)
-		fold(f, which == LEFTOVERS);
 	return f;
 }
 
-static int set_up_as(void **state, unsigned which)
+static struct fix *new_store(void)
 {
-	static struct fix_model model[MADE];
-
-	*state = fix_like(&model[which], new_store, which);
-	return 0;
-}
-
-static int set_up_rows(void **state)
-{
-	return set_up_as(state, ROWS);
-}
-
-static int set_up(void **state)
-{
-	return set_up_as(state, BLOCKS);
-}
-
-static int set_up_leftovers(void **state)
-{
-	return set_up_as(state, LEFTOVERS);
+	return new_store_with(false);
 }
 
 static int set_up_open(void **state)
 {
-	return set_up_as(state, RUNNING);
+	struct fix *f = *state = new_store_with(true);
+
+	fold(f, false);
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	struct fix *f = *state = new_store();
+
+	fold(f, false);
+	return 0;
+}
+
+static int set_up_leftovers(void **state)
+{
+	struct fix *f = *state = new_store();
+
+	fold(f, true);
+	return 0;
 }
 
 /* --- without the indexes that only rows need (SCALE D1) */
@@ -201,6 +199,12 @@ static void a_store_of_rows_keeps_its_indexes(void **state)
 		raw(f, sql);
 		assert_int_equal(made_lean(f), !over);
 	}
+}
+
+static int set_up_rows(void **state)
+{
+	*state = new_store();
+	return 0;
 }
 
 static void rows_alone_keep_their_indexes(void **state)

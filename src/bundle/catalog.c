@@ -1,0 +1,492 @@
+/* Sealing (bundle/seal.h): which records are next, the catalog, and what goes when a file counts.  The file itself is
+ * made above (bundle/seal.c).  audit_seal_next(): any thread with a reader; else the writer's. */
+
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/checkpoint.h"
+#include "audit/fold.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "bundle/seal.h"
+#include "bundle/segment.h"
+#include "db/db.h"
+#include "forms/forms.h"
+#include "segment/segment.h"
+
+#define FILE_END ".tcs"
+#define TMP_END ".tmp"
+#define SECOND_US INT64_C(1000000)
+
+/* --- which records */
+
+struct bounds { int64_t sealed, blocks, row, noted, erasures; bool waits; };    /* row: INT64_MAX, there is none */
+
+static int read_bounds(struct db *db, int64_t log, struct bounds *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_BOUNDS);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = (struct bounds){ .sealed = db_col_i64(st, 0), .blocks = db_col_i64(st, 1),
+			.row = db_col_type(st, 2) == DB_NULL ? INT64_MAX : db_col_i64(st, 2), .noted = db_col_i64(st, 3),
+			.erasures = db_col_i64(st, 4), .waits = db_col_i64(st, 5) };
+	else if (rc == 0)
+		rc = err_set(err, ERR_NOT_FOUND, "audit", "there is no log %" PRId64, log);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int64_t month_of(int64_t us)
+{
+	const time_t t = (time_t)(us / SECOND_US);
+	struct tm tm;
+
+	return gmtime_r(&t, &tm) ? (tm.tm_year + INT64_C(1900)) * 100 + tm.tm_mon + 1 : 0;
+}
+
+static int64_t end_of_month(int64_t us)
+{
+	const int64_t month = month_of(us);
+	struct tm tm = { .tm_year = (int)(month / 100) - 1900, .tm_mon = (int)(month % 100), .tm_mday = 1 };
+
+	return (int64_t)timegm(&tm) * SECOND_US;        /* month 12 is January */
+}
+
+static int time_at(struct db *db, int64_t log, int64_t idx, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_TIME_AT);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, idx);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	else if (rc == 0)
+		rc = err_set(err, ERR_CORRUPT, "audit", "record %" PRId64 " of log %" PRId64 " is missing", idx, log);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* The first record from <= idx < to of that time or later, or to. */
+static int first_since(struct db *db, const struct audit_sealed *s, int64_t to, int64_t us, int64_t *ret,
+		       struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_FIRST_SINCE);
+	int rc;
+
+	db_bind_i64(st, 1, s->log);
+	db_bind_i64(st, 2, s->from);
+	db_bind_i64(st, 3, to);
+	db_bind_i64(st, 4, us);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		*ret = rc == 1 ? db_col_i64(st, 0) : to;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int64_t whole(int64_t idx)
+{
+	return idx - idx % SEGMENT_UNIT;
+}
+
+/* What is left of a month goes with the next one: a file ends with a tile (SC-105).  1; 0: its month is not over. */
+static int find_end(struct db *db, struct audit_sealed *s, int64_t end, int64_t until_us, struct err *err)
+{
+	int64_t us = 0, next = s->from;
+	int rc;
+
+	do {
+		rc = time_at(db, s->log, next, &us, err);
+		if (rc < 0)
+			return rc;
+		us = end_of_month(us);
+		if (us > until_us)
+			return 0;
+		rc = first_since(db, s, end, us, &next, err);
+	} while (rc == 0 && next < end && whole(next) == s->from);
+	s->to = whole(next);
+	if (rc == 0)
+		rc = time_at(db, s->log, s->to - 1, &us, err);
+	s->month = month_of(us);
+	return rc < 0 ? rc : 1;
+}
+
+int audit_seal_next(struct db *db, int64_t log, int64_t until_us, struct audit_sealed *ret, struct err *err)
+{
+	struct bounds b;
+	int64_t end;
+	int rc = read_bounds(db, log, &b, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = (struct audit_sealed){ .log = log, .from = b.sealed, .erasures = b.erasures };
+	end = b.blocks < b.noted ? b.blocks : b.noted;
+	end = whole(b.row < end ? b.row : end);
+	if (end > b.sealed + SEGMENT_RECORDS_MAX)
+		end = b.sealed + SEGMENT_RECORDS_MAX;
+	if (b.waits || b.sealed % SEGMENT_UNIT != 0 || end <= b.sealed)
+		return 0;
+	rc = find_end(db, ret, end, until_us, err);
+	if (rc == 1)
+		(void)snprintf(ret->path, sizeof(ret->path), FORMS_FOLDER "/%" PRId64 "/%06" PRId64 "-%" PRId64 FILE_END, log,
+			       ret->month, ret->from);
+	return rc;
+}
+
+/* --- the catalog */
+
+static int check_follows(struct db *db, const struct audit_sealed *s, struct err *err)
+{
+	struct bounds b;
+	int rc = read_bounds(db, s->log, &b, err);
+
+	if (rc == 0 && (b.sealed != s->from || b.blocks < s->to || b.row < s->to || b.erasures != s->erasures || b.waits))
+		rc = err_set(err, ERR_CONFLICT, "", "a file of log %" PRId64 " was sealed of what has changed since", s->log);
+	return rc;
+}
+
+static int put_row(struct db *db, const struct audit_sealed *s, int64_t set_by, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_PUT_FILE);
+	const int64_t number[] = { s->log, s->from, s->to, s->month, s->ts_min, s->ts_max, s->bytes };
+
+	for (unsigned i = 0; i < NELEMS(number); i++)
+		db_bind_i64(st, 1 + i, number[i]);
+	db_bind_blob(st, 8, s->digest, sizeof(s->digest));
+	db_bind_blob(st, 9, s->root, sizeof(s->root));
+	db_bind_i64(st, 10, set_by);
+	db_bind_textz(st, 11, s->path);
+	return db_run(&st, err);
+}
+
+struct whose { int64_t log, tenant_id; };
+
+static int find_tenant(void *arg, const struct audit_log_view *log, struct err *err)
+{
+	struct whose *w = arg;
+
+	(void)err;
+	if (log->id == w->log)
+		w->tenant_id = log->tenant_id;
+	return 0;
+}
+
+/* In the log itself: whoever has it knows which files its records are in. */
+static int append_record(struct audit_logs *logs, struct db *db, const struct audit_sealed *s,
+			 struct audit_receipt *ret, struct err *err)
+{
+	uint8_t range[16];
+	const struct audit_field field[] = {
+		{ AUDIT_TAG_RANGE, range, sizeof(range) }, { AUDIT_TAG_BUNDLE, s->digest, sizeof(s->digest) },
+		{ AUDIT_TAG_ROOT, s->root, sizeof(s->root) },
+	};
+	struct whose whose = { s->log, -1 };
+	struct audit_event ev;
+	int rc = audit_logs_each(logs, find_tenant, &whose, err);
+
+	if (rc < 0)
+		return rc;
+	audit_event_init(&ev, AUDIT_SEGMENT_SEAL, whose.tenant_id);
+	audit_put_be(range, (uint64_t)s->from, 8);
+	audit_put_be(range + 8, (uint64_t)s->to, 8);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.field = field;
+	ev.nfield = NELEMS(field);
+	return audit_append(logs, db, &ev, ret, err);
+}
+
+static int put_group(struct db *db, int64_t log, int64_t first, const struct block_payload *v, size_t n,
+		     struct err *err)
+{
+	struct audit_bytes body = { 0 };
+	struct db_stmt *st;
+	size_t took = 0;
+	int rc = block_payloads_write(v, n, &body, &took, err);
+
+	if (rc == 0 && took != n)
+		rc = err_set(err, ERR_INTERNAL, "seal", "a part of a group has no room in one");
+	if (rc == 0) {
+		st = db_stmt_get(db, SQL_FOLD_PUT_GROUP);
+		db_bind_i64(st, 1, log);
+		db_bind_i64(st, 2, first);
+		db_bind_blob(st, 3, body.p, body.len);
+		rc = db_run(&st, err);
+	}
+	free(body.p);
+	return rc;
+}
+
+/* What is kept lies on one side of the cut or the other. */
+static int cut_group(struct db *db, int64_t log, int64_t cut, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_GROUP);
+	struct block_payload v[BLOCK_PAYLOADS_MAX];
+	size_t len = 0, n = 0;
+	uint8_t *body = NULL;
+	int64_t first = 0;
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, cut);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const void *p = db_col_blob(st, 1, &len);
+
+		first = db_col_i64(st, 0);
+		body = mem_dup(p, len);
+	}
+	db_stmt_put(&st);
+	if (rc == 1)
+		rc = block_payloads_read(body, len, v, &n, err);
+	if (rc == 0 && first < cut && cut - first < (int64_t)n) {
+		const size_t front = (size_t)(cut - first);
+
+		rc = put_group(db, log, cut, v + front, n - front, err);
+		if (rc == 0)
+			rc = put_group(db, log, first, v, front, err);
+	}
+	free(body);
+	return rc;
+}
+
+int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_sealed *sealed, struct err *err)
+{
+	struct audit_receipt at;
+	int rc = check_follows(db, sealed, err);
+
+	if (rc == 0)
+		rc = append_record(logs, db, sealed, &at, err);
+	if (rc == 0)
+		rc = put_row(db, sealed, at.idx, err);
+	if (rc == 0)
+		rc = audit_fold_cut(db, sealed->log, sealed->to, err);
+	if (rc == 0)
+		rc = cut_group(db, sealed->log, sealed->to, err);
+	return rc < 0 ? rc : audit_seal_put_chapters(db, sealed, err);
+}
+
+/* 1: *ret; 0: the log has no file. */
+static int seal_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LINE);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int drop_some(struct db *db, enum sql_id sql, int64_t log, int64_t line, int64_t most, bool *more,
+		     struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, sql);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, line);
+	db_bind_i64(st, 3, most);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		*more = *more || db_changes(db) == most;
+	return rc;
+}
+
+int audit_seal_drop(struct db *db, int64_t log, bool *ret_more, struct err *err)
+{
+	int64_t line = 0;
+	int rc = seal_line(db, log, &line, err);
+
+	*ret_more = false;
+	if (rc != 1)
+		return rc < 0 ? rc : 0;
+	rc = drop_some(db, SQL_SEAL_DROP_BLOCKS, log, line, AUDIT_SEAL_BLOCKS, ret_more, err);
+	return rc < 0 ? rc : drop_some(db, SQL_SEAL_DROP_GROUPS, log, line, AUDIT_SEAL_GROUPS, ret_more, err);
+}
+
+/* --- a file by itself, and what the catalog says of it */
+
+struct checking { const char *origin; const struct audit_sealed *s; audit_found_fn *found; void *arg; bool bad; };
+
+static void tell(struct checking *c, enum audit_finding_code code, int64_t from, int64_t to, const char *what)
+{
+	char *detail = mem_printf("%s: %s", c->s->path, what);
+
+	c->found(c->arg, &(struct audit_finding){ .code = code, .origin = c->origin, .from = from, .to = to,
+		.detail = detail });
+	free(detail);
+}
+
+/* Whose keys have signed, the store says. */
+static void found_in(void *arg, const struct audit_finding *f)
+{
+	struct checking *c = arg;
+
+	if (!audit_finding_bad(f->code) || f->gap)
+		return;
+	tell(c, f->code, f->from, f->to, f->detail ? f->detail : "it is damaged");
+	c->bad = true;
+}
+
+/* Chapters stand in the store. */
+static int check_chapters(struct checking *c, struct db *db, const char *path, struct err *err)
+{
+	const struct audit_sealed *s = c->s;
+	struct audit_sealed made = { .log = s->log, .from = s->from, .to = s->to };
+	bool same = false;
+	int rc = audit_seal_chapters(db, path, &made, err);
+
+	if (rc == 0)
+		rc = audit_seal_chapters_same(db, &made, &same, err);
+	if (rc == 0 && !same)
+		tell(c, AUDIT_FINDING_INDEX, s->from, s->to - 1, "its chapters are not what its records come to");
+	if (rc == 0 && (made.ts_min != s->ts_min || made.ts_max != s->ts_max))
+		tell(c, AUDIT_FINDING_INDEX, s->from, s->to - 1, "its records have other times than the catalog says");
+	audit_sealed_fini(&made);
+	return rc;
+}
+
+static void check_whole(struct checking *c, const char *path)
+{
+	const struct audit_sealed *s = c->s;
+	struct audit_coverage sum;
+	struct audit_segment made;
+	struct err why = { 0 };
+	int rc = audit_segment_verify(path, NULL, found_in, c, &made, &sum, &why);
+
+	if (rc == 0 && !c->bad && made.whole && strcmp(made.origin, c->origin) == 0 &&
+	    made.from == s->from && made.to == s->to && memcmp(made.digest, s->digest, sizeof(s->digest)) == 0 &&
+	    memcmp(made.root, s->root, sizeof(s->root)) == 0)
+		return;
+	if (!c->bad)
+		tell(c, AUDIT_FINDING_SEGMENT, s->from, s->to - 1, rc < 0 ? why.msg : "it is another file than the catalog says");
+	c->bad = true;
+}
+
+int audit_seal_check(struct db *db, const char *origin, const struct audit_sealed *listed, audit_found_fn *found,
+		     void *arg, bool *ret_whole, struct err *err)
+{
+	struct checking c = { .origin = origin, .s = listed, .found = found, .arg = arg };
+	char *path = db_beside(db, listed->path);
+	int rc = 0;
+
+	if (path_exists(path)) {
+		check_whole(&c, path);
+	} else {
+		tell(&c, AUDIT_FINDING_SEGMENT_MISSING, listed->from, listed->to - 1, "it is not here");
+		c.bad = true;
+	}
+	if (!c.bad)
+		rc = check_chapters(&c, db, path, err);
+	free(path);
+	*ret_whole = rc == 0 && !c.bad;
+	return rc;
+}
+
+/* --- a start */
+
+/* "202611-0.tcs": where its records begin; -1: it is called otherwise.  *ret_tmp: it was not finished. */
+static int64_t first_of(const char *name, bool *ret_tmp)
+{
+	const char *end = strstr(name, FILE_END), *dash = strchr(name, '-');
+	int64_t month = 0, first = 0;
+
+	if (!end || !dash || dash - name != 6 || text_i64(name, 6, &month) < 0 ||
+	    text_i64(dash + 1, (size_t)(end - dash - 1), &first) < 0 || first < 0)
+		return -1;
+	end += strlen(FILE_END);
+	*ret_tmp = strcmp(end, TMP_END) == 0;
+	return *ret_tmp || *end == '\0' ? first : -1;
+}
+
+/* 1: the catalog has it. */
+static int is_listed(struct db *db, int64_t log, int64_t first, const char *name, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_FILE_AT);
+	char path[AUDIT_SEAL_PATH_MAX];
+	int rc;
+
+	(void)snprintf(path, sizeof(path), FORMS_FOLDER "/%" PRId64 "/%s", log, name);
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, first);
+	rc = db_step(st, err);
+	if (rc == 1)
+		rc = strcmp(db_col_text(st, 0, NULL), path) == 0;
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int sweep_file(struct db *db, int64_t log, const char *dir, const char *name, size_t *n, struct err *err)
+{
+	bool tmp = false;
+	const int64_t first = first_of(name, &tmp);
+	char *path;
+	int rc = first < 0 ? 1 : tmp ? 0 : is_listed(db, log, first, name, err);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	path = path_join(dir, name);
+	if (unlink(path) == 0) {
+		log_warn(NULL, "removed a sealed file that is in no catalog; its records are in blocks file=%s", path);
+		++*n;
+	} else {
+		rc = err_set(err, ERR_IO, path, "it cannot be removed: %s", strerror(errno));
+	}
+	free(path);
+	return rc;
+}
+
+static int sweep_log(struct db *db, int64_t log, const char *dir, size_t *n, struct err *err)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *e;
+	int rc = 0;
+
+	while (d && rc == 0 && (e = readdir(d)))
+		rc = sweep_file(db, log, dir, e->d_name, n, err);
+	if (d)
+		closedir(d);
+	return rc;
+}
+
+int audit_seal_sweep(struct db *db, const char *store, size_t *ret_n, struct err *err)
+{
+	char *folder = path_join(store, FORMS_FOLDER);
+	DIR *d = opendir(folder);
+	const struct dirent *e;
+	int rc = 0;
+
+	*ret_n = 0;
+	while (d && rc == 0 && (e = readdir(d))) {
+		char *dir;
+		int64_t log = 0;
+
+		if (text_i64(e->d_name, strlen(e->d_name), &log) < 0 || log < 1)
+			continue;
+		dir = path_join(folder, e->d_name);
+		rc = sweep_log(db, log, dir, ret_n, err);
+		free(dir);
+	}
+	if (d)
+		closedir(d);
+	free(folder);
+	return rc;
+}

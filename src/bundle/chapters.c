@@ -1,0 +1,178 @@
+/* Chapters of a sealed file (bundle/seal.h): as those of blocks of a store (audit/fold.h), with ids of the store, made
+ * of the file's own blocks, so that they end where it does.  Any thread with a reader. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "block/zone.h"
+#include "bundle/seal.h"
+#include "db/db.h"
+#include "forms/forms.h"
+
+/* Each has at most 64 times as many records as a block can have, and lies at a multiple of that. */
+struct counting {
+	struct audit_sealed *sealed;
+	struct audit_sealed_chapter *at;        /* NULL: none has begun */
+	struct block_zoner *zoner;
+	struct block_summer *summer;
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void end_chapter(struct counting *s)
+{
+	struct audit_sealed *to = s->sealed;
+
+	if (!s->at)
+		return;
+	block_zoner_end(s->zoner, &s->at->zone);
+	block_summer_end(s->summer, &s->at->sums);
+	to->ts_min = to->chapters == 1 ? s->at->ts_min : smaller(to->ts_min, s->at->ts_min);
+	to->ts_max = larger(to->ts_max, s->at->ts_max);
+	s->at = NULL;
+}
+
+static void begin_chapter(struct counting *s, const struct block *b)
+{
+	struct audit_sealed *to = s->sealed;
+
+	to->chapter = mem_realloc(to->chapter, (to->chapters + 1) * sizeof(*to->chapter));
+	s->at = &to->chapter[to->chapters++];
+	*s->at = (struct audit_sealed_chapter){ .first = b->first, .ts_min = b->ts_min, .ts_max = b->ts_max };
+}
+
+static int count_block(void *arg, struct block_reader *reader, const struct block *b, struct err *err)
+{
+	struct counting *s = arg;
+
+	(void)err;
+	if (s->at && b->first / BLOCK_CHAPTER_MAX != s->at->first / BLOCK_CHAPTER_MAX)
+		end_chapter(s);
+	if (!s->at)
+		begin_chapter(s, b);
+	block_zoner_add_block(s->zoner, reader);
+	block_summer_add(s->summer, reader);
+	s->at->cnt += b->cnt;
+	s->at->ts_min = smaller(s->at->ts_min, b->ts_min);
+	s->at->ts_max = larger(s->at->ts_max, b->ts_max);
+	return 0;
+}
+
+int audit_seal_chapters(struct db *db, const char *path, struct audit_sealed *sealed, struct err *err)
+{
+	struct counting s = { .sealed = sealed, .zoner = block_zoner_new(), .summer = block_summer_new() };
+	int rc = forms_read_file(db, path, sealed->log, count_block, &s, err);
+
+	end_chapter(&s);
+	block_zoner_free(&s.zoner);
+	block_summer_free(&s.summer);
+	return rc;
+}
+
+void audit_sealed_fini(struct audit_sealed *s)
+{
+	for (size_t i = 0; i < s->chapters; i++) {
+		free(s->chapter[i].zone.p);
+		free(s->chapter[i].sums.p);
+	}
+	free(s->chapter);
+	s->chapter = NULL;
+	s->chapters = 0;
+}
+
+int audit_seal_put_chapters(struct db *db, const struct audit_sealed *s, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_DELETE_CHAPTERS);
+	int rc;
+
+	db_bind_i64(st, 1, s->log);
+	db_bind_i64(st, 2, s->from);
+	db_bind_i64(st, 3, s->to);
+	rc = db_run(&st, err);
+	for (size_t i = 0; rc == 0 && i < s->chapters; i++) {
+		const struct audit_sealed_chapter *c = &s->chapter[i];
+		const int64_t number[] = { s->log, c->first, c->cnt, c->ts_min, c->ts_max };
+
+		st = db_stmt_get(db, SQL_SEAL_PUT_CHAPTER);
+		for (unsigned k = 0; k < NELEMS(number); k++)
+			db_bind_i64(st, 1 + k, number[k]);
+		db_bind_blob(st, 6, c->zone.p, c->zone.len);
+		db_bind_blob(st, 7, c->sums.p, c->sums.len);
+		rc = db_run(&st, err);
+	}
+	return rc;
+}
+
+/* --- whether those of the store are the same */
+
+static struct block_bytes bytes_of(struct db_stmt *st, unsigned col)
+{
+	struct block_bytes b = { 0 };
+
+	b.p = db_col_blob(st, col, &b.len);
+	return b;
+}
+
+static bool same_list(const void *a, size_t n, const void *b, size_t m, size_t size)
+{
+	return n == m && (n == 0 || memcmp(a, b, n * size) == 0);
+}
+
+static bool same_numbers(const struct block_sums *a, const struct block_sums *b)
+{
+	return a->partial == b->partial && same_list(a->sum, a->sums, b->sum, b->sums, sizeof(*a->sum)) &&
+		same_list(a->hist, a->hists, b->hist, b->hists, sizeof(*a->hist)) &&
+		same_list(a->apart, a->aparts, b->apart, b->aparts, sizeof(*a->apart));
+}
+
+/* Numbers are compared: what zlib makes of them is its own. */
+static bool same_sums(const struct audit_sealed_chapter *c, struct block_bytes sums)
+{
+	struct block_sums a = { .partial = true }, b = { .partial = true };
+	struct err why;
+	bool same = block_sums_read(c->sums.p, c->sums.len, c->first, c->cnt, &a, &why) == 0;
+
+	same = block_sums_read(sums.p, sums.len, c->first, c->cnt, &b, &why) == 0 && same && same_numbers(&a, &b);
+	block_sums_fini(&a);
+	block_sums_fini(&b);
+	return same;
+}
+
+static bool is_it(struct db_stmt *st, const struct audit_sealed_chapter *c)
+{
+	const struct block_bytes zone = bytes_of(st, 4);
+
+	return db_col_i64(st, 0) == c->first && db_col_i64(st, 1) == c->cnt && db_col_i64(st, 2) == c->ts_min &&
+		db_col_i64(st, 3) == c->ts_max && same_list(zone.p, zone.len, c->zone.p, c->zone.len, 1) &&
+		same_sums(c, bytes_of(st, 5));
+}
+
+int audit_seal_chapters_same(struct db *db, const struct audit_sealed *made, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LIST_CHAPTERS);
+	size_t n = 0;
+	int rc;
+
+	*ret = true;
+	db_bind_i64(st, 1, made->log);
+	db_bind_i64(st, 2, made->from);
+	db_bind_i64(st, 3, made->to);
+	while ((rc = db_step(st, err)) == 1 && *ret) {
+		*ret = n < made->chapters && is_it(st, &made->chapter[n]);
+		n++;
+	}
+	*ret = *ret && n == made->chapters;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,142 @@
+/* Sealed files of a log (SC-101, SC-711): each is there, whole by itself, and what the catalog and the record that made
+ * it say; they join.  Their records are read with all others (units/units.h); this comes first, so that it is known
+ * what cannot be. */
+
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "bundle/seal.h"
+#include "db/db.h"
+
+#include "verify_int.h"
+
+struct verify_sealed {
+	int64_t from;                   /* records from here on are read */
+	int64_t listed, met;            /* rows whose records are; such records */
+};
+
+/* A row of the catalog. */
+struct listed {
+	struct audit_sealed is;
+	int64_t set_by;
+};
+
+static void tell(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to, const char *detail)
+{
+	verify_tell(c->v, &(struct audit_finding){ .code = code, .origin = c->head->origin, .from = from, .to = to,
+		.detail = detail });
+}
+
+static void take_digest(struct db_stmt *st, unsigned col, uint8_t ret[32])
+{
+	size_t len = 0;
+	const void *p = db_col_blob(st, col, &len);
+
+	memset(ret, 0, 32);
+	if (len == 32)
+		memcpy(ret, p, 32);
+}
+
+static void read_listed(struct db_stmt *st, int64_t log, struct listed *ret)
+{
+	*ret = (struct listed){ .is = { .log = log, .from = db_col_i64(st, 0), .to = db_col_i64(st, 1),
+		.ts_min = db_col_i64(st, 2), .ts_max = db_col_i64(st, 3), .bytes = db_col_i64(st, 4) },
+		.set_by = db_col_i64(st, 7) };
+	take_digest(st, 5, ret->is.digest);
+	take_digest(st, 6, ret->is.root);
+	db_col_copy(st, 8, ret->is.path, sizeof(ret->is.path));
+}
+
+/* --- the step */
+
+static void found_in(void *arg, const struct audit_finding *f)
+{
+	verify_tell(arg, f);
+}
+
+static int sealed_start(struct verify_log *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_FILES);
+	int64_t end = c->head->min_idx;
+	bool whole = false;
+	struct listed l;
+	int rc;
+
+	c->sealed = mem_zalloc(sizeof(*c->sealed));
+	c->sealed->from = c->next;
+	db_bind_i64(st, 1, c->head->id);
+	while ((rc = db_step(st, err)) == 1) {
+		read_listed(st, c->head->id, &l);
+		if (l.is.from != end || l.is.to <= l.is.from) {
+			tell(c, AUDIT_FINDING_SEGMENT, l.is.from, l.is.to - 1, "a file does not begin where the one before it ends");
+			c->v->unreadable = true;
+		}
+		end = l.is.to;
+		c->sealed->listed += l.set_by >= c->sealed->from;
+		rc = audit_seal_check(c->v->db, c->head->origin, &l.is, found_in, c->v, &whole, err);
+		c->v->unreadable = c->v->unreadable || !whole;
+		if (rc < 0)
+			break;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Whether the row is what the record says. */
+static bool is_said(const struct audit_value *ext, const struct listed *l)
+{
+	size_t range_len = 0, digest_len = 0, root_len = 0;
+	const uint8_t *range = audit_field_find(ext->p, ext->len, AUDIT_TAG_RANGE, &range_len);
+	const uint8_t *digest = audit_field_find(ext->p, ext->len, AUDIT_TAG_BUNDLE, &digest_len);
+	const uint8_t *root = audit_field_find(ext->p, ext->len, AUDIT_TAG_ROOT, &root_len);
+
+	return range && range_len == 16 && digest && digest_len == 32 && root && root_len == 32 &&
+		audit_get_be(range, 8) == (uint64_t)l->is.from && audit_get_be(range + 8, 8) == (uint64_t)l->is.to &&
+		memcmp(digest, l->is.digest, 32) == 0 && memcmp(root, l->is.root, 32) == 0;
+}
+
+static int sealed_record(struct verify_log *c, const struct audit_read *got, struct err *err)
+{
+	const struct audit_value *ext = &got->row.v[COL_EXT];
+	struct db_stmt *st;
+	struct listed l;
+	int rc;
+
+	if (!c->sealed || verify_kind(&got->row) != AUDIT_SEGMENT_SEAL)
+		return 0;
+	st = db_stmt_get(c->v->db, SQL_VERIFY_FILE_OF);
+	db_bind_i64(st, 1, c->head->id);
+	db_bind_i64(st, 2, got->idx);
+	rc = db_step(st, err);
+	if (rc == 1)
+		read_listed(st, c->head->id, &l);
+	db_stmt_put(&st);
+	if (rc == 1 && ext->present && is_said(ext, &l))
+		c->sealed->met++;
+	else if (rc >= 0)
+		tell(c, AUDIT_FINDING_SEGMENT, got->idx, got->idx, "the catalog has no such file as this record says");
+	return rc < 0 ? rc : 0;
+}
+
+static int sealed_end(struct verify_log *c, struct err *err)
+{
+	(void)err;
+	if (c->sealed && c->sealed->met < c->sealed->listed)
+		tell(c, AUDIT_FINDING_SEGMENT, -1, -1, "the catalog has a file that no record says was sealed");
+	return 0;
+}
+
+static void sealed_close(struct verify_log *c)
+{
+	free(c->sealed);
+	c->sealed = NULL;
+}
+
+const struct verify_step verify_sealed = {
+	.name = "sealed", .start_log = sealed_start, .record = sealed_record, .end = sealed_end, .close = sealed_close,
+	.form = 1,
+};
