@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/single_threaded.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,11 +64,25 @@ static bool chosen(const struct suite *s, int argc, char **argv, const char **re
 	return argc < 2;
 }
 
+#ifdef __SANITIZE_THREAD__
+static const bool looks_for_races = true;
+#else
+static const bool looks_for_races = false;
+#endif
+
 static int run_here(const struct suite *s, const char *test)
 {
+	int rc;
+
 	if (test)
 		cmocka_set_test_filter(test);
-	return s->run() == 0 ? 0 : 1;
+	rc = s->run() == 0 ? 0 : 1;
+	/* The sanitizer has threads of its own. */
+	if (s->single && !looks_for_races && !__libc_single_threaded) {
+		(void)fprintf(stderr, "%s: a SINGLE_THREAD_SUITE has started a thread: make it a SUITE\n", s->name);
+		rc = 1;
+	}
+	return rc;
 }
 
 /* In a process of its own. */
@@ -94,6 +109,14 @@ static int run_apart(const struct suite *s, const char *test)
 		       (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 		       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
 	return status != 0;
+}
+
+static bool left_out(const struct suite *s)
+{
+	if (!looks_for_races || !s->single || getenv("TOOLCRIB_ALL_SUITES"))
+		return false;
+	printf("== suite %s: left out, one thread has no races\n", s->name);
+	return true;
 }
 
 /* Stores lie in memory where TMPDIR names no other place: the end of a process does not depend on what a flush does,
@@ -134,6 +157,6 @@ int main(int argc, char **argv)
 	}
 	for (const struct suite *s = suites; s; s = s->next)
 		if (chosen(s, argc, argv, &test))
-			failed |= run_apart(s, test);
+			failed |= left_out(s) ? 0 : run_apart(s, test);
 	return failed;
 }

@@ -492,7 +492,7 @@ static void epochs_are_rows_and_records(void **state)
 	assert_int_equal(n, 2);
 }
 
-SUITE(checkpoint)
+SINGLE_THREAD_SUITE(checkpoint)
 {
 #define WITH_LOGS(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 	const struct CMUnitTest tests[] = {

@@ -137,7 +137,7 @@ static void kept_values_are_read_strictly(void **state)
 	assert_false(audit_kept_read(beyond, sizeof beyond, got, &n));
 }
 
-SUITE(commit)
+SINGLE_THREAD_SUITE(commit)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commit_reproduces_the_vectors),

@@ -520,7 +520,7 @@ static void block_of_a_later_release_ends_a_statement(void **state)
 	finds(f, "UPDATE blk SET cnt = 5000 WHERE log = 2 AND first = 0", all_of_it, "no block can be there");
 }
 
-SUITE(forms)
+SINGLE_THREAD_SUITE(forms)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers_are_those_of_rows), cmocka_unit_test(sums_are_those_of_the_records),

@@ -656,7 +656,7 @@ static void names_and_codes_agree(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 
-SUITE(log)
+SINGLE_THREAD_SUITE(log)
 {
 	const struct CMUnitTest tests[] = {
 		T(each_log_counts_from_zero), T(end_knows_its_begin), T(undone_item_leaves_no_trace), T(failed_commit_is_forgotten),

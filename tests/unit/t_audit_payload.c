@@ -486,7 +486,7 @@ static void value_that_was_changed_does_not_open(void **state)
 	keys_close(&keys);
 }
 
-SUITE(payload)
+SINGLE_THREAD_SUITE(payload)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 	const struct CMUnitTest tests[] = {

@@ -417,7 +417,7 @@ static void write_quotes_what_yaml_would_read_otherwise(void **state)
 	}
 }
 
-SUITE(yaml)
+SINGLE_THREAD_SUITE(yaml)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_scalars_follow_the_core_schema),

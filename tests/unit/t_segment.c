@@ -576,7 +576,7 @@ static void a_bit_that_is_not_found_changes_no_record(void **state)
 	str_fini(&bytes);
 }
 
-SUITE(segment)
+SINGLE_THREAD_SUITE(segment)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(each_record_has_the_leaf_that_it_had, again),

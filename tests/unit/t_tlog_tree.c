@@ -228,7 +228,7 @@ static void a_hash_that_cannot_be_had_ends_the_proof(void **state)
 	assert_int_equal(tree_prove_consistency(3, 600, failing, NULL, proof, &n), ERR_IO);
 }
 
-SUITE(tree)
+SINGLE_THREAD_SUITE(tree)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_leaf_is_the_hash_of_its_bytes),
