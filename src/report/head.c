@@ -121,9 +121,12 @@ static int verify_newest(struct db *db, const struct report_ask *ask, int64_t lo
 
 int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_NEXT_LOG);
-	int rc;
+	struct db_stmt *st;
+	int rc = forms_see(db, err);
 
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_REPORT_NEXT_LOG);
 	db_bind_i64(st, 1, *log);
 	rc = db_step(st, err);
 	*log = rc == 1 ? db_col_i64(st, 0) : 0;
@@ -235,8 +238,10 @@ static int read_span(struct db *db, const struct basis *b, int64_t log, struct c
 {
 	const struct report_ask *ask = b->ask;
 	struct db_stmt *st;
-	int rc;
+	int rc = forms_see(db, err);
 
+	if (rc < 0)
+		return rc;
 	if (b->stepped || (ask->since_us == 0 && ask->until_us == 0)) {
 		rc = one_of(db, SQL_REPORT_PLACE_FROM, log, 0, &cov->from, err);
 		if (rc == 1)

@@ -27,7 +27,7 @@ int report_head(struct reply *o, struct db *db, const struct report_ask *ask, st
 bool report_is_asked(const struct report_ask *ask, const char *column);
 /* Of the row that the statement stands at: the columns that report_head() named, as members. */
 void report_columns(struct reply *o, const struct report_ask *ask, struct db_stmt *st);
-/* The next log behind *log, 0 = there is none; *ret_tenant may be NULL. */
+/* The next log behind *log, 0 = there is none; *ret_tenant may be NULL.  Blocks that have come are seen then. */
 int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
 
 /* texts.c: rows of statements that hand over records (row_out()), with the columns that are listed there, then more. */

@@ -408,9 +408,12 @@ static enum sql_id sql_of(const struct report_way *way, const struct db *db)
 static int ask_page(struct rows *r, struct db *db, int64_t log, int64_t low, int64_t below, int64_t rows,
 		    struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, sql_of(r->ask->way, db));
-	int rc = 0;
+	struct db_stmt *st;
+	int rc = forms_see(db, err);
 
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, sql_of(r->ask->way, db));
 	report_bind(st, r->ask, log, low, below, rows);
 	if (r->texts)
 		report_texts_page(r->texts, log, r->tenant_id);
@@ -620,7 +623,8 @@ static int ask_rows(struct rows *r, struct db *db, struct walk *w, int64_t rows,
 
 	while (rc == 0 && rows > 0 && w->below > 0 && !reply_full(r->out->reply)) {
 		page = least(rows, REPORT_PAGE);
-		rc = next_part(r, db, w, &low, err);
+		rc = forms_see(db, err);
+		rc = rc < 0 ? rc : next_part(r, db, w, &low, err);
 		if (rc <= 0)
 			break;
 		rc = ask_page(r, db, w->log, low, w->below, page, err);

@@ -10,6 +10,7 @@
 #include "audit/audit.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "forms/forms.h"
 
 #include "report_int.h"
 
@@ -126,7 +127,7 @@ static int count(struct population *p, struct db *db, struct err *err)
 {
 	int rc = 0;
 
-	for (int64_t i = 0; rc >= 0 && i < p->pieces; i++) {
+	for (int64_t i = 0; rc >= 0 && i < p->pieces && (rc = forms_see(db, err)) == 0; i++) {
 		struct db_stmt *st = ask_piece(p, db, p->count, i);
 
 		rc = db_step(st, err);
@@ -150,10 +151,13 @@ static int pruned(struct err *err)
 static int find_in(const struct population *p, struct db *db, int64_t piece, int64_t first, const int64_t *rank,
 		   size_t n, size_t *i, int64_t *ret, struct err *err)
 {
-	struct db_stmt *st = ask_piece(p, db, p->places, piece);
+	struct db_stmt *st;
 	int64_t at = first;
-	int rc;
+	int rc = forms_see(db, err);
 
+	if (rc < 0)
+		return rc;
+	st = ask_piece(p, db, p->places, piece);
 	for (; (rc = db_step(st, err)) == 1; at++)
 		if (*i < n && rank[*i] == at)
 			ret[(*i)++] = db_col_i64(st, 0);
@@ -179,9 +183,12 @@ static int find(const struct population *p, struct db *db, const int64_t *rank, 
 static int put_row(struct report_out *out, struct db *db, const struct report_ask *ask, int64_t rank, int64_t idx,
 		   struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, ask->way->sql);
-	int rc;
+	struct db_stmt *st;
+	int rc = forms_see(db, err);
 
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, ask->way->sql);
 	report_bind(st, ask, ask->log, idx, 0, 0);
 	db_bind_i64(st, 12, rank);
 	rc = db_step(st, err);

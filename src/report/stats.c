@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 #include "report_int.h"
 
@@ -107,10 +108,13 @@ static struct db_stmt *ask(const struct stats_job *job, struct db *db, enum sql_
 static int count_span(struct stats_job *job, struct db *db, int64_t log, uint64_t since, uint64_t until,
 		      struct err *err)
 {
-	struct db_stmt *st = ask(job, db, SQL_REPORT_DURATIONS, log, since, until);
+	struct db_stmt *st;
 	struct tally *t;
-	int rc;
+	int rc = forms_see(db, err);
 
+	if (rc < 0)
+		return rc;
+	st = ask(job, db, SQL_REPORT_DURATIONS, log, since, until);
 	while ((rc = db_step(st, err)) == 1) {
 		const uint64_t n = (uint64_t)db_col_i64(st, 3), longest_us = (uint64_t)db_col_i64(st, 4);
 
@@ -123,6 +127,9 @@ static int count_span(struct stats_job *job, struct db *db, int64_t log, uint64_
 			t->longest_us = longest_us;
 	}
 	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	rc = forms_see(db, err);
 	if (rc < 0)
 		return rc;
 	st = ask(job, db, SQL_REPORT_HISTOGRAM, log, since, until);

@@ -1,6 +1,7 @@
 """Records become blocks while the server serves: whatever it answers, proves, erases and prunes is what it was, and a death in
 between loses nothing (SCALE 6)."""
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -170,6 +171,48 @@ class Fold(crib.Case):
         self.assertGreater(len(was[2].splitlines()), 2500)
         self.assertEqual(was[0], 0)
         self.assertEqual(now, was)
+
+    def test_a_walk_goes_on_in_blocks(self):
+        """Decision 0054: a report that takes longer than rows stay behind the first blocks asks again before each log and each
+        piece of one; here all rows go while it is held in the middle."""
+        c, heard = self.crib, self.crib.dir / "heard"
+        c.store = c.dir / "filled"
+        c.fill(6000, "--tenants", 3, "--level", "metadata", "--days", 3)
+        listener, rows, scratch, gate = (c.dir / name for name in ("listener", "rows", "scratch", "gate"))
+        listener.write_text(LISTENER.format(python=sys.executable, file=str(heard)))
+        listener.chmod(0o700)
+        c.env["TOOLCRIB_REPORT"] = str(listener)
+        tenant = c.rows("SELECT name FROM tenant ORDER BY id LIMIT 1")[0][0]
+        asked = []
+        c.start()
+        for command, words, held_at in (("audit stats", {"since": "30d"}, "FROM rollup_hist"),
+                                        ("audit calls", {"group-by": "tool,outcome", "limit": "0"}, "FROM log WHERE id > ?1"),
+                                        ("audit calls", {"limit": "0"}, "FROM log WHERE id > ?1"),
+                                        ("audit sample", {"tenant": tenant, "number": "5", "seed": "7"}, "SELECT count(*) FROM rec")):
+            c.ask(command, **words)
+            asked.append(({**json.loads(heard.read_text().splitlines()[-1]), "landlock": 0}, held_at))
+        c.stop()
+        shutil.copytree(c.store, rows)
+        scratch.mkdir(0o700)
+
+        def fold():
+            crib.wait_for("a report that is held", lambda: gate.exists() and gate.stat().st_size)
+            subprocess.run([crib.BUILD / "tests/bench/b_fold", c.store], check=True, capture_output=True)
+            os.truncate(gate, 0)
+
+        for n, (question, held_at) in enumerate(asked):
+            with self.subTest(question=question["line"]):
+                c.store = c.dir / f"folded{n}"
+                gate.unlink(missing_ok=True)
+                shutil.copytree(rows, c.store)
+                env = {"LD_PRELOAD": str(crib.BUILD / "tests/integ/work.so"), "ASAN_OPTIONS": "verify_asan_link_order=0",
+                       "TOOLCRIB_TEST_WORK": str(c.dir / "work"), "TOOLCRIB_TEST_GATE": str(gate), "TOOLCRIB_TEST_PAUSE": held_at}
+                with held(rows), held(c.store):
+                    was = answer(question, rows, scratch)
+                    now = answer(question, c.store, scratch, fold, env)
+                self.assertEqual(c.rows("SELECT count(*) > 0 FROM blk"), [(1,)])
+                self.assertEqual(was[0], 0, was)
+                self.assertEqual(now, was)
 
     def test_rows_behind_the_first_blocks_stay_until_the_next_start(self):
         """Who has asked whether there are blocks just before the first one goes on with whole logs."""

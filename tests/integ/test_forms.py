@@ -29,23 +29,25 @@ at = os.open({file!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 os.write(at, text + b"\\n")
 """
 
-VARIES = re.compile(r'"(at|store_bytes|unused_bytes|bytes_per_record|free_bytes|full_in_days)":[^,}]*')
+# When, how large the file is, and in which forms its records are.
+VARIES = re.compile(r'"(at|store_bytes|unused_bytes|bytes_per_record|free_bytes|full_in_days|in_rows|in_blocks|bytes_in_block|'
+                    r'plain_rows|plain_since)":[^,}]*,?')
 
 
 def run(*words):
     return subprocess.run([str(word) for word in words], capture_output=True, text=True)
 
 
-def answer(question, store, scratch, meanwhile=None):
+def answer(question, store, scratch, meanwhile=None, env=None):
     """Of a reporter by itself, which leaves no record: what it says, but for when, and how large the file is.  What happens
     meanwhile does so behind its first words, when nobody reads on."""
     ours, its = socket.socketpair()
     with ours, its:
-        child = subprocess.Popen([crib.BUILD / "toolcrib-report"], stdin=its, stderr=subprocess.PIPE)
+        child = subprocess.Popen([crib.BUILD / "toolcrib-report"], stdin=its, stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
         its.close()
         text = json.dumps({**question, "store": str(store), "scratch": str(scratch)}).encode()
         ours.sendall(struct.pack(">I", len(text)) + text)
-        said = ours.recv(100) if meanwhile else b""
+        said = ours.recv(100) if meanwhile and not env else b""
         if meanwhile:
             meanwhile()
         while more := ours.recv(1 << 20):

@@ -2,6 +2,9 @@
  * file TOOLCRIB_TEST_WORK, with tabs between: steps of the virtual machine, which rows that are walked or sorted take as well;
  * pages that were read, from wherever the system had them; the process, and KiB that it had at most; its text.
  *
+ * It can be held: behind the first run of a statement that has the text TOOLCRIB_TEST_PAUSE, the process writes a byte into the
+ * file TOOLCRIB_TEST_GATE and goes on when that is empty again.
+ *
  * A walk can be planted: TOOLCRIB_TEST_WALK is a text that statements have, and "+" comes in front of it where they are
  * compiled, so that no index serves for it. */
 #define _GNU_SOURCE
@@ -11,19 +14,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
 
-static int out = -1;
+enum { GATE_MS = 60000 };
+static int out = -1, gate = -1;
 
 /* With the first connection: a reporter closes what it was started with. */
 static void open_out(void)
 {
-	const char *path = getenv("TOOLCRIB_TEST_WORK");
+	const char *path = getenv("TOOLCRIB_TEST_WORK"), *way = getenv("TOOLCRIB_TEST_GATE");
 
-	if (path && out < 0)
+	if (path && out < 0) {
 		out = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+		gate = way ? open(way, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+	}
+}
+
+static void wait_at_gate(const char *sql)
+{
+	const char *text = getenv("TOOLCRIB_TEST_PAUSE");
+	struct stat st;
+
+	if (gate < 0 || !text || !strstr(sql, text))
+		return;
+	(void)!write(gate, ".", 1);
+	for (int ms = 0; ms < GATE_MS && fstat(gate, &st) == 0 && st.st_size > 0; ms++)
+		(void)nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	(void)close(gate);
+	gate = -1;
 }
 
 static int on_end(unsigned what, void *arg, void *stmt, void *ns)
@@ -39,6 +61,7 @@ static int on_end(unsigned what, void *arg, void *stmt, void *ns)
 	if (n > 0)
 		(void)!write(out, line, (size_t)n);
 	free(line);
+	wait_at_gate(sqlite3_sql(stmt));
 	return 0;
 }
 
