@@ -37,6 +37,22 @@ class Names(crib.unittest.TestCase):
 
 @crib.unittest.skipUnless(BUILT, "needs ./configure --enable-crash-points")
 class CrashPoints(crib.Case):
+    @classmethod
+    def setUpClass(cls):
+        """A store that all but one scenario begin with; each death is on a copy of it."""
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="toolcrib-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+        c = crib.Crib()
+        cls.addClassCleanup(c.close)
+        cls.key = Witness(c.init(), cls.folder).key
+        for name, value in (("one", "first"), ("two", "second"), ("three", "third")):
+            c.cli("secret", "set", name, stdin=value)
+        cls.made = c.store
+
+    def witness(self, c):
+        shutil.copytree(self.made, c.store)
+        return Witness(c, self.folder, self.key)
+
     def die_at(self, name, n, scenario):
         c = self.crib = crib.Crib()
         self.addCleanup(c.close)
@@ -48,10 +64,7 @@ class CrashPoints(crib.Case):
             c.start()
             c.stop()
         else:
-            w = Witness(c.init())
-            c.cli("secret", "set", "one", stdin="first")
-            c.cli("secret", "set", "two", stdin="second")
-            c.cli("secret", "set", "three", stdin="third")
+            w = self.witness(c)
             if scenario in ("erase", "prune"):
                 c.cli("approval", "policy", "one")
                 c.cli("retention", "set", "acme", "--min-days", "0")

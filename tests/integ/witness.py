@@ -17,20 +17,26 @@ BEGIN, END, RECOVERED = 1001, 1002, 1004
 
 
 class Witness:
-    """A crib with the tools echo and effect for the tenant acme, and clients that call them until stopped."""
+    """A crib with the tools echo and effect for the tenant acme, and clients that call them until stopped.  folder: where
+    the program and its effects lie, the crib's own if nothing is said; key: of a store that has all of it."""
 
-    def __init__(self, c):
-        self.crib = c
-        program, self.effects = c.dir / "effect", c.dir / "effects"
+    def __init__(self, c, folder=None, key=None):
+        self.crib, self.key = c, key
+        program, self.effects = (folder or c.dir) / "effect", (folder or c.dir) / "effects"
         program.write_text(SIDE_EFFECT)
         program.chmod(0o755)
-        self.effects.touch()
+        self.effects.write_text("")
+        if not key:
+            self.furnish(program)
+        self.answered, self.refused = [], 0
+        self.lock, self.stopping, self.clients = threading.Lock(), threading.Event(), []
+
+    def furnish(self, program):
+        c = self.crib
         c.tool(crib.ECHO)
         c.tool(crib.tool_yaml("effect", f'{{type: exec, argv: ["{program}", "{{call}}", "{self.effects}"], stdin: none, '
                               f'output: text, sandbox: {{write: ["{self.effects}"]}}}}'), "effect.yaml")
         self.key = c.tenant("acme", "echo", "effect")
-        self.answered, self.refused = [], 0
-        self.lock, self.stopping, self.clients = threading.Lock(), threading.Event(), []
 
     def _call(self, tool, transport):
         with contextlib.closing(getattr(self.crib, transport)(self.key)) as peer:
