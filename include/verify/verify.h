@@ -61,24 +61,6 @@ int audit_verify_marked(struct db *db, const struct audit_evidence *with, const 
 typedef int verify_size_fn(void *arg, int64_t log, int64_t from, int64_t size);
 int verify_state_sizes(const void *p, size_t len, verify_size_fn *fn, void *arg, struct err *err) MUST_CHECK;
 
-/* --- numbers and texts, as states and marks hold them */
-
-struct verify_in { const uint8_t *p; size_t left; bool bad; };
-/* Numbers of eight bytes, little-endian; texts behind their length.  Whoever reads beyond the end, or what cannot be,
- * gets zeros, and bad is set. */
-void verify_put(struct str *to, uint64_t n);
-void verify_put_bytes(struct str *to, const void *p, size_t n);
-void verify_put_text(struct str *to, const char *p, size_t len);
-uint64_t verify_get(struct verify_in *in);
-bool verify_get_bool(struct verify_in *in);
-void verify_get_bytes(struct verify_in *in, void *ret, size_t n);
-const char *verify_get_text(struct verify_in *in, size_t *ret_len);     /* not terminated */
-void verify_get_name(struct verify_in *in, char *ret, size_t size);     /* terminated, without NUL inside; else bad */
-/* How many things of at least so many bytes follow; no more than there can be. */
-size_t verify_get_count(struct verify_in *in, size_t each);
-/* Part of the bytes by themselves. */
-void verify_get_part(struct verify_in *in, struct verify_in *ret);
-
 /* No verification keeps more requests, versions and changes of a policy in mind than n (SIZE_MAX: as many as ever);
  * what is there beyond is NOT_CHECKED. */
 FOR_TESTS void verify_approvals_bound(size_t n);

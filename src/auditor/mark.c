@@ -17,6 +17,7 @@
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/pack.h"
 #include "base/path.h"
 #include "base/text.h"
 
@@ -36,10 +37,10 @@ struct mark_log { int64_t id; struct mark_range *range; size_t n; };
 struct mark_file {
 	uint64_t made_us;               /* when the verification began that base is of */
 	uint64_t indexes_us;            /* when the one began that compared the indexes of records last */
-	struct verify_in base;          /* left 0: none has come to its end */
+	struct unpack base;          /* left 0: none has come to its end */
 	struct mark_log *log; size_t nlogs;     /* by id */
 	uint64_t begun_us;              /* the same of way */
-	struct verify_in way;           /* left 0: none was cut off */
+	struct unpack way;           /* left 0: none was cut off */
 	struct mark_found *found; size_t nfound;
 };
 
@@ -61,66 +62,66 @@ static void mark_found_fini(struct mark_found *f)
 /* A text that may be missing. */
 static void put_text(struct str *to, const char *text)
 {
-	verify_put(to, text != NULL);
+	pack_u64(to, text != NULL);
 	if (text)
-		verify_put_text(to, text, strlen(text));
+		pack_text(to, text, strlen(text));
 }
 
-static char *get_text(struct verify_in *in)
+static char *get_text(struct unpack *in)
 {
-	bool there = verify_get_bool(in);
+	bool there = unpack_bool(in);
 	size_t len = 0;
-	const char *p = there ? verify_get_text(in, &len) : NULL;
+	const char *p = there ? unpack_text(in, &len) : NULL;
 
 	in->bad |= there && memchr(p, 0, len);
 	return there && !in->bad ? mem_strndup(p, len) : NULL;
 }
 
-static void get_found(struct verify_in *in, struct mark_found *ret)
+static void get_found(struct unpack *in, struct mark_found *ret)
 {
 	int code = 0;
 	char name[32];
 
-	verify_get_name(in, name, sizeof(name));
+	unpack_name(in, name, sizeof(name));
 	while (code < AUDIT_FINDING_COUNT && strcmp(audit_finding_name((enum audit_finding_code)code), name) != 0)
 		code++;
 	in->bad |= code == AUDIT_FINDING_COUNT;
 	ret->f.code = in->bad ? AUDIT_FINDING_NOT_CHECKED : (enum audit_finding_code)code;
-	ret->f.from = (int64_t)verify_get(in);
-	ret->f.to = (int64_t)verify_get(in);
-	ret->f.gap = verify_get_bool(in);
+	ret->f.from = (int64_t)unpack_u64(in);
+	ret->f.to = (int64_t)unpack_u64(in);
+	ret->f.gap = unpack_bool(in);
 	ret->f.origin = ret->origin = get_text(in);
 	ret->f.detail = ret->detail = get_text(in);
 }
 
 /* --- ranges */
 
-static void get_log(struct verify_in *in, int64_t before, struct mark_log *ret)
+static void get_log(struct unpack *in, int64_t before, struct mark_log *ret)
 {
-	ret->id = (int64_t)verify_get(in);
+	ret->id = (int64_t)unpack_u64(in);
 	in->bad |= ret->id <= before;
-	ret->n = verify_get_count(in, 24);
+	ret->n = unpack_count(in, 24);
 	in->bad |= ret->n > MARK_RANGES_MAX;
 	ret->n = in->bad ? 0 : ret->n;
 	ret->range = mem_calloc(ret->n + 1, sizeof(*ret->range));
 	for (size_t i = 0; i < ret->n; i++) {
 		struct mark_range *r = &ret->range[i];
 
-		r->from = (int64_t)verify_get(in);
-		r->to = (int64_t)verify_get(in);
-		r->at_us = verify_get(in);
+		r->from = (int64_t)unpack_u64(in);
+		r->to = (int64_t)unpack_u64(in);
+		r->at_us = unpack_u64(in);
 		in->bad |= r->from < 0 || r->to <= r->from || (i > 0 && r->from != r[-1].to);
 	}
 }
 
 static void put_log(struct str *to, const struct mark_log *l)
 {
-	verify_put(to, (uint64_t)l->id);
-	verify_put(to, l->n);
+	pack_u64(to, (uint64_t)l->id);
+	pack_u64(to, l->n);
 	for (size_t i = 0; i < l->n; i++) {
-		verify_put(to, (uint64_t)l->range[i].from);
-		verify_put(to, (uint64_t)l->range[i].to);
-		verify_put(to, l->range[i].at_us);
+		pack_u64(to, (uint64_t)l->range[i].from);
+		pack_u64(to, (uint64_t)l->range[i].to);
+		pack_u64(to, l->range[i].at_us);
 	}
 }
 
@@ -129,21 +130,21 @@ static void put_log(struct str *to, const struct mark_log *l)
 /* The bytes are borrowed.  ret is to be freed also when it fails. */
 static int mark_file_read(const uint8_t *p, size_t len, struct mark_file *ret, struct err *err)
 {
-	struct verify_in in = { p, len, false };
+	struct unpack in = { p, len, false };
 	size_t n;
 
 	*ret = (struct mark_file){ .made_us = 0 };
-	in.bad |= verify_get(&in) != FORM;
-	ret->made_us = verify_get(&in);
-	ret->indexes_us = verify_get(&in);
-	verify_get_part(&in, &ret->base);
-	n = verify_get_count(&in, 16);
+	in.bad |= unpack_u64(&in) != FORM;
+	ret->made_us = unpack_u64(&in);
+	ret->indexes_us = unpack_u64(&in);
+	unpack_part(&in, &ret->base);
+	n = unpack_count(&in, 16);
 	ret->log = mem_calloc(n + 1, sizeof(*ret->log));
 	for (; ret->nlogs < n && !in.bad; ret->nlogs++)
 		get_log(&in, ret->nlogs ? ret->log[ret->nlogs - 1].id : 0, &ret->log[ret->nlogs]);
-	ret->begun_us = verify_get(&in);
-	verify_get_part(&in, &ret->way);
-	n = verify_get_count(&in, 48);
+	ret->begun_us = unpack_u64(&in);
+	unpack_part(&in, &ret->way);
+	n = unpack_count(&in, 48);
 	in.bad |= n > MARK_FOUND_MAX;
 	ret->found = mem_calloc(in.bad ? 1 : n + 1, sizeof(*ret->found));
 	for (; ret->nfound < n && !in.bad; ret->nfound++)
@@ -155,24 +156,24 @@ static int mark_file_read(const uint8_t *p, size_t len, struct mark_file *ret, s
 
 static void mark_file_write(const struct mark_file *f, struct str *to)
 {
-	verify_put(to, FORM);
-	verify_put(to, f->made_us);
-	verify_put(to, f->indexes_us);
-	verify_put_text(to, (const char *)f->base.p, f->base.left);
-	verify_put(to, f->nlogs);
+	pack_u64(to, FORM);
+	pack_u64(to, f->made_us);
+	pack_u64(to, f->indexes_us);
+	pack_text(to, (const char *)f->base.p, f->base.left);
+	pack_u64(to, f->nlogs);
 	for (size_t i = 0; i < f->nlogs; i++)
 		put_log(to, &f->log[i]);
-	verify_put(to, f->begun_us);
-	verify_put_text(to, (const char *)f->way.p, f->way.left);
-	verify_put(to, f->nfound);
+	pack_u64(to, f->begun_us);
+	pack_text(to, (const char *)f->way.p, f->way.left);
+	pack_u64(to, f->nfound);
 	for (size_t i = 0; i < f->nfound; i++) {
 		const struct audit_finding *a = &f->found[i].f;
 		const char *name = audit_finding_name(a->code);
 
-		verify_put_text(to, name, strlen(name));
-		verify_put(to, (uint64_t)a->from);
-		verify_put(to, (uint64_t)a->to);
-		verify_put(to, a->gap);
+		pack_text(to, name, strlen(name));
+		pack_u64(to, (uint64_t)a->from);
+		pack_u64(to, (uint64_t)a->to);
+		pack_u64(to, a->gap);
 		put_text(to, a->origin);
 		put_text(to, a->detail);
 	}
@@ -578,7 +579,7 @@ static void keep(void *arg, const void *p, size_t len)
 	struct mark_file f = m->was;
 	struct err err;
 
-	f.way = (struct verify_in){ p, len, false };
+	f.way = (struct unpack){ p, len, false };
 	f.begun_us = m->begun_us;
 	f.found = m->nfound > m->nopened ? &m->found[m->nopened] : NULL;
 	f.nfound = m->nfound - m->nopened;
@@ -651,7 +652,7 @@ static int give_up_way(struct mark *m, struct err *err)
 {
 	struct mark_file f = m->was;
 
-	f.way = (struct verify_in){ .p = NULL };
+	f.way = (struct unpack){ .p = NULL };
 	f.nfound = 0;
 	if (f.base.left > 0)
 		return write_file(m, &f, err);

@@ -18,7 +18,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +26,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/sanitized.h"
+#include "base/served.h"
 #include "base/text.h"
 #include "db/owner.h"
 #include "forms/forms.h"
@@ -36,8 +36,6 @@
 #include "sandbox/level.h"
 
 #include "report_int.h"
-
-enum { EXIT_ENDED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_HAND = 126 };
 
 #define OUT STDIN_FILENO                /* the one socket, both ways */
 #define FILES_MAX 96                    /* of these, sealed files: FORMS_FILES twice */
@@ -344,13 +342,13 @@ static int answer(struct serve *s)
 	if (rc == 0 && s->absent.n > 0)
 		rc = say_absent(s, &err);
 	if (rc == ERR_CANCELLED)
-		return EXIT_FAILED;
+		return SERVED_FAILED;
 	if (rc == ERR_LIMIT && strstr(err.msg, "too much memory"))
 		(void)too_much(s, MEMORY, s->bounds.memory, &err);
 	if (rc == ERR_AUDIT)            /* SQLite's file for sorting: nothing else is written here */
 		(void)too_much(s, TEMP, s->bounds.temp, &err);
 	return say_end(s, rc < 0 ? "failed" : out.more ? "limit" : "done", out.findings, rc < 0 ? &err : NULL) == 0
-		? EXIT_ENDED : EXIT_FAILED;
+		? SERVED_DONE : SERVED_FAILED;
 }
 
 /* --- confinement */
@@ -498,11 +496,11 @@ static int serve(void)
 {
 	static struct serve s = { .held = -1 };
 	struct err err = { 0 };
-	int rc, status = EXIT_FAILED;
+	int rc, status = SERVED_FAILED;
 
 	if (shut() != 0) {
 		fputs("toolcrib-report: it cannot be confined\n", stderr);
-		return EXIT_FAILED;
+		return SERVED_FAILED;
 	}
 	rc = read_question(&s, &err);
 	if (rc == 0)
@@ -518,40 +516,12 @@ static int serve(void)
 	return status;
 }
 
-/* --- by hand */
-
-static const char usage[] =
-	"usage: toolcrib-report\n"
-	"       toolcrib-report --version | --help\n";
-
-static const char help[] =
-	"\nAnswers a report of the audit for toolcribd or toolcrib, which start it and speak to it over descriptor 0.\n"
-	"Started by hand it does nothing.  See toolcribd(8), Reporters.\n";
-
-static int say(const char *word)
-{
-	if (strcmp(word, "--version") == 0)
-		puts("toolcrib-report " PACKAGE_VERSION);
-	else if (strcmp(word, "--help") == 0)
-		printf("%s%s", usage, help);
-	else
-		return -1;
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	struct stat st;
+	static const struct served report = {
+		.name = "toolcrib-report", .page = "toolcribd(8), Reporters", .serve = serve,
+		.does = "Answers a report of the audit for toolcribd or toolcrib, which start it and speak to it over descriptor 0.",
+	};
 
-	if (argc == 2 && say(argv[1]) == 0)
-		return EXIT_ENDED;
-	if (argc > 1) {
-		fputs(usage, stderr);
-		return EXIT_USAGE;
-	}
-	if (fstat(STDIN_FILENO, &st) != 0 || !S_ISSOCK(st.st_mode)) {
-		fputs("toolcrib-report is started by toolcribd, not by hand\n", stderr);
-		return EXIT_BY_HAND;
-	}
-	return serve();
+	return served_main(&report, argc, argv);
 }

@@ -481,34 +481,34 @@ static void save_request(const struct request *r, struct str *to)
 {
 	const struct audit_consent *s = &r->said;
 
-	verify_put_bytes(to, s->digest, sizeof(s->digest));
-	verify_put_bytes(to, s->asked, sizeof(s->asked));
-	verify_put_text(to, s->asked_by, strlen(s->asked_by));
-	verify_put_text(to, s->granted_by, strlen(s->granted_by));
-	verify_put_text(to, s->asker, strlen(s->asker));
-	verify_put(to, s->asked_us);
-	verify_put(to, s->granted_us);
-	verify_put(to, r->has_asked);
-	verify_put(to, r->granted);
-	verify_put(to, r->gone);
-	verify_put(to, r->used_us);
+	pack_bytes(to, s->digest, sizeof(s->digest));
+	pack_bytes(to, s->asked, sizeof(s->asked));
+	pack_text(to, s->asked_by, strlen(s->asked_by));
+	pack_text(to, s->granted_by, strlen(s->granted_by));
+	pack_text(to, s->asker, strlen(s->asker));
+	pack_u64(to, s->asked_us);
+	pack_u64(to, s->granted_us);
+	pack_u64(to, r->has_asked);
+	pack_u64(to, r->granted);
+	pack_u64(to, r->gone);
+	pack_u64(to, r->used_us);
 }
 
-static void load_request(struct request *r, struct verify_in *in)
+static void load_request(struct request *r, struct unpack *in)
 {
 	struct audit_consent *s = &r->said;
 
-	verify_get_bytes(in, s->digest, sizeof(s->digest));
-	verify_get_bytes(in, s->asked, sizeof(s->asked));
-	verify_get_name(in, s->asked_by, sizeof(s->asked_by));
-	verify_get_name(in, s->granted_by, sizeof(s->granted_by));
-	verify_get_name(in, s->asker, sizeof(s->asker));
-	s->asked_us = verify_get(in);
-	s->granted_us = verify_get(in);
-	r->has_asked = verify_get_bool(in);
-	r->granted = verify_get_bool(in);
-	r->gone = verify_get_bool(in);
-	r->used_us = verify_get(in);
+	unpack_bytes(in, s->digest, sizeof(s->digest));
+	unpack_bytes(in, s->asked, sizeof(s->asked));
+	unpack_name(in, s->asked_by, sizeof(s->asked_by));
+	unpack_name(in, s->granted_by, sizeof(s->granted_by));
+	unpack_name(in, s->asker, sizeof(s->asker));
+	s->asked_us = unpack_u64(in);
+	s->granted_us = unpack_u64(in);
+	r->has_asked = unpack_bool(in);
+	r->granted = unpack_bool(in);
+	r->gone = unpack_bool(in);
+	r->used_us = unpack_u64(in);
 }
 
 static uint64_t number_of(const void *key, size_t len)
@@ -528,53 +528,53 @@ static void save_approvals(const struct verify *v, struct str *to)
 	void *value;
 
 	for (size_t i = 0; i < NELEMS(all); i++)
-		verify_put(to, all[i]);
-	verify_put(to, a->nchange);
+		pack_u64(to, all[i]);
+	pack_u64(to, a->nchange);
 	for (size_t i = 0; i < a->nchange; i++) {
-		verify_put(to, a->change[i].ts);
-		verify_put(to, a->change[i].one);
+		pack_u64(to, a->change[i].ts);
+		pack_u64(to, a->change[i].one);
 	}
-	verify_put(to, map_count(a->requests));
+	pack_u64(to, map_count(a->requests));
 	for (size_t it = 0; map_next(a->requests, &it, &key, &len, &value);) {
-		verify_put(to, number_of(key, len));
+		pack_u64(to, number_of(key, len));
 		save_request(value, to);
 	}
-	verify_put(to, map_count(a->versions));
+	pack_u64(to, map_count(a->versions));
 	for (size_t it = 0; map_next(a->versions, &it, &key, &len, &value);) {
-		verify_put(to, number_of(key, len));
-		verify_put_text(to, value, strlen(value));
+		pack_u64(to, number_of(key, len));
+		pack_text(to, value, strlen(value));
 	}
 }
 
-static void load_approvals(struct verify *v, struct verify_in *in)
+static void load_approvals(struct verify *v, struct unpack *in)
 {
 	struct verify_approvals *a = v->approvals;
 	bool *const flags[] = { &a->one, &a->wait, &a->stepped, &a->overflow, &a->unsaid, &a->again };
 
 	for (size_t i = 0; i < NELEMS(flags); i++)
-		*flags[i] = verify_get_bool(in);
-	a->first_us = verify_get(in);
-	a->last_us = verify_get(in);
-	a->nchange = verify_get_count(in, 16);
+		*flags[i] = unpack_bool(in);
+	a->first_us = unpack_u64(in);
+	a->last_us = unpack_u64(in);
+	a->nchange = unpack_count(in, 16);
 	in->bad |= a->nchange > CHANGES_MAX;
 	a->nchange = in->bad ? 0 : a->nchange;
 	a->change = mem_calloc(a->nchange + 1, sizeof(*a->change));
 	for (size_t i = 0; i < a->nchange; i++) {
-		a->change[i].ts = verify_get(in);
-		a->change[i].one = verify_get_bool(in);
+		a->change[i].ts = unpack_u64(in);
+		a->change[i].one = unpack_bool(in);
 	}
-	for (size_t n = verify_get_count(in, 136); n > 0 && !in->bad; n--) {
+	for (size_t n = unpack_count(in, 136); n > 0 && !in->bad; n--) {
 		struct request *r = mem_zalloc(sizeof(*r));
-		uint64_t id = verify_get(in);
+		uint64_t id = unpack_u64(in);
 
 		load_request(r, in);
 		free(map_set_u64(a->requests, id, r));
 	}
-	for (size_t n = verify_get_count(in, 16); n > 0 && !in->bad; n--) {
+	for (size_t n = unpack_count(in, 16); n > 0 && !in->bad; n--) {
 		char *who = mem_zalloc(AUDIT_WHO_MAX);
-		uint64_t id = verify_get(in);
+		uint64_t id = unpack_u64(in);
 
-		verify_get_name(in, who, AUDIT_WHO_MAX);
+		unpack_name(in, who, AUDIT_WHO_MAX);
 		free(map_set_u64(a->versions, id, who));
 	}
 	in->bad |= map_count(a->requests) > REQUESTS_MAX || map_count(a->versions) > VERSIONS_MAX;
@@ -585,18 +585,18 @@ static void save_days(const struct verify_log *c, struct str *to)
 {
 	const struct verify_approvals *a = c->v->approvals;
 
-	verify_put(to, a->has_days);
-	verify_put(to, a->days[0]);
-	verify_put(to, a->days[1]);
+	pack_u64(to, a->has_days);
+	pack_u64(to, a->days[0]);
+	pack_u64(to, a->days[1]);
 }
 
-static void load_days(struct verify_log *c, struct verify_in *in)
+static void load_days(struct verify_log *c, struct unpack *in)
 {
 	struct verify_approvals *a = c->v->approvals;
 
-	a->has_days = verify_get_bool(in);
-	a->days[0] = verify_get(in);
-	a->days[1] = verify_get(in);
+	a->has_days = unpack_bool(in);
+	a->days[0] = unpack_u64(in);
+	a->days[1] = unpack_u64(in);
 }
 
 static void approvals_free(struct verify *v)

@@ -148,33 +148,33 @@ static void save_keys(const struct verify *v, struct str *to)
 {
 	const struct verify_keys *k = v->keys;
 
-	verify_put_text(to, k->instance, strlen(k->instance));
-	verify_put(to, k->has_log_key);
-	verify_put(to, v->sum->pinned);
-	verify_put_bytes(to, k->log_key, sizeof(k->log_key));
-	verify_put(to, k->n);
-	verify_put_bytes(to, k->epoch, k->n * SIGN_PUBLIC_SIZE);
-	verify_put(to, v->way ? v->next_epoch : UINT64_MAX);
-	verify_put(to, v->way && v->stopped);
+	pack_text(to, k->instance, strlen(k->instance));
+	pack_u64(to, k->has_log_key);
+	pack_u64(to, v->sum->pinned);
+	pack_bytes(to, k->log_key, sizeof(k->log_key));
+	pack_u64(to, k->n);
+	pack_bytes(to, k->epoch, k->n * SIGN_PUBLIC_SIZE);
+	pack_u64(to, v->way ? v->next_epoch : UINT64_MAX);
+	pack_u64(to, v->way && v->stopped);
 }
 
-static void load_keys(struct verify *v, struct verify_in *in)
+static void load_keys(struct verify *v, struct unpack *in)
 {
 	struct past was = { .n = 0 };
 
-	verify_get_name(in, was.instance, sizeof(was.instance));
-	was.has_log_key = verify_get_bool(in);
-	was.pinned = verify_get_bool(in);
-	verify_get_bytes(in, was.log_key, sizeof(was.log_key));
-	was.n = verify_get_count(in, SIGN_PUBLIC_SIZE);
+	unpack_name(in, was.instance, sizeof(was.instance));
+	was.has_log_key = unpack_bool(in);
+	was.pinned = unpack_bool(in);
+	unpack_bytes(in, was.log_key, sizeof(was.log_key));
+	was.n = unpack_count(in, SIGN_PUBLIC_SIZE);
 	if (in->bad)
 		return;
 	free(v->keys->past);
 	v->keys->past = mem_alloc(sizeof(was) + was.n * SIGN_PUBLIC_SIZE);
 	*v->keys->past = was;
-	verify_get_bytes(in, v->keys->past->epoch, was.n * SIGN_PUBLIC_SIZE);
-	v->next_epoch = verify_get(in);
-	v->stopped = verify_get_bool(in);
+	unpack_bytes(in, v->keys->past->epoch, was.n * SIGN_PUBLIC_SIZE);
+	v->next_epoch = unpack_u64(in);
+	v->stopped = unpack_bool(in);
 }
 
 /* The store is the one of the mark, and its keys follow from those.  Who pinned a key then, has pinned it. */
@@ -445,22 +445,22 @@ static void save_checkpoints(const struct verify_log *c, struct str *to)
 {
 	const struct verify_checkpoints *k = c->checkpoints;
 
-	verify_put(to, k->noted);
-	verify_put(to, k->last_epoch);
-	verify_put(to, k->bare_us);
-	verify_put(to, (uint64_t)k->last_kind);
-	verify_put(to, (uint64_t)k->covered_kind);
+	pack_u64(to, k->noted);
+	pack_u64(to, k->last_epoch);
+	pack_u64(to, k->bare_us);
+	pack_u64(to, (uint64_t)k->last_kind);
+	pack_u64(to, (uint64_t)k->covered_kind);
 }
 
-static void load_checkpoints(struct verify_log *c, struct verify_in *in)
+static void load_checkpoints(struct verify_log *c, struct unpack *in)
 {
 	struct verify_checkpoints *k = c->checkpoints;
 
-	k->noted = verify_get_bool(in);
-	k->last_epoch = verify_get(in);
-	k->bare_us = verify_get(in);
-	k->last_kind = (int64_t)verify_get(in);
-	k->covered_kind = (int64_t)verify_get(in);
+	k->noted = unpack_bool(in);
+	k->last_epoch = unpack_u64(in);
+	k->bare_us = unpack_u64(in);
+	k->last_kind = (int64_t)unpack_u64(in);
+	k->covered_kind = (int64_t)unpack_u64(in);
 }
 
 static int checkpoints_record(struct verify_log *c, const struct audit_read *got, struct err *err)

@@ -325,10 +325,10 @@ static void put_text(struct digest *d, struct db_stmt *st)
 	const void *text = db_col_blob(st, 2, &len);
 	struct str head = STR_INIT;
 
-	verify_put(&head, (uint64_t)db_col_i64(st, 0));
-	verify_put(&head, (uint64_t)db_col_i64(st, 1));
-	verify_put(&head, (uint64_t)db_col_type(st, 2));
-	verify_put(&head, len);
+	pack_u64(&head, (uint64_t)db_col_i64(st, 0));
+	pack_u64(&head, (uint64_t)db_col_i64(st, 1));
+	pack_u64(&head, (uint64_t)db_col_type(st, 2));
+	pack_u64(&head, len);
 	digest_put(d, head.p, head.len);
 	digest_put(d, text, len);
 	str_fini(&head);
@@ -365,16 +365,16 @@ static int integrity_settle(struct verify *v, struct err *err)
 
 static void save_texts(const struct verify *v, struct str *to)
 {
-	verify_put(to, v->texts->carried || !v->way);
-	verify_put(to, v->texts->n);
-	verify_put_bytes(to, v->texts->digest, DIGEST_SIZE);
+	pack_u64(to, v->texts->carried || !v->way);
+	pack_u64(to, v->texts->n);
+	pack_bytes(to, v->texts->digest, DIGEST_SIZE);
 }
 
-static void load_texts(struct verify *v, struct verify_in *in)
+static void load_texts(struct verify *v, struct unpack *in)
 {
-	v->texts->carried = verify_get_bool(in);
-	v->texts->n = verify_get(in);
-	verify_get_bytes(in, v->texts->digest, DIGEST_SIZE);
+	v->texts->carried = unpack_bool(in);
+	v->texts->n = unpack_u64(in);
+	unpack_bytes(in, v->texts->digest, DIGEST_SIZE);
 }
 
 /* --- the step */

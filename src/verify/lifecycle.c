@@ -382,20 +382,20 @@ static void save_clock(const struct verify *v, struct str *to)
 {
 	const struct verify_clock *k = v->clock;
 
-	verify_put(to, k->set_from_us);
-	verify_put(to, k->set_to_us);
-	verify_put(to, (uint64_t)k->life);
-	verify_put(to, k->life_us);
+	pack_u64(to, k->set_from_us);
+	pack_u64(to, k->set_to_us);
+	pack_u64(to, (uint64_t)k->life);
+	pack_u64(to, k->life_us);
 }
 
-static void load_clock(struct verify *v, struct verify_in *in)
+static void load_clock(struct verify *v, struct unpack *in)
 {
 	struct verify_clock *k = v->clock;
 
-	k->set_from_us = verify_get(in);
-	k->set_to_us = verify_get(in);
-	k->life = (int64_t)verify_get(in);
-	k->life_us = verify_get(in);
+	k->set_from_us = unpack_u64(in);
+	k->set_to_us = unpack_u64(in);
+	k->life = (int64_t)unpack_u64(in);
+	k->life_us = unpack_u64(in);
 }
 
 static void save_life(const struct verify_log *c, struct str *to)
@@ -405,51 +405,51 @@ static void save_life(const struct verify_log *c, struct str *to)
 	size_t len;
 	void *value;
 
-	verify_put(to, (uint64_t)l->kind);
-	verify_put(to, l->latest_us);
-	verify_put(to, l->fell);
-	verify_put(to, (uint64_t)l->fell_idx);
-	verify_put(to, l->fell_us);
-	verify_put(to, l->overflow);
-	verify_put(to, map_count(l->open));
+	pack_u64(to, (uint64_t)l->kind);
+	pack_u64(to, l->latest_us);
+	pack_u64(to, l->fell);
+	pack_u64(to, (uint64_t)l->fell_idx);
+	pack_u64(to, l->fell_us);
+	pack_u64(to, l->overflow);
+	pack_u64(to, map_count(l->open));
 	for (size_t it = 0; map_next(l->open, &it, &call, &len, &value);) {
 		const struct open_call *o = value;
 
-		verify_put_text(to, call, len);
-		verify_put(to, (uint64_t)o->idx);
-		verify_put(to, (uint64_t)o->cred);
-		verify_put(to, (uint64_t)o->prn);
-		verify_put(to, (uint64_t)o->tool);
-		verify_put(to, o->ts);
+		pack_text(to, call, len);
+		pack_u64(to, (uint64_t)o->idx);
+		pack_u64(to, (uint64_t)o->cred);
+		pack_u64(to, (uint64_t)o->prn);
+		pack_u64(to, (uint64_t)o->tool);
+		pack_u64(to, o->ts);
 	}
 }
 
-static void load_call(struct verify_life *l, struct verify_in *in)
+static void load_call(struct verify_life *l, struct unpack *in)
 {
 	size_t len;
-	const char *call = verify_get_text(in, &len);
+	const char *call = unpack_text(in, &len);
 	struct open_call *o = mem_zalloc(sizeof(*o));
 
-	o->idx = (int64_t)verify_get(in);
-	o->cred = (int64_t)verify_get(in);
-	o->prn = (int64_t)verify_get(in);
-	o->tool = (int64_t)verify_get(in);
-	o->ts = verify_get(in);
+	o->idx = (int64_t)unpack_u64(in);
+	o->cred = (int64_t)unpack_u64(in);
+	o->prn = (int64_t)unpack_u64(in);
+	o->tool = (int64_t)unpack_u64(in);
+	o->ts = unpack_u64(in);
 	in->bad |= o->idx < 0 || map_count(l->open) >= AUDIT_VERIFY_OPEN_MAX;
 	free(in->bad ? o : map_set(l->open, call, len, o));
 }
 
-static void load_life(struct verify_log *c, struct verify_in *in)
+static void load_life(struct verify_log *c, struct unpack *in)
 {
 	struct verify_life *l = c->life;
 
-	l->kind = (int64_t)verify_get(in);
-	l->latest_us = verify_get(in);
-	l->fell = verify_get_bool(in);
-	l->fell_idx = (int64_t)verify_get(in);
-	l->fell_us = verify_get(in);
-	l->overflow = verify_get_bool(in);
-	for (size_t n = verify_get_count(in, 48); n > 0 && !in->bad; n--)
+	l->kind = (int64_t)unpack_u64(in);
+	l->latest_us = unpack_u64(in);
+	l->fell = unpack_bool(in);
+	l->fell_idx = (int64_t)unpack_u64(in);
+	l->fell_us = unpack_u64(in);
+	l->overflow = unpack_bool(in);
+	for (size_t n = unpack_count(in, 48); n > 0 && !in->bad; n--)
 		load_call(l, in);
 }
 

@@ -661,12 +661,12 @@ static int payload_again(struct verify_log *c, int64_t from, int64_t to, struct 
 
 static void save_kept(const struct verify *v, struct str *to)
 {
-	verify_put(to, (uint64_t)(v->way ? v->kept->from : v->kept->to));
+	pack_u64(to, (uint64_t)(v->way ? v->kept->from : v->kept->to));
 }
 
-static void load_kept(struct verify *v, struct verify_in *in)
+static void load_kept(struct verify *v, struct unpack *in)
 {
-	v->kept->from = v->kept->to = (int64_t)verify_get(in);
+	v->kept->from = v->kept->to = (int64_t)unpack_u64(in);
 }
 
 static void save_payload(const struct verify_log *c, struct str *to)
@@ -675,60 +675,60 @@ static void save_payload(const struct verify_log *c, struct str *to)
 	const void *name;
 	size_t len;
 
-	verify_put(to, (uint64_t)(c->v->way ? p->from : c->next));
-	verify_put(to, p->shut);
-	verify_put(to, p->missing);
-	verify_put(to, p->many);
-	verify_put(to, p->gone ? map_count(p->gone) : 0);
+	pack_u64(to, (uint64_t)(c->v->way ? p->from : c->next));
+	pack_u64(to, p->shut);
+	pack_u64(to, p->missing);
+	pack_u64(to, p->many);
+	pack_u64(to, p->gone ? map_count(p->gone) : 0);
 	for (size_t it = 0; p->gone && map_next(p->gone, &it, &name, &len, NULL);)
-		verify_put_text(to, name, len);
-	verify_put(to, p->ntombs);
+		pack_text(to, name, len);
+	pack_u64(to, p->ntombs);
 	for (size_t i = 0; i < p->ntombs; i++) {
 		const struct tomb *t = &p->tombs[i];
 
-		verify_put(to, (uint64_t)t->idx);
-		verify_put(to, (uint64_t)t->from);
-		verify_put(to, (uint64_t)t->to);
-		verify_put(to, (uint64_t)t->until);
-		verify_put_text(to, (const char *)t->keys, 8 * t->nkeys);
+		pack_u64(to, (uint64_t)t->idx);
+		pack_u64(to, (uint64_t)t->from);
+		pack_u64(to, (uint64_t)t->to);
+		pack_u64(to, (uint64_t)t->until);
+		pack_text(to, (const char *)t->keys, 8 * t->nkeys);
 	}
 }
 
-static void load_tomb(struct tomb *t, struct verify_in *in)
+static void load_tomb(struct tomb *t, struct unpack *in)
 {
 	size_t len;
 	const char *keys;
 
-	t->idx = (int64_t)verify_get(in);
-	t->from = (int64_t)verify_get(in);
-	t->to = (int64_t)verify_get(in);
-	t->until = (int64_t)verify_get(in);
-	keys = verify_get_text(in, &len);
+	t->idx = (int64_t)unpack_u64(in);
+	t->from = (int64_t)unpack_u64(in);
+	t->to = (int64_t)unpack_u64(in);
+	t->until = (int64_t)unpack_u64(in);
+	keys = unpack_text(in, &len);
 	in->bad |= len % 8 != 0;
 	t->keys = len > 0 && !in->bad ? mem_dup(keys, len) : NULL;
 	t->nkeys = t->keys ? len / 8 : 0;
 }
 
-static void load_payload(struct verify_log *c, struct verify_in *in)
+static void load_payload(struct verify_log *c, struct unpack *in)
 {
 	struct verify_payload *p = c->payload;
 	size_t n;
 
-	p->from = (int64_t)verify_get(in);
-	p->shut = verify_get(in);
-	p->missing = verify_get(in);
-	p->many = verify_get_bool(in);
+	p->from = (int64_t)unpack_u64(in);
+	p->shut = unpack_u64(in);
+	p->missing = unpack_u64(in);
+	p->many = unpack_bool(in);
 	in->bad |= p->from < c->head->min_idx || p->from > c->next;
-	for (n = verify_get_count(in, 8); n > 0 && !in->bad; n--) {
+	for (n = unpack_count(in, 8); n > 0 && !in->bad; n--) {
 		size_t len;
-		const char *name = verify_get_text(in, &len);
+		const char *name = unpack_text(in, &len);
 
 		if (!p->gone)
 			p->gone = map_new();
 		if (!in->bad)
 			(void)map_set(p->gone, name, len, p);
 	}
-	n = verify_get_count(in, 40);
+	n = unpack_count(in, 40);
 	p->tombs = mem_calloc(n + 1, sizeof(*p->tombs));
 	for (; n > 0 && !in->bad; n--)
 		load_tomb(&p->tombs[p->ntombs++], in);

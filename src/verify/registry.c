@@ -348,42 +348,42 @@ static void save_rows(const struct verify *v, struct str *to)
 	void *value;
 
 	for (size_t i = 0; i < NELEMS(all); i++)
-		verify_put(to, all[i]);
+		pack_u64(to, all[i]);
 	for (size_t it = 0; map_next(r->said, &it, &key, &len, &value);) {
 		const struct said *s = value;
 		uint64_t row = 0;
 
 		memcpy(&row, key, len < sizeof(row) ? len : sizeof(row));
-		verify_put(to, row);
-		verify_put(to, (uint64_t)s->log);
-		verify_put(to, (uint64_t)s->idx);
-		verify_put(to, s->ts);
-		verify_put(to, s->taken);
-		verify_put_bytes(to, s->digest, sizeof(s->digest));
+		pack_u64(to, row);
+		pack_u64(to, (uint64_t)s->log);
+		pack_u64(to, (uint64_t)s->idx);
+		pack_u64(to, s->ts);
+		pack_u64(to, s->taken);
+		pack_bytes(to, s->digest, sizeof(s->digest));
 	}
 }
 
-static void load_rows(struct verify *v, struct verify_in *in)
+static void load_rows(struct verify *v, struct unpack *in)
 {
 	struct verify_rows *r = v->rows;
 
-	r->first_us = verify_get(in);
-	r->adopted_us = verify_get(in);
-	r->known = verify_get(in);
-	r->known_before = verify_get(in);
-	r->vouch_idx = (int64_t)verify_get(in);
-	r->again = verify_get_bool(in);
-	r->overflow = verify_get_bool(in);
-	v->sum->vouched_us = verify_get(in);
-	for (size_t n = verify_get_count(in, 40 + AUDIT_ROW_DIGEST); n > 0 && !in->bad; n--) {
+	r->first_us = unpack_u64(in);
+	r->adopted_us = unpack_u64(in);
+	r->known = unpack_u64(in);
+	r->known_before = unpack_u64(in);
+	r->vouch_idx = (int64_t)unpack_u64(in);
+	r->again = unpack_bool(in);
+	r->overflow = unpack_bool(in);
+	v->sum->vouched_us = unpack_u64(in);
+	for (size_t n = unpack_count(in, 40 + AUDIT_ROW_DIGEST); n > 0 && !in->bad; n--) {
 		struct said *s = mem_zalloc(sizeof(*s));
-		uint64_t row = verify_get(in);
+		uint64_t row = unpack_u64(in);
 
-		s->log = (int64_t)verify_get(in);
-		s->idx = (int64_t)verify_get(in);
-		s->ts = verify_get(in);
-		s->taken = verify_get_bool(in);
-		verify_get_bytes(in, s->digest, sizeof(s->digest));
+		s->log = (int64_t)unpack_u64(in);
+		s->idx = (int64_t)unpack_u64(in);
+		s->ts = unpack_u64(in);
+		s->taken = unpack_bool(in);
+		unpack_bytes(in, s->digest, sizeof(s->digest));
 		in->bad |= map_count(r->said) >= AUDIT_VERIFY_OPEN_MAX;
 		free(in->bad ? s : map_set_u64(r->said, row, s));
 	}

@@ -468,30 +468,30 @@ static void save_retention(const struct verify_log *c, struct str *to)
 	size_t len;
 
 	verify_put_tree(to, &r->tiles);
-	verify_put(to, r->no_tiles);
-	verify_put(to, (uint64_t)r->holds);
-	verify_put(to, (uint64_t)r->releases);
-	verify_put(to, (uint64_t)r->policies);
-	verify_put(to, map_count(r->intents));
+	pack_u64(to, r->no_tiles);
+	pack_u64(to, (uint64_t)r->holds);
+	pack_u64(to, (uint64_t)r->releases);
+	pack_u64(to, (uint64_t)r->policies);
+	pack_u64(to, map_count(r->intents));
 	for (size_t it = 0; map_next(r->intents, &it, &key, &len, NULL);) {
 		uint64_t idx = 0;
 
 		memcpy(&idx, key, len < sizeof(idx) ? len : sizeof(idx));
-		verify_put(to, idx - 1);
+		pack_u64(to, idx - 1);
 	}
 }
 
-static void load_retention(struct verify_log *c, struct verify_in *in)
+static void load_retention(struct verify_log *c, struct unpack *in)
 {
 	struct verify_retention *r = c->retention;
 
 	verify_get_tree(in, &r->tiles);
-	r->no_tiles = verify_get_bool(in);
-	r->holds = (int64_t)verify_get(in);
-	r->releases = (int64_t)verify_get(in);
-	r->policies = (int64_t)verify_get(in);
-	for (size_t n = verify_get_count(in, 8); n > 0 && !in->bad; n--) {
-		uint64_t idx = verify_get(in);
+	r->no_tiles = unpack_bool(in);
+	r->holds = (int64_t)unpack_u64(in);
+	r->releases = (int64_t)unpack_u64(in);
+	r->policies = (int64_t)unpack_u64(in);
+	for (size_t n = unpack_count(in, 8); n > 0 && !in->bad; n--) {
+		uint64_t idx = unpack_u64(in);
 
 		in->bad |= idx >= INT64_MAX;
 		if (!in->bad)

@@ -90,29 +90,29 @@ static void save(const struct verify_log *c, struct str *to)
 
 	for (int code = 0; c->runs && code < AUDIT_FINDING_COUNT; code++)
 		n += c->runs->of[code].open;
-	verify_put(to, n);
+	pack_u64(to, n);
 	for (int code = 0; c->runs && code < AUDIT_FINDING_COUNT; code++) {
 		const struct audit_finding *f = &c->runs->of[code].f;
 		const char *name = audit_finding_name(f->code);
 
 		if (!c->runs->of[code].open)
 			continue;
-		verify_put_text(to, name, strlen(name));
-		verify_put(to, (uint64_t)f->from);
-		verify_put(to, (uint64_t)f->to);
+		pack_text(to, name, strlen(name));
+		pack_u64(to, (uint64_t)f->from);
+		pack_u64(to, (uint64_t)f->to);
 	}
 }
 
-static void load(struct verify_log *c, struct verify_in *in)
+static void load(struct verify_log *c, struct unpack *in)
 {
-	for (size_t n = verify_get_count(in, 24); n > 0 && !in->bad; n--) {
+	for (size_t n = unpack_count(in, 24); n > 0 && !in->bad; n--) {
 		char name[32];
 		uint64_t from, to;
 		int code = 0;
 
-		verify_get_name(in, name, sizeof(name));
-		from = verify_get(in);
-		to = verify_get(in);
+		unpack_name(in, name, sizeof(name));
+		from = unpack_u64(in);
+		to = unpack_u64(in);
 		while (code < AUDIT_FINDING_COUNT && strcmp(audit_finding_name((enum audit_finding_code)code), name) != 0)
 			code++;
 		in->bad |= code == AUDIT_FINDING_COUNT || from > to || to > INT64_MAX;
@@ -121,7 +121,7 @@ static void load(struct verify_log *c, struct verify_in *in)
 	}
 }
 
-void verify_tell_runs(struct verify_log *c, struct str *to, struct verify_in *in)
+void verify_tell_runs(struct verify_log *c, struct str *to, struct unpack *in)
 {
 	if (to)
 		save(c, to);

@@ -24,9 +24,9 @@ static const struct verify_step *const steps[] = {
 };
 
 /* A number that is an index or a size. */
-static int64_t get_place(struct verify_in *in)
+static int64_t get_place(struct unpack *in)
 {
-	uint64_t n = verify_get(in);
+	uint64_t n = unpack_u64(in);
 
 	in->bad |= n > (uint64_t)TREE_LOAD_MAX;
 	return in->bad ? 0 : (int64_t)n;
@@ -40,12 +40,12 @@ static int64_t get_place(struct verify_in *in)
 enum { FORM = 1 };
 
 /* Of a log; by id. */
-struct was { int64_t id; struct verify_in in; };
+struct was { int64_t id; struct unpack in; };
 
 struct whole {
 	bool there;
 	int64_t at;                     /* the log that was under way; 0: it came to its end */
-	struct verify_in sum, store;
+	struct unpack sum, store;
 	struct was *log; size_t n;
 };
 
@@ -58,18 +58,18 @@ struct verify_state {
 
 static void read_whole(struct whole *w, const void *p, size_t len)
 {
-	struct verify_in in = { p, len, false };
+	struct unpack in = { p, len, false };
 	int64_t before = 0;
 
-	in.bad |= verify_get(&in) != FORM;
+	in.bad |= unpack_u64(&in) != FORM;
 	w->at = get_place(&in);
-	verify_get_part(&in, &w->sum);
-	verify_get_part(&in, &w->store);
-	w->n = verify_get_count(&in, 16);
+	unpack_part(&in, &w->sum);
+	unpack_part(&in, &w->store);
+	w->n = unpack_count(&in, 16);
 	w->log = mem_calloc(w->n + 1, sizeof(*w->log));
 	for (size_t i = 0; i < w->n && !in.bad; i++) {
 		w->log[i].id = get_place(&in);
-		verify_get_part(&in, &w->log[i].in);
+		unpack_part(&in, &w->log[i].in);
 		in.bad |= w->log[i].id <= before;
 		before = w->log[i].id;
 	}
@@ -103,18 +103,18 @@ static void save_sum(const struct verify *v, struct str *to)
 		s->bad - v->opened_bad, s->gaps - v->opened_gaps, s->running, s->names, s->shut, s->notes };
 
 	for (size_t i = 0; i < NELEMS(all); i++)
-		verify_put(to, all[i]);
-	verify_put_text(to, s->named, strlen(s->named));
+		pack_u64(to, all[i]);
+	pack_text(to, s->named, strlen(s->named));
 }
 
-static void load_sum(struct audit_coverage *s, struct verify_in *in)
+static void load_sum(struct audit_coverage *s, struct unpack *in)
 {
 	uint64_t *const all[] = { &s->logs, &s->records, &s->pruned, &s->first_us, &s->last_us, &s->older, &s->again, &s->bad,
 		&s->gaps, &s->running, &s->names, &s->shut, &s->notes };
 
 	for (size_t i = 0; i < NELEMS(all); i++)
-		*all[i] = verify_get(in);
-	verify_get_name(in, s->named, sizeof(s->named));
+		*all[i] = unpack_u64(in);
+	unpack_name(in, s->named, sizeof(s->named));
 	in->bad |= in->left > 0;
 }
 
@@ -126,24 +126,24 @@ static void save_steps(const struct verify *v, const struct verify_log *c, struc
 		const struct verify_step *s = steps[i];
 		struct str part = STR_INIT;
 
-		verify_put(&part, s->form);
+		pack_u64(&part, s->form);
 		if (c && s->save_log)
 			s->save_log(c, &part);
 		if (!c && s->save)
 			s->save(v, &part);
-		verify_put_text(to, part.p, part.len);
+		pack_text(to, part.p, part.len);
 		str_fini(&part);
 	}
 }
 
-static void load_steps(struct verify *v, struct verify_log *c, struct verify_in *in)
+static void load_steps(struct verify *v, struct verify_log *c, struct unpack *in)
 {
 	for (size_t i = 0; i < NELEMS(steps) && !in->bad; i++) {
 		const struct verify_step *s = steps[i];
-		struct verify_in part;
+		struct unpack part;
 
-		verify_get_part(in, &part);
-		part.bad |= verify_get(&part) != s->form;
+		unpack_part(in, &part);
+		part.bad |= unpack_u64(&part) != s->form;
 		if (c && s->load_log && !part.bad)
 			s->load_log(c, &part);
 		if (!c && s->load && !part.bad)
@@ -160,14 +160,14 @@ static void save_log(struct verify_log *c, struct str *to)
 	const struct verify_cover *k = &c->cover;
 	const uint64_t cover[] = { k->covered, k->last_size, k->owed_size, k->owed_epoch };
 
-	verify_put_text(to, c->head->origin, strlen(c->head->origin));
-	verify_put(to, (uint64_t)c->next);
-	verify_put(to, (uint64_t)c->head->min_idx);
-	verify_put(to, (uint64_t)c->known);
-	verify_put_bytes(to, c->known_root, TREE_HASH);
+	pack_text(to, c->head->origin, strlen(c->head->origin));
+	pack_u64(to, (uint64_t)c->next);
+	pack_u64(to, (uint64_t)c->head->min_idx);
+	pack_u64(to, (uint64_t)c->known);
+	pack_bytes(to, c->known_root, TREE_HASH);
 	verify_put_tree(to, &c->tree);
 	for (size_t i = 0; i < NELEMS(cover); i++)
-		verify_put(to, cover[i]);
+		pack_u64(to, cover[i]);
 	verify_tell_runs(c, to, NULL);
 	save_steps(c->v, c, to);
 }
@@ -175,20 +175,20 @@ static void save_log(struct verify_log *c, struct str *to)
 struct log_state { const char *origin; size_t origin_len; int64_t next, min_idx, known; uint8_t known_root[TREE_HASH];
 	struct verify_cover cover; struct tree tree; };
 
-static void read_log(struct verify_in *in, struct log_state *ret)
+static void read_log(struct unpack *in, struct log_state *ret)
 {
 	uint64_t *const cover[] = { &ret->cover.covered, &ret->cover.last_size, &ret->cover.owed_size,
 		&ret->cover.owed_epoch };
 
 	memset(ret, 0, sizeof(*ret));
-	ret->origin = verify_get_text(in, &ret->origin_len);
+	ret->origin = unpack_text(in, &ret->origin_len);
 	ret->next = get_place(in);
 	ret->min_idx = get_place(in);
 	ret->known = get_place(in);
-	verify_get_bytes(in, ret->known_root, TREE_HASH);
+	unpack_bytes(in, ret->known_root, TREE_HASH);
 	verify_get_tree(in, &ret->tree);
 	for (size_t i = 0; i < NELEMS(cover); i++)
-		*cover[i] = verify_get(in);
+		*cover[i] = unpack_u64(in);
 	in->bad |= ret->min_idx > ret->next;
 }
 
@@ -225,7 +225,7 @@ static int state_log(struct verify_log *c, struct err *err)
 	const struct was *was = s ? find(&s->way, c->head->id) : NULL;
 	bool way = was != NULL;
 	struct log_state state;
-	struct verify_in in;
+	struct unpack in;
 	int rc;
 
 	if (s && !was)
@@ -269,18 +269,18 @@ static void save_whole(struct verify *v, int64_t at, struct str *to)
 	const struct verify_state *s = v->state;
 	struct str part = STR_INIT;
 
-	verify_put(to, FORM);
-	verify_put(to, (uint64_t)at);
+	pack_u64(to, FORM);
+	pack_u64(to, (uint64_t)at);
 	save_sum(v, &part);
-	verify_put_text(to, part.p, part.len);
+	pack_text(to, part.p, part.len);
 	str_reset(&part);
 	save_steps(v, NULL, &part);
-	verify_put_text(to, part.p, part.len);
+	pack_text(to, part.p, part.len);
 	str_fini(&part);
-	verify_put(to, s->n);
+	pack_u64(to, s->n);
 	for (size_t i = 0; i < s->n; i++) {
-		verify_put(to, (uint64_t)s->log[i].id);
-		verify_put_text(to, s->log[i].bytes.p, s->log[i].bytes.len);
+		pack_u64(to, (uint64_t)s->log[i].id);
+		pack_text(to, s->log[i].bytes.p, s->log[i].bytes.len);
 	}
 }
 
@@ -318,7 +318,7 @@ static int state_load(struct verify *v, struct err *err)
 {
 	struct verify_state *s = v->state;
 	const struct whole *w;
-	struct verify_in in, sum;
+	struct unpack in, sum;
 
 	if (!s)
 		return 0;
@@ -358,7 +358,7 @@ static void tell_gone(struct verify *v)
 	const struct verify_state *s = v->state;
 
 	for (size_t i = 0, k = 0; s && s->base.there && i < s->base.n; i++) {
-		struct verify_in in = s->base.log[i].in;
+		struct unpack in = s->base.log[i].in;
 		struct log_state was;
 		char *origin;
 

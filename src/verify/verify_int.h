@@ -4,6 +4,7 @@
 #include "audit/audit.h"
 #include "audit/record.h"
 #include "tlog/note.h"
+#include "base/pack.h"
 #include "base/text.h"
 #include "verify/verify.h"
 
@@ -34,7 +35,7 @@ struct verify {
 	struct verify_texts *texts;     /* the same */
 	struct verify_clock *clock;     /* lifecycle.c */
 	struct verify_kept *kept;       /* payload.c */
-	struct verify_commits *commits; /* anchors.c */
+	struct verify_commits *commits; /* anchors.c, commits.c */
 	struct verify_keys *keys;       /* checkpoints.c */
 	struct verify_rows *rows;       /* registry.c */
 	struct verify_approvals *approvals;     /* approvals.c */
@@ -109,9 +110,9 @@ struct verify_step {
 	 * its form; steps raise it when they carry something else. */
 	uint64_t form;
 	void (*save)(const struct verify *v, struct str *to);
-	void (*load)(struct verify *v, struct verify_in *in);
+	void (*load)(struct verify *v, struct unpack *in);
 	void (*save_log)(const struct verify_log *c, struct str *to);
-	void (*load_log)(struct verify_log *c, struct verify_in *in);
+	void (*load_log)(struct verify_log *c, struct unpack *in);
 	int (*start)(struct verify *v, struct err *err);                /* what was carried, if anything, is there */
 	int (*start_log)(struct verify_log *c, struct err *err);        /* the same of a log */
 	int (*settle_log)(struct verify_log *c, struct err *err);       /* it has been read, nothing is saved yet */
@@ -135,7 +136,7 @@ void verify_tell_read(struct verify_log *c, const struct audit_read *got);
 /* What comes out of a map is told by ascending number, so that two runs say the same. */
 void verify_sort(int64_t *v, size_t n);
 /* What waits for neighbours is written to, taken up from in, or told now, if both are NULL. */
-void verify_tell_runs(struct verify_log *c, struct str *to, struct verify_in *in);
+void verify_tell_runs(struct verify_log *c, struct str *to, struct unpack *in);
 
 /* --- forms.c */
 
@@ -152,10 +153,25 @@ struct block_payload;
 /* units_ask.look, of a struct verify. */
 uint8_t verify_payload_look(void *verify, const struct audit_row *row, const struct block_payload *kept);
 
-/* --- bytes.c: trees, beside what verify/verify.h has */
+/* --- trees, as a state holds them */
 
-void verify_put_tree(struct str *to, const struct tree *t);
-void verify_get_tree(struct verify_in *in, struct tree *ret);
+static inline void verify_put_tree(struct str *to, const struct tree *t)
+{
+	pack_u64(to, t->size);
+	pack_bytes(to, t->peak, tree_peaks(t->size) * TREE_HASH);
+}
+
+static inline void verify_get_tree(struct unpack *in, struct tree *ret)
+{
+	uint64_t size = unpack_u64(in);
+	size_t len = size <= (uint64_t)TREE_LOAD_MAX ? tree_peaks(size) * TREE_HASH : 0;
+	uint8_t peaks[TREE_PEAKS_MAX * TREE_HASH];
+
+	memset(ret, 0, sizeof(*ret));
+	in->bad |= size > (uint64_t)TREE_LOAD_MAX;
+	unpack_bytes(in, peaks, len);
+	in->bad |= !tree_load(ret, (int64_t)size, peaks, len);
+}
 
 /* --- retention.c: the tree as it was at an earlier size, of a log that is not read from its first record */
 
@@ -173,6 +189,15 @@ int verify_keys_know(const struct verify *v, const struct note *n, const char *o
 static inline int64_t verify_kind(const struct audit_row *row)
 {
 	return row->v[COL_KIND].present ? row->v[COL_KIND].n : 0;
+}
+
+/* A field of the record by its tag; NULL and 0: it has none. */
+static inline const uint8_t *verify_field(const struct audit_row *row, unsigned tag, size_t *len)
+{
+	const struct audit_value *ext = &row->v[COL_EXT];
+
+	*len = 0;
+	return ext->present ? audit_field_find(ext->p, ext->len, tag, len) : NULL;
 }
 
 /* Has an earlier verification taken note of the record? */

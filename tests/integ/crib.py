@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import pathlib
+import py_compile
 import select
 import shutil
 import signal
@@ -26,6 +27,7 @@ BUILD = pathlib.Path(os.environ.get("TOOLCRIB_BUILDDIR", "."))
 SOURCE = pathlib.Path(os.environ.get("TOOLCRIB_SRCDIR", "."))
 REVS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 MODERN = "2026-07-28"
+KEPT_FILLS = 50000      # records of a store that is kept for others
 RUNNER = None           # what runs the tests of a file, where it is not started by itself (run.py)
 DEADLINE = float(os.environ.get("TOOLCRIB_TEST_DEADLINE", "20"))
 
@@ -182,10 +184,23 @@ class Shelf:
             return None
 
 
+@functools.cache
+def shelf():
+    return Shelf()
+
+
+@functools.cache
+def sceptic():
+    """The words that run contrib/verify/verify.py in a process of its own, without compiling it each time."""
+    path = shelf().folder / "verify.py"
+    if not path.exists():
+        py_compile.compile(str(SOURCE / "contrib/verify/verify.py"), cfile=str(path), doraise=True)
+    return sys.executable, path
+
+
 class Crib:
     """A store, its CLI and perhaps its daemon."""
 
-    shelf = None
     http_times = ", late_ms: 20"        # a refusal that is late is tested where it is made
     report_class = "normal"     # idle ones, the default, wait for all tests that run beside them
     only_cli = False            # True: each command is a process, for tests of the CLI itself
@@ -222,7 +237,7 @@ class Crib:
     def fetch(self):
         if self.due:
             shutil.rmtree(self.path, ignore_errors=True)
-            shutil.copytree(Crib.shelf.place(self.steps) / "store", self.path)
+            shutil.copytree(shelf().place(self.steps) / "store", self.path)
             self.due = False
 
     # --- the CLI
@@ -247,13 +262,13 @@ class Crib:
 
     def ahead(self, steps, words):
         """A command that makes a store ready which only such commands have touched."""
-        said = Crib.shelf.said(steps)
+        said = shelf().said(steps)
         if said is None:
             said = self.must(words)
-            if Crib.shelf.put(steps, self.path, said):
+            if shelf().put(steps, self.path, said):
                 self.steps = steps
                 return said
-            said = Crib.shelf.said(steps)
+            said = shelf().said(steps)
         self.steps, self.due = steps, True
         return said
 
@@ -290,17 +305,24 @@ class Crib:
 
     def init(self):
         """A store as `toolcrib init` makes it: the first is made so, the others are copies of it."""
-        Crib.shelf = Crib.shelf or Shelf()
         self.ahead(("init",), ["init"])
         return self
 
     def fill(self, records, *options):
-        """A store by tests/bench/b_fill instead; what was planted in it."""
-        said = subprocess.run([str(BUILD / "tests/bench/b_fill"), str(self.store), "--records", str(records), *map(str, options)],
-                              capture_output=True, text=True, env=self.env)
-        if said.returncode != 0:
-            raise Failed(said.returncode, said.stdout, said.stderr)
-        return json.loads(said.stdout)["planted"]
+        """A store by tests/bench/b_fill instead, made once for all that want the same; what was planted in it."""
+        steps = ("fill", str(records), *map(str, options))
+        said = shelf().said(steps)
+        if said is None:
+            done = subprocess.run([str(BUILD / "tests/bench/b_fill"), str(self.store), "--records", *steps[1:]],
+                                  capture_output=True, text=True, env=self.env)
+            if done.returncode != 0:
+                raise Failed(done.returncode, done.stdout, done.stderr)
+            said = done.stdout
+            if records <= KEPT_FILLS:
+                shelf().put(steps, self.path, said)
+        else:
+            shutil.copytree(shelf().place(steps) / "store", self.store)
+        return json.loads(said)["planted"]
 
     def tenant(self, name, *grants):
         """Add a tenant with one key; the key."""

@@ -14,7 +14,6 @@ import tempfile
 
 import crib
 
-SCEPTIC = crib.SOURCE / "contrib" / "verify" / "verify.py"
 MEBIBYTES = 256                 # that a verifier may take
 REFUSED = {3, 4}
 # What an enemy has prepared before a key is revoked, a version approved, a grant given, a subject erased: file, object, text.
@@ -76,7 +75,7 @@ class Base(crib.Case):
     def verifiers(self, store, keys=None, more=()):
         """Name -> exit status, what it said.  In a build with a sanitizer verify.py is what it is in any other."""
         options = ["--key", self.pins, "--keys", keys or store, *more]
-        programs = [(crib.BUILD / "toolcrib-verify",), (sys.executable, SCEPTIC)][:1 if crib.sanitized("toolcrib-verify") else 2]
+        programs = [(crib.BUILD / "toolcrib-verify",), crib.sceptic()][:1 if crib.sanitized("toolcrib-verify") else 2]
         return {program[-1].name: self.bounded([*program, *options, store]) for program in programs}
 
     def bounded(self, argv):

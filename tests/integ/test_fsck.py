@@ -168,7 +168,7 @@ class Fsck(crib.Case):
         self.assertFalse(self.may_call(self.key))
         self.assertTrue(self.may_call(self.other))
         self.assertEqual(c.run("audit", "verify").returncode, 0)
-        done = crib.subprocess.run(["python3", str(crib.SOURCE / "contrib/verify/verify.py"), str(c.store)],
+        done = crib.subprocess.run([*crib.sceptic(), str(c.store)],
                                    capture_output=True, text=True)
         self.assertNotIn("DAMAGED", done.stdout)
 

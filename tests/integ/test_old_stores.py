@@ -4,7 +4,6 @@ import json
 import pathlib
 import sqlite3
 import subprocess
-import sys
 import tarfile
 import tempfile
 import unittest
@@ -52,7 +51,7 @@ class OldStores(unittest.TestCase):
         self.assertTrue(any("010a" in each for each in tags) and any("0117" in each for each in tags), tags)
         self.assertFalse(any({"010a", "0117"} <= each for each in tags))
         pins = crib.evidence(store)
-        for program, path in (([crib.BUILD / "toolcrib-verify"], store), ([sys.executable, crib.SOURCE / "contrib/verify/verify.py"],
+        for program, path in (([crib.BUILD / "toolcrib-verify"], store), (crib.sceptic(),
                                                                           store / "toolcrib.db")):
             run = subprocess.run([*program, *pins, path], capture_output=True, text=True, timeout=crib.DEADLINE)
             self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
@@ -92,7 +91,7 @@ class OldStores(unittest.TestCase):
                 tar.extractall(folder)
             store = pathlib.Path(folder) / "store"
             for program, said in (([crib.BUILD / "toolcrib-verify"], "older release"),
-                                  ([sys.executable, crib.SOURCE / "contrib/verify/verify.py"], "NOT_CHECKED")):
+                                  (crib.sceptic(), "NOT_CHECKED")):
                 run = subprocess.run([*program, store], capture_output=True, text=True, timeout=crib.DEADLINE)
                 self.assertIn(run.returncode, (3, 5), run.stdout + run.stderr)
                 self.assertIn(said, run.stdout + run.stderr)

@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 
 import crib
 
@@ -158,7 +157,7 @@ class Payload(crib.Case):
         proof.write_text(c.cli("audit", "proof", call, "--begin"))
         file.write_text("".join(json.dumps(row) + "\n" for row in change(c.json("audit", "payload", call, "--opening"))))
         key.write_text("\n".join(word for word in c.cli("audit", "keys").split() if word.count("+") >= 2))
-        for program in ((sys.executable, crib.SOURCE / "contrib/verify/verify.py"), (crib.BUILD / "toolcrib-verify",)):
+        for program in (crib.sceptic(), (crib.BUILD / "toolcrib-verify",)):
             done = subprocess.run([*program, "--key", key, "--proof", proof, "--opening", file], capture_output=True, text=True,
                                   timeout=crib.DEADLINE)
             said.append((done.returncode, [line.encode("ascii", "backslashreplace")[:80].decode()

@@ -57,7 +57,7 @@ class Proof(crib.Case):
         return key_text(self.instance, self.public)
 
     def check(self, path, key):
-        return subprocess.run([sys.executable, VERIFIER, "--key", key, "--proof", path], capture_output=True, text=True,
+        return subprocess.run([*crib.sceptic(), "--key", key, "--proof", path], capture_output=True, text=True,
                               timeout=crib.DEADLINE)
 
     def bundle(self, *options):
@@ -100,7 +100,7 @@ class Proof(crib.Case):
     def both(self, path, *pins):
         """Exit status and codes that both verifiers give a bundle, which must be the same."""
         said = []
-        for program in ((sys.executable, VERIFIER), (crib.BUILD / "toolcrib-verify",)):
+        for program in (crib.sceptic(), (crib.BUILD / "toolcrib-verify",)):
             done = subprocess.run([*program, *pins, "--bundle", path], capture_output=True, text=True, timeout=crib.DEADLINE)
             said.append((done.returncode, set(re.findall(r"(?m)^([A-Z_]+) (?!\d+ records)", done.stdout)), done.stdout[-300:] + done.stderr))
         self.assertEqual(said[0][:2], said[1][:2], said)

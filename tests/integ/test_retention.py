@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import struct
 import subprocess
-import sys
 import threading
 import unittest
 
@@ -297,7 +296,7 @@ class Retention(unittest.TestCase):
         self.assertEqual((done.returncode, "T-9" in done.stdout or "put back" in done.stdout), (4, True), done.stdout)
         self.assertEqual(self.c.stop(), 0)
         self.assertIn("by whose leave is not on record", self.verify_store())
-        sceptic = subprocess.run([sys.executable, crib.SOURCE / "contrib/verify/verify.py", *crib.evidence(self.c.store),
+        sceptic = subprocess.run([*crib.sceptic(), *crib.evidence(self.c.store),
                                   self.c.store / "toolcrib.db"], capture_output=True, text=True, timeout=crib.DEADLINE, check=False)
         self.assertEqual((sceptic.returncode, "by whose leave is not on record" in sceptic.stdout), (5, True), sceptic.stdout + sceptic.stderr)
 

@@ -6,12 +6,10 @@ import re
 import sqlite3
 import struct
 import subprocess
-import sys
 
 import crib
 
 VERIFY, SEAL = crib.BUILD / "toolcrib-verify", crib.BUILD / "tests/bench/b_seal"
-SCEPTIC = crib.SOURCE / "contrib/verify/verify.py"
 FILL = ("--tenants", 2, "--principals", 4, "--tools", 4, "--days", 3, "--level", "request")
 LOG, TO = 2, 1024
 # A few of those of tests/unit/t_segment.c, one for each table and finding.
@@ -40,7 +38,7 @@ class Segment(crib.Case):
     def both(self, *paths):
         """The same of the verifier that shares no code with it: the same verdict, for the same reasons, and the same digest."""
         status, found, said = self.verify(*self.pins, *paths)
-        done = subprocess.run([sys.executable, str(SCEPTIC), *map(str, self.pins), *map(str, paths)], capture_output=True, text=True,
+        done = subprocess.run([*crib.sceptic(), *map(str, self.pins), *map(str, paths)], capture_output=True, text=True,
                               timeout=crib.DEADLINE)
         lines = done.stdout.splitlines()
         theirs = {line.split()[0] for line in lines if re.match(r"[A-Z_]+ (?!\d+ records)\S+ ", line)}

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 
 import crib
 
@@ -15,7 +14,6 @@ import crib
 OWN = {"UNCOVERED_TAIL"}
 # What goes along with a change that is found by its own name (AUDIT 9).
 ALONG = {"CROSS_REF", "REGISTRY", "ALIAS", "PAYLOAD", "PAYLOAD_MISSING", "PAYLOAD_EXTRA"}
-SCEPTIC = crib.SOURCE / "contrib" / "verify" / "verify.py"
 
 FROZEN = "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END"
 
@@ -49,7 +47,7 @@ class Verify(crib.Case):
 
     def outsiders(self):
         """toolcrib-verify and the sceptic's program, which share no code, must say the same."""
-        ours, theirs = (crib.BUILD / "toolcrib-verify",), (sys.executable, SCEPTIC)
+        ours, theirs = (crib.BUILD / "toolcrib-verify",), crib.sceptic()
         if self.crib.daemon:    # it writes a record with each checkpoint, until all is signed
             crib.wait_for("all signed", lambda: "UNCOVERED_TAIL" not in {name for name, _ in self.outside(*ours)[1]})
         self.assertEqual(self.said(*ours), self.said(*theirs))
@@ -108,7 +106,7 @@ class Verify(crib.Case):
 
         crib.wait_for("a head that lags behind", dies_behind)
         pristine = {name: (c.store / name).read_bytes() for name in ("toolcrib.db", "toolcrib.db-wal")}
-        ours, theirs = (crib.BUILD / "toolcrib-verify",), (sys.executable, SCEPTIC)
+        ours, theirs = (crib.BUILD / "toolcrib-verify",), crib.sceptic()
         for program in ours, theirs:
             status, found, _ = self.outside(*program)
             self.assertLessEqual({name for name, _ in found}, {"UNCOVERED_TAIL"}, "no checkpoint has the last moment")
@@ -403,7 +401,7 @@ class Verify(crib.Case):
             done = subprocess.run([crib.BUILD / "toolcrib-verify", path], capture_output=True, text=True, timeout=crib.DEADLINE)
             self.assertEqual(done.returncode, status, done.stdout)
             self.assertRegex(done.stderr, r"^toolcrib-verify: ")
-            self.assertEqual(subprocess.run([sys.executable, SCEPTIC, path], capture_output=True).returncode, status)
+            self.assertEqual(subprocess.run([*crib.sceptic(), path], capture_output=True).returncode, status)
 
     def test_unknown_tenant(self):
         c = self.crib.init()

@@ -5,14 +5,12 @@ import json
 import pathlib
 import sqlite3
 import subprocess
-import sys
 import tarfile
 import tempfile
 import unittest
 
 import crib
 
-SCEPTIC = crib.SOURCE / "contrib" / "verify" / "verify.py"
 OLD = sorted((crib.SOURCE / "tests" / "old-db").glob("*.tar.xz"))[0]
 
 
@@ -30,7 +28,7 @@ def behind(store, *steps):
 
 def verifiers(store, pins):
     """Exit status and output of both."""
-    for program in ([crib.BUILD / "toolcrib-verify"], [sys.executable, SCEPTIC]):
+    for program in ([crib.BUILD / "toolcrib-verify"], crib.sceptic()):
         done = subprocess.run([*program, "--key", pins, "--keys", store, store], capture_output=True, text=True, timeout=crib.DEADLINE)
         yield done.returncode, done.stdout + done.stderr
 

@@ -3,7 +3,6 @@ what one person left behind (AUDIT 10, A-508 to A-513)."""
 import json
 import sqlite3
 import subprocess
-import sys
 import uuid
 
 import crib
@@ -11,7 +10,7 @@ import crib
 DAY = 86400
 SHIFT = crib.BUILD / "tests/integ/shift.so"
 VERIFY = (crib.BUILD / "toolcrib-verify",)
-SCEPTIC = (sys.executable, crib.SOURCE / "contrib" / "verify" / "verify.py")
+SCEPTIC = crib.sceptic()
 # How many days ago, and how many calls each of the two made then; where the cut is a year after the last of the busy days.
 BUSY, QUIET, CUT = 40, 5, 512
 DAYS = [(398, BUSY), (390, BUSY), (380, BUSY), (366, BUSY), *[(days, QUIET) for days in range(360, 0, -45)]]

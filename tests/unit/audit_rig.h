@@ -3,6 +3,7 @@
 
 /* A store with the logs of the audit open for writing, and what verification found in it last. */
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "verify/verify.h"
@@ -96,6 +98,58 @@ static inline int fix_free(void **state)
 	free(f);
 	clock_real();
 	return 0;
+}
+
+/* A closed store as a set-up has made it, its files in memory, and the fake clock as it was then: made once, and laid
+ * out anew for each test that begins there. */
+struct fix_model {
+	size_t n;
+	struct { char name[64]; struct str bytes; } file[4];
+	uint64_t wall_us, mono_us;
+};
+
+static inline void fix_keep(struct fix *f, struct fix_model *ret)
+{
+	DIR *dir = opendir(f->dir);
+	char path[700];
+
+	assert_non_null(dir);
+	for (const struct dirent *e; (e = readdir(dir));) {
+		if (e->d_name[0] == '.')
+			continue;
+		assert_true(ret->n < NELEMS(ret->file) && strlen(e->d_name) < sizeof(ret->file[0].name));
+		strcpy(ret->file[ret->n].name, e->d_name);
+		OK(path_read(tmpdir_path(f->dir, e->d_name, path, sizeof(path)), 64 << 20, &ret->file[ret->n].bytes, &f->err));
+		ret->n++;
+	}
+	closedir(dir);
+	ret->wall_us = clock_wall_us();
+	ret->mono_us = clock_mono_us();
+}
+
+static inline struct fix *fix_laid_out(const struct fix_model *m)
+{
+	struct fix *f = mem_zalloc(sizeof(*f));
+	char path[700];
+
+	f->dir = tmpdir_make();
+	tmpdir_path(f->dir, DB_FILE, f->path, sizeof(f->path));
+	for (size_t i = 0; i < m->n; i++)
+		OK(store_write(tmpdir_path(f->dir, m->file[i].name, path, sizeof(path)), &m->file[i].bytes, &f->err));
+	clock_fake(m->wall_us, m->mono_us);
+	return f;
+}
+
+/* What make(which) makes, which closes the store and is asked once in a process. */
+static inline struct fix *fix_like(struct fix_model *m, struct fix *(*make)(unsigned which), unsigned which)
+{
+	if (m->n == 0) {
+		struct fix *f = make(which);
+
+		fix_keep(f, m);
+		(void)fix_free((void **)&f);
+	}
+	return fix_laid_out(m);
 }
 
 /* Behind the back of who has the store open. */

@@ -31,20 +31,24 @@ static inline int store_model(struct str *ret, struct err *err)
 	return rc;
 }
 
-/* path: of a file that is not there yet. */
+/* path: of a file that is not there yet.  Nothing makes it durable. */
+static inline int store_write(const char *path, const struct str *bytes, struct err *err)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	bool whole;
+
+	if (fd < 0)
+		return err_set(err, ERR_IO, path, "cannot create");
+	whole = write(fd, bytes->p, bytes->len) == (ssize_t)bytes->len;
+	return close(fd) == 0 && whole ? 0 : err_set(err, ERR_IO, path, "cannot write");
+}
+
 static inline int store_copy(const char *path, struct err *err)
 {
 	static struct str model = STR_INIT;
-	int rc = model.len ? 0 : store_model(&model, err), fd;
-	bool whole;
+	int rc = model.len ? 0 : store_model(&model, err);
 
-	if (rc < 0)
-		return rc;
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_set(err, ERR_IO, path, "cannot create");
-	whole = write(fd, model.p, model.len) == (ssize_t)model.len;
-	return close(fd) == 0 && whole ? 0 : err_set(err, ERR_IO, path, "cannot write");
+	return rc < 0 ? rc : store_write(path, &model, err);
 }
 
 #endif

@@ -41,7 +41,7 @@ static void append(struct fix *f, enum audit_kind kind, unsigned call)
 }
 
 /* One tenant, whose log has RECORDS records behind log.open: calls whose begins and ends are neighbours. */
-static int set_up(void **state)
+static struct fix *new_store(unsigned records)
 {
 	struct fix *f = fix_new();
 
@@ -52,7 +52,7 @@ static int set_up(void **state)
 	create_log(f, ACME, "acme");
 	commit(f);
 	begin(f);
-	for (unsigned i = 0; i < RECORDS / 2; i++) {
+	for (unsigned i = 0; i < records / 2; i++) {
 		append(f, AUDIT_CALL_BEGIN, i);
 		append(f, AUDIT_CALL_END, i);
 		if (i % 100 == 99) {
@@ -61,7 +61,15 @@ static int set_up(void **state)
 		}
 	}
 	commit(f);
-	*state = f;
+	close_store(f);
+	return f;
+}
+
+static int set_up(void **state)
+{
+	static struct fix_model model;
+
+	reopen_store(*state = fix_like(&model, new_store, RECORDS));
 	return 0;
 }
 

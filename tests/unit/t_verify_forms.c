@@ -66,8 +66,9 @@ static void open_keys(struct fix *f)
 	audit_logs_give_keys(f->logs, &keys);
 }
 
-/* open: a server has started, and a call of it has not ended. */
-static struct fix *new_store_with(bool open)
+enum { ROWS, BLOCKS, LEFTOVERS, RUNNING, MADE };          /* RUNNING: in blocks; a server has started, and a call has not ended */
+
+static struct fix *new_store(unsigned which)
 {
 	struct fix *f = fix_new();
 
@@ -77,47 +78,48 @@ static struct fix *new_store_with(bool open)
 	begin(f);
 	create_log(f, 0, NULL);
 	create_log(f, ACME, "acme");
-	if (open)
+	if (which == RUNNING)
 		append_event(f, AUDIT_SERVER_START);
 	for (unsigned i = 0; i < CALLS; i++) {
 		append(f, AUDIT_CALL_BEGIN, i);
-		if (!open || i != OPEN)
+		if (which != RUNNING || i != OPEN)
 			append(f, AUDIT_CALL_END, i);
 	}
 	commit(f);
 	close_store(f);
 	if (verify(f, 0) != 0)
 		fail_msg("%s", f->last);
+	if (which != ROWS)
+		fold(f, which == LEFTOVERS);
 	return f;
 }
 
-static struct fix *new_store(void)
+static int set_up_as(void **state, unsigned which)
 {
-	return new_store_with(false);
+	static struct fix_model model[MADE];
+
+	*state = fix_like(&model[which], new_store, which);
+	return 0;
 }
 
-static int set_up_open(void **state)
+static int set_up_rows(void **state)
 {
-	struct fix *f = *state = new_store_with(true);
-
-	fold(f, false);
-	return 0;
+	return set_up_as(state, ROWS);
 }
 
 static int set_up(void **state)
 {
-	struct fix *f = *state = new_store();
-
-	fold(f, false);
-	return 0;
+	return set_up_as(state, BLOCKS);
 }
 
 static int set_up_leftovers(void **state)
 {
-	struct fix *f = *state = new_store();
+	return set_up_as(state, LEFTOVERS);
+}
 
-	fold(f, true);
-	return 0;
+static int set_up_open(void **state)
+{
+	return set_up_as(state, RUNNING);
 }
 
 /* --- without the indexes that only rows need (SCALE D1) */
@@ -199,12 +201,6 @@ static void a_store_of_rows_keeps_its_indexes(void **state)
 		raw(f, sql);
 		assert_int_equal(made_lean(f), !over);
 	}
-}
-
-static int set_up_rows(void **state)
-{
-	*state = new_store();
-	return 0;
 }
 
 static void rows_alone_keep_their_indexes(void **state)
