@@ -422,9 +422,10 @@ static int is_listed(struct db *db, int64_t log, int64_t first, const char *name
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_FILE_AT);
 	char path[AUDIT_SEAL_PATH_MAX];
-	int rc;
+	int rc = snprintf(path, sizeof(path), FORMS_FOLDER "/%" PRId64 "/%s", log, name);
 
-	(void)snprintf(path, sizeof(path), FORMS_FOLDER "/%" PRId64 "/%s", log, name);
+	if (rc < 0 || rc >= (int)sizeof(path))
+		return 0;
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, first);
 	rc = db_step(st, err);
