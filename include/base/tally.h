@@ -43,6 +43,11 @@ void tally_sweep(enum tally_kind kind, bool (*is_there)(void *arg, const char *n
 void tally_hold(void);
 void tally_release(void);
 
+/* A record of this kind was committed, by its code; one beyond the bound is not counted.  Any thread. */
+#define TALLY_RECORD_CODES 2560
+void tally_record(unsigned code);
+uint64_t tally_records(unsigned code);
+
 /* --- for readers */
 
 bool tally_is_bounded(enum tally_kind kind);            /* false: there is one slot, that of all others */

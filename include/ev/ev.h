@@ -69,5 +69,8 @@ enum ev_lane { EV_LANE_READ, EV_LANE_SIGN, EV_LANE_OPS, EV_LANE_FOLD, EV_LANES }
 #define EV_LANE_THREADS 2
 #define EV_LANE_QUEUE_MAX 256
 int ev_work(struct ev_loop *loop, enum ev_lane lane, ev_fn *body, ev_fn *done, void *arg) MUST_CHECK;
+/* How many jobs wait for a thread of the lane, and its name.  Any thread. */
+size_t ev_lane_waiting(struct ev_loop *loop, enum ev_lane lane);
+const char *ev_lane_name(enum ev_lane lane);
 
 #endif

@@ -42,7 +42,7 @@ struct ops_env {                        /* copied; what it names is borrowed for
 	bool (*draining)(void *arg);
 	bool (*has_tenant)(void *arg, const char *name);        /* NULL: nobody knows */
 	void *arg;
-	const char *version;
+	const char *version, *engine;   /* of the server, and of its SQLite */
 	uint64_t started_us;            /* wall clock */
 	struct ops_process process;     /* taken, unless ops_open() fails */
 };

@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "command/command.h"
+#include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
@@ -516,13 +517,15 @@ static bool has_tenant(void *arg, const char *name)
 
 int app_ops_start(struct app *a, struct err *err)
 {
+	bool fixed;
 	int rc;
 
 	if (!a->opt.conf->metrics_listen)
 		return 0;
 	rc = ops_open(&(struct ops_env){ .loop = a->loop, .gate = a->gate, .writer = a->writer, .draining = stops,
 					 .has_tenant = has_tenant,
-					 .arg = a, .version = PACKAGE_VERSION, .started_us = a->started_us,
+					 .arg = a, .version = PACKAGE_VERSION, .engine = db_engine(&fixed),
+					 .started_us = a->started_us,
 					 .process = a->process }, a->opt.conf, &a->ops, err);
 	if (rc < 0)
 		return rc;

@@ -101,6 +101,7 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 		return rc;
 	audit_tail_add(log->tail, leaf);
 	audit_undo_push(logs, UNDO_RECORD, log);
+	logs->undo[logs->undo_len - 1].record = kind;
 	logs->last_id = db_last_id(db);
 	log->size++;
 	if (list_empty(&log->dirty))

@@ -72,7 +72,7 @@ enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG, UNDO_AL
 	UNDO_NOTED, UNDO_SAVED };
 struct undo {
 	enum undo_kind kind;
-	void *what;
+	void *what; int record;         /* the kind of the record of UNDO_RECORD */
 	int64_t last_id;                /* UNDO_RECORD; HEADED, SAID_LAST and NOTED: the size before; SAVED: nodes before */
 };
 
@@ -137,8 +137,7 @@ int audit_payload_store(struct audit_logs *logs, struct db *db, const struct aud
 
 /* --- pseudonym.c */
 
-/* Pseudonyms of the event's principal, address and client; new ones are records before this one, which `append`
- * makes. */
+/* Pseudonyms of the event's principal, address and client; new ones are records before this one, by `append`. */
 typedef int audit_append_fn(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
 			    struct err *err);
 int audit_pseudonym_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,

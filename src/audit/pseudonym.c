@@ -229,8 +229,7 @@ static int person_name(struct db *db, int64_t tenant_id, const char *prn, char r
 static int introduce_person(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
 			    audit_append_fn *append, struct err *err)
 {
-	struct asked a = { .logs = logs, .db = db, .log = log, .ev = ev, .append = append,
-			   .kind = AUDIT_ALIAS_PERSON };
+	struct asked a = { .logs = logs, .db = db, .log = log, .ev = ev, .append = append, .kind = AUDIT_ALIAS_PERSON };
 	char value[AUDIT_ALIAS_VALUE_MAX + 1];
 	int rc = has_alias(db, ev->prn, err);
 

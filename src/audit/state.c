@@ -16,6 +16,7 @@
 #include "audit/record.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/tally.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "forms/forms.h"
@@ -236,7 +237,7 @@ void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what)
 		logs->undo_cap = logs->undo_cap ? 2 * logs->undo_cap : 256;
 		logs->undo = mem_realloc(logs->undo, logs->undo_cap * sizeof(*logs->undo));
 	}
-	logs->undo[logs->undo_len++] = (struct undo){ kind, what, logs->last_id };
+	logs->undo[logs->undo_len++] = (struct undo){ kind, what, 0, logs->last_id };
 }
 
 struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size,
@@ -531,6 +532,8 @@ void audit_logs_commit(struct audit_logs *logs)
 			free(logs->undo[i].what);
 		else if (logs->undo[i].kind == UNDO_SAVED)
 			head_saved(logs->undo[i].what);
+		else if (logs->undo[i].kind == UNDO_RECORD)
+			tally_record((unsigned)logs->undo[i].record);
 	}
 	logs->undo_len = 0;
 	logs->heads_due = false;

@@ -270,6 +270,19 @@ size_t tally_bounds(enum tally_kind kind, const char *const **ret)
 	return bounds[kind].n;
 }
 
+static _Atomic uint64_t records[TALLY_RECORD_CODES];
+
+void tally_record(unsigned code)
+{
+	if (code < TALLY_RECORD_CODES)
+		atomic_fetch_add_explicit(&records[code], 1, memory_order_relaxed);
+}
+
+uint64_t tally_records(unsigned code)
+{
+	return code < TALLY_RECORD_CODES ? atomic_load_explicit(&records[code], memory_order_relaxed) : 0;
+}
+
 void tally_reset(void)
 {
 	for (size_t kind = 0; kind < TALLY_KINDS; kind++) {

@@ -526,6 +526,25 @@ int ev_work(struct ev_loop *loop, enum ev_lane lane, ev_fn *body, ev_fn *done, v
 	return ERR_BUSY;
 }
 
+size_t ev_lane_waiting(struct ev_loop *loop, enum ev_lane lane)
+{
+	struct ev_pool *pool = &loop->lanes[lane];
+	size_t n;
+
+	pthread_mutex_lock(&pool->lock);
+	n = pool->waiting;
+	pthread_mutex_unlock(&pool->lock);
+	return n;
+}
+
+const char *ev_lane_name(enum ev_lane lane)
+{
+	static const char *const names[EV_LANES] = { [EV_LANE_READ] = "read", [EV_LANE_SIGN] = "sign", [EV_LANE_OPS] = "ops",
+		[EV_LANE_FOLD] = "fold" };
+
+	return names[lane];
+}
+
 static void ev_work_init(struct ev_loop *loop)
 {
 	for (size_t i = 0; i < NELEMS(loop->lanes); i++) {

@@ -16,6 +16,7 @@
 #include "base/metric.h"
 #include "base/tally.h"
 #include "base/text.h"
+#include "ev/ev.h"
 
 #include "ops_int.h"
 
@@ -284,15 +285,45 @@ static void put_family(struct str *ret, enum metric_format f, const struct famil
 	str_fini(&s.label);
 }
 
+/* --- what the process has in tables of its own */
+
+static const struct { unsigned code; const char *name; } kinds[] = {
+#define KIND(sym, number, text) { number, text },
+	AUDIT_KINDS(KIND)
+#undef KIND
+};
+_Static_assert((int)AUDIT_EPOCH_START < TALLY_RECORD_CODES, "a count for each kind; they stand in order");
+
+static void put_records(struct str *ret, enum metric_format f)
+{
+	metric_head(ret, f, METRIC_PREFIX "records", METRIC_COUNTER, "Records committed to the audit, by kind");
+	for (size_t i = 0; i < NELEMS(kinds); i++)
+		str_printf(ret, METRIC_PREFIX "records_total{kind=\"%s\"} %" PRIu64 "\n", kinds[i].name,
+			   tally_records(kinds[i].code));
+}
+
+static void put_lanes(struct str *ret, enum metric_format f, struct ev_loop *loop)
+{
+	metric_head(ret, f, METRIC_PREFIX "pool_jobs_waiting", METRIC_GAUGE,
+		    "Jobs that wait for a thread of the pool, by its lane");
+	for (int lane = 0; lane < EV_LANES; lane++)
+		str_printf(ret, METRIC_PREFIX "pool_jobs_waiting{lane=\"%s\"} %zu\n", ev_lane_name((enum ev_lane)lane),
+			   ev_lane_waiting(loop, (enum ev_lane)lane));
+}
+
 void ops_expose(const struct ops_env *env, bool ready, enum metric_format f, struct str *ret)
 {
 	metric_head(ret, f, METRIC_PREFIX "build", METRIC_INFO, "Which toolcrib this is");
 	str_puts(ret, METRIC_PREFIX "build_info{version=\"");
 	metric_put_label(ret, env->version);
+	str_puts(ret, "\",sqlite=\"");
+	metric_put_label(ret, env->engine);
 	str_puts(ret, "\"} 1\n");
 	put_u64(ret, f, METRIC_PREFIX "ready", "Whether /readyz says that calls may come: 1, else 0", ready);
 	put_process(ret, f, env);
 	metric_expose(ret, f);
+	put_records(ret, f);
+	put_lanes(ret, f, env->loop);
 	for (size_t i = 0; i < NELEMS(families); i++)
 		put_family(ret, f, &families[i]);
 	if (f == METRIC_OPENMETRICS)

@@ -93,7 +93,10 @@ class Formats(Case):
         pid = c.daemon.pid
         self.assertLess(abs(plain.get("process_open_fds") - len(os.listdir(f"/proc/{pid}/fd"))), 4)
         self.assertGreater(plain.get("process_resident_memory_bytes"), 1 << 20)
-        self.assertEqual(plain.series("toolcrib_build_info"), [({"version": c.status()["version"]}, 1.0)])
+        (labels, one), = plain.series("toolcrib_build_info")
+        self.assertEqual((labels.pop("version"), one), (c.status()["version"], 1.0))
+        self.assertRegex(labels.pop("sqlite"), r"^3\.\d+\.\d+$")
+        self.assertEqual(labels, {})
         self.assertEqual({re.sub("_(total|info)$", "", name) for name in plain.families()},
                          {re.sub("_(total|info)$", "", name) for name in om.families()})
 
@@ -110,6 +113,24 @@ class Formats(Case):
         self.assertGreater(text.get("toolcrib_writer_commit_duration_seconds_count"), 0)
         self.assertGreater(text.get("toolcrib_loop_turn_duration_seconds_count"), 3)
         self.assertEqual(text.get("toolcrib_ready"), 1)
+
+    def test_records_by_kind_and_jobs_by_lane(self):
+        """All kinds and lanes are told from the start; what counts is what was committed."""
+        c = self.serve()
+        before = scrape(c)
+        self.call(3)
+        self.call(2, tool="nothing")
+        after = scrape(c)
+
+        def records(text):
+            return {labels["kind"]: int(value) for labels, value in text.series("toolcrib_records_total")}
+        grown = {kind: n - records(before)[kind] for kind, n in records(after).items()}
+        self.assertEqual((grown["call.begin"], grown["call.end"], grown["call.denied"], grown["tenant.create"]), (3, 3, 2, 0))
+        self.assertGreater(len(grown), 70)
+        in_store = dict(c.rows("SELECT kind, count(*) FROM v_records GROUP BY kind"))
+        self.assertEqual(records(after)["server.start"], 1)
+        self.assertGreater(in_store["server.start"], 1, "the commands before it were other processes")
+        self.assertEqual(sorted(labels["lane"] for labels, _ in after.series("toolcrib_pool_jobs_waiting")), ["fold", "ops", "read", "sign"])
 
     def test_what_alerts_and_panels_ask_for_is_told(self):
         """OP-112: each metric that contrib/monitoring names."""
@@ -433,7 +454,7 @@ class Labels(Case):
         said = get(c)[2]
         self.absent(said, "no-such-tool", "bot", self.key, self.key.split("_")[1], "127.0.0.1")
         labels = {name for of, series in text.samples for name, _ in series}
-        self.assertEqual(labels, {"version", "tenant", "outcome", "tool", "mcp_method_name", "le"})
+        self.assertEqual(labels, {"version", "sqlite", "tenant", "outcome", "tool", "mcp_method_name", "le", "kind", "lane"})
 
     def test_calls_that_run_and_wait(self):
         c = self.crib.init()

@@ -14,6 +14,7 @@
 
 
 #include "audit_rig.h"
+#include "base/tally.h"
 #include "suite.h"
 
 enum { ACME = 7, OTHER = 8 };
@@ -160,6 +161,30 @@ static void end_knows_its_begin(void **state)
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.v[0].kind, AUDIT_CALL_BEGIN);
 	assert_int_equal(query_call(f, OTHER, 1).n, 0);
+}
+
+static void records_count_when_they_are_committed(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t begins = tally_records(AUDIT_CALL_BEGIN), grants = tally_records(AUDIT_GRANT_ADD),
+		opened = tally_records(AUDIT_LOG_OPEN);
+	struct audit_mark mark;
+
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, ACME, 1);
+	mark = audit_logs_mark(f->logs);
+	OK(db_item_begin(f->db, &f->err));
+	append(f, AUDIT_GRANT_ADD, ACME, 0);
+	assert_int_equal(db_item_end(f->db, ERR_INVALID, &f->err), ERR_INVALID);
+	audit_logs_rollback(f->logs, mark);
+	append(f, AUDIT_EPOCH_START, ACME, 0);
+	assert_int_equal(tally_records(AUDIT_CALL_BEGIN), begins);
+	commit(f);
+	assert_int_equal(tally_records(AUDIT_CALL_BEGIN), begins + 1);
+	assert_int_equal(tally_records(AUDIT_GRANT_ADD), grants);
+	assert_int_equal(tally_records(AUDIT_EPOCH_START), 1);
+	assert_int_equal(tally_records(AUDIT_LOG_OPEN), opened);
+	assert_true(opened > 0);
 }
 
 static void undone_item_leaves_no_trace(void **state)
@@ -659,7 +684,8 @@ static void names_and_codes_agree(void **state)
 SINGLE_THREAD_SUITE(log)
 {
 	const struct CMUnitTest tests[] = {
-		T(each_log_counts_from_zero), T(end_knows_its_begin), T(undone_item_leaves_no_trace), T(failed_commit_is_forgotten),
+		T(each_log_counts_from_zero), T(end_knows_its_begin), T(records_count_when_they_are_committed),
+		T(undone_item_leaves_no_trace), T(failed_commit_is_forgotten),
 		T(recovery_closes_what_a_crash_left), T(recovery_starts_at_the_oldest_open_call), T(missing_records_stop_the_start),
 		T(a_start_reads_what_heads_do_not_know), T(a_head_is_written_when_it_is_due),
 		T(what_heads_do_not_know_is_looked_at_by_a_start),

@@ -168,9 +168,21 @@ static void an_exemplar_is_the_last_of_its_bucket(void **state)
 	assert_false(tally_see_mark(TALLY_TOOL, TALLY_OTHERS, 1, &got));
 }
 
+static void records_have_codes_up_to_a_bound(void **state)
+{
+	(void)state;
+	tally_record(1);
+	tally_record(TALLY_RECORD_CODES - 1);
+	tally_record(TALLY_RECORD_CODES);
+	assert_int_equal(tally_records(1), 1);
+	assert_int_equal(tally_records(TALLY_RECORD_CODES - 1), 1);
+	assert_int_equal(tally_records(TALLY_RECORD_CODES), 0);
+}
+
 SUITE(tally)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(records_have_codes_up_to_a_bound),
 		cmocka_unit_test_setup_teardown(without_a_bound_all_are_other, reset, reset),
 		cmocka_unit_test_setup_teardown(slots_are_bounded, reset, reset),
 		cmocka_unit_test_setup_teardown(who_is_called_other_is, reset, reset),

@@ -402,6 +402,9 @@ static void full_lane_is_busy_and_leaves_the_other_alone(void **state)
 	assert_in_range(taken, EV_LANE_QUEUE_MAX, EV_LANE_QUEUE_MAX + EV_LANE_THREADS);
 	assert_int_equal(ev_work(f->loop, EV_LANE_READ, held_body, note_done, &free_lane), 0);
 	free_lane.f = f;
+	assert_in_range(ev_lane_waiting(f->loop, EV_LANE_SIGN), EV_LANE_QUEUE_MAX - EV_LANE_THREADS, EV_LANE_QUEUE_MAX);
+	assert_int_equal(ev_lane_waiting(f->loop, EV_LANE_FOLD), 0);
+	assert_string_equal(ev_lane_name(EV_LANE_FOLD), "fold");
 	pthread_mutex_unlock(&g.lock);
 	ev_loop_free(&f->loop);         /* finishes the queue and runs the ends */
 	f->loop = ev_loop_new();

@@ -53,7 +53,7 @@ static int setup(void **state)
 
 	w->loop = ev_loop_new();
 	clock_fake(1784109600000000, 1000000);
-	assert_int_equal(ops_open(&(struct ops_env){ .loop = w->loop, .draining = draining, .arg = w, .version = "1",
+	assert_int_equal(ops_open(&(struct ops_env){ .loop = w->loop, .draining = draining, .arg = w, .version = "1", .engine = "3",
 						     .process = { -1, -1 } }, &conf, &w->ops, &err), 0);
 	*state = w;
 	return 0;
