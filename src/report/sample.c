@@ -123,11 +123,12 @@ static int open_population(struct population *p, struct db *db, struct report_as
 }
 
 /* Each piece is a transaction of its own: what is counted neither comes nor changes. */
-static int count(struct population *p, struct db *db, struct err *err)
+static int count_pieces(struct population *p, struct db *db, struct err *err)
 {
 	int rc = 0;
 
-	for (int64_t i = 0; rc >= 0 && i < p->pieces && (rc = forms_see(db, err)) == 0; i++) {
+	p->total = 0;
+	for (int64_t i = 0; rc >= 0 && i < p->pieces; i++) {
 		struct db_stmt *st = ask_piece(p, db, p->count, i);
 
 		rc = db_step(st, err);
@@ -137,6 +138,22 @@ static int count(struct population *p, struct db *db, struct err *err)
 		db_stmt_put(&st);
 	}
 	return rc < 0 ? rc : 0;
+}
+
+/* Once more when the first blocks have come meanwhile: rows may have gone. */
+static int count(struct population *p, struct db *db, struct err *err)
+{
+	bool seen;
+	int rc = forms_see(db, err);
+
+	do {
+		seen = forms_seen(db);
+		if (rc == 0)
+			rc = count_pieces(p, db, err);
+		if (rc == 0)
+			rc = forms_see(db, err);
+	} while (rc == 0 && !seen && forms_seen(db));
+	return rc;
 }
 
 /* It can only have gone. */

@@ -513,8 +513,8 @@ static int plan(struct units *s, struct db *db, struct unit *u, struct err *err)
 	if (rc == 1 && s->edge >= 0 && first != s->edge)
 		rc = forms_bad(s->texts.log, first, err_set(err, ERR_CORRUPT, "", "it overlaps the one beside it"), err);
 	u->first = rc == 1 ? first : -1;
-	if (rc == 0 && u->sealed)
-		end = smaller((s->next / UNIT_ROWS + 1) * UNIT_ROWS, sealed);
+	if (rc == 0 && u->sealed)       /* no record lies below 0, wherever the store says that a log begins */
+		end = s->next < 0 ? 0 : smaller((s->next / UNIT_ROWS + 1) * UNIT_ROWS, sealed);
 	else if (rc == 0)
 		rc = find_end(s, db, &end, err);
 	if (rc < 0)                     /* which comes again when the next call asks for the same */
