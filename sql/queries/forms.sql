@@ -5,10 +5,9 @@
 -- name: forms_any
 SELECT EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg);
 
--- The newest block of a log, and where its sealed files end.  Primary keys.
+-- The newest block of a log.  Primary key.
 -- name: forms_newest
-SELECT b.first, b.cnt, (SELECT to_idx FROM main.seg WHERE log = ?1 ORDER BY from_idx DESC LIMIT 1)
-FROM (SELECT 1) LEFT JOIN (SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1) b;
+SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1;
 
 -- The sealed file that may have the record at ?2; the next one from there on.  Primary key.
 -- name: forms_file_at

@@ -496,7 +496,8 @@ FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 -- name: report_capacity_tables
 WITH of(cut, size, line, row) AS MATERIALIZED (
   SELECT l.min_idx, h.size,
-    coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1), 0),
+    coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1),
+      (SELECT s.to_idx FROM main.seg s WHERE s.log = l.id ORDER BY s.from_idx DESC LIMIT 1), 0),
     max(coalesce((SELECT x.idx FROM main.rec x WHERE x.log = l.id ORDER BY x.idx LIMIT 1), h.size), l.min_idx)
   FROM log l JOIN head h ON h.log = l.id)
 SELECT coalesce(m.tbl_name, s.name) AS "table", CASE WHEN m.type = 'index' THEN s.name END AS "index", s.pgsize AS bytes,
@@ -625,7 +626,7 @@ SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragm
   (SELECT x.ts FROM rec x JOIN log s ON s.id = 1 WHERE x.log = 1 AND x.idx = s.min_idx)
 FROM head h JOIN log l ON l.id = h.log;
 
--- The header of audit capacity: records that are rows alone, records in blocks, bytes of a record there (by the newest 64
+-- The header of audit capacity: records that are rows alone, records in blocks or files, bytes of a record in blocks (by the newest 64
 -- blocks, without what is kept beside them), rows that a plain sqlite3 has, and from when on it has a row of every record; NULL: of all.  rec_pos, primary keys.
 -- name: report_room_forms
 WITH of(log, cut, size, line, row) AS MATERIALIZED (
@@ -637,8 +638,9 @@ SELECT sum(size - max(line, cut)), sum(max(line - cut, 0)),
   (SELECT sum(n) / sum(cnt) FROM (SELECT b.cnt AS cnt, length(b.cols) + length(b.hash) + length(b.zone) AS n
     FROM main.blk b ORDER BY b.rowid DESC LIMIT 64)),
   sum(size - row),
-  max(CASE WHEN row > cut THEN (SELECT b.ts_max FROM main.blk b WHERE b.log = of.log AND b.first < row
-    ORDER BY b.first DESC LIMIT 1) END)
+  max(CASE WHEN row > cut THEN coalesce((SELECT b.ts_max FROM main.blk b WHERE b.log = of.log AND b.first < row
+      ORDER BY b.first DESC LIMIT 1),
+    (SELECT s.ts_max FROM main.seg s WHERE s.log = of.log AND s.from_idx < row ORDER BY s.from_idx DESC LIMIT 1)) END)
 FROM of;
 
 -- audit tail, export; texts.c makes texts of them.  rec_pos.

@@ -143,7 +143,8 @@ struct cursor {
 	struct forms *f;
 	struct want w;
 	enum stage stage;
-	int64_t log, line, sealed;
+	int64_t log, line, line_of;     /* line_of: the log that line is of, */
+	bool has_line;                  /* if it is of any */
 	struct db_stmt *st;             /* of rows of rec */
 	struct forms_walk walk;         /* of rows of blk */
 	struct forms_slot *slot;        /* the block that is open */
@@ -210,13 +211,17 @@ static void ask_rows(struct cursor *c)
 }
 
 /* Which blocks: next_span() says, before the first one too. */
-static void ask_blocks(struct cursor *c)
+static int ask_blocks(struct cursor *c, struct err *err)
 {
 	const bool all = !c->w.zoned && c->w.ts.lo == INT64_MIN && c->w.ts.hi == INT64_MAX;
+	int64_t sealed = 0;
+	int rc = forms_sealed(c->f->db, c->log, &sealed, err);
 
+	if (rc < 0)
+		return rc;
 	if (c->chapters)
 		db_stmt_put(&c->chapters);
-	forms_walk_begin(&c->walk, c->f, c->log, c->sealed, c->w.backwards);
+	forms_walk_begin(&c->walk, c->f, c->log, sealed, c->w.backwards);
 	c->stage = AT_BLOCKS;
 	c->edge = c->skip.lo = -1;
 	c->left = (struct range){ larger(c->w.idx.lo, 0), smaller(c->w.idx.hi, c->line - 1) };
@@ -226,6 +231,7 @@ static void ask_blocks(struct cursor *c)
 		db_bind_i64(c->chapters, 2, c->left.lo);
 		db_bind_i64(c->chapters, 3, c->left.hi);
 	}
+	return 1;
 }
 
 static bool has_blocks(const struct cursor *c)
@@ -260,7 +266,11 @@ static int next_log(struct cursor *c, struct err *err)
 	}
 	if (rc != 1 || c->log > c->w.log.hi)
 		return rc < 0 ? rc : 0;
-	rc = forms_lines(c->f->db, c->log, &c->line, &c->sealed, err);
+	/* A cursor is one run of a statement: a join that asks for one record after the other finds them as they are. */
+	if (!c->has_line || c->line_of != c->log)
+		rc = forms_line(c->f->db, c->log, &c->line, err);
+	c->has_line = rc >= 0;
+	c->line_of = c->log;
 	return rc < 0 ? rc : 1;
 }
 
@@ -276,19 +286,16 @@ static int next_stage(struct cursor *c, struct err *err)
 			ask_rows(c);
 			return 1;
 		}
-		if (was == AT_ROWS && c->w.backwards && has_blocks(c)) {
-			ask_blocks(c);
-			return 1;
-		}
+		if (was == AT_ROWS && c->w.backwards && has_blocks(c))
+			return ask_blocks(c, err);
 		rc = next_log(c, err);
 		if (rc != 1)
 			return rc;
 		c->stage = c->w.backwards ? AT_ROWS : AT_BLOCKS;
 		if (c->w.backwards ? has_rows(c) : has_blocks(c)) {
-			if (c->w.backwards)
-				ask_rows(c);
-			else
-				ask_blocks(c);
+			if (!c->w.backwards)
+				return ask_blocks(c, err);
+			ask_rows(c);
 			return 1;
 		}
 	}

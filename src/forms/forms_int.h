@@ -38,9 +38,6 @@ extern const struct db_vtab forms_pay;
 struct forms *forms_new(struct db *db, struct forms_absent *absent);
 void forms_free(void *forms);
 
-/* Where blocks of a log end, and where its sealed files do, 0: it has none. */
-int forms_lines(struct db *db, int64_t log, int64_t *ret_line, int64_t *ret_sealed, struct err *err) MUST_CHECK;
-
 /* --- files.c */
 
 struct forms_file;

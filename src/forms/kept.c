@@ -41,12 +41,12 @@ static void pay_close(void *cursor)
 	free(c);
 }
 
-static int find_lines(struct kept *c, int64_t log, struct err *err)
+static int find_line(struct kept *c, int64_t log, struct err *err)
 {
 	int rc = 0;
 
 	if (!c->has_line || c->log != log)
-		rc = forms_lines(c->f->db, log, &c->line, &c->sealed, err);
+		rc = forms_line(c->f->db, log, &c->line, err);
 	c->has_line = rc == 0;
 	c->log = log;
 	return rc;
@@ -59,7 +59,7 @@ static int counts_kept(struct kept *c, struct err *err)
 
 	if (db_col_type(c->st, KEPT_LOG) == DB_NULL)
 		return 1;
-	rc = find_lines(c, db_col_i64(c->st, KEPT_LOG), err);
+	rc = find_line(c, db_col_i64(c->st, KEPT_LOG), err);
 	return rc < 0 ? rc : db_col_i64(c->st, KEPT_IDX) >= c->line;
 }
 
@@ -81,6 +81,17 @@ static int open_group(struct kept *c, struct err *err)
 	return rc < 0 ? forms_bad(c->log, c->first, rc, err) : 0;
 }
 
+static int find_sealed(struct kept *c, int64_t log, struct err *err)
+{
+	int rc = 0;
+
+	if (!c->has_line || c->log != log)
+		rc = forms_sealed(c->f->db, log, &c->sealed, err);
+	c->has_line = rc == 0;
+	c->log = log;
+	return rc;
+}
+
 /* The next record of the group that has something. */
 static bool next_in_group(struct kept *c)
 {
@@ -96,7 +107,7 @@ static int next_group(struct kept *c, struct err *err)
 
 	while ((rc = db_step(c->st, err)) == 1) {
 		if (!c->file)
-			rc = find_lines(c, db_col_i64(c->st, 0), err);
+			rc = find_sealed(c, db_col_i64(c->st, 0), err);
 		if (rc >= 0 && !c->file && db_col_i64(c->st, 1) < c->sealed)
 			continue;               /* a leftover */
 		rc = rc < 0 ? rc : open_group(c, err);

@@ -716,7 +716,9 @@ static int rollup_filter(void *cursor, const struct db_vtab_ask *ask, struct err
 			return 0;
 	c->line = INT64_MIN;
 	c->sealed = 0;
-	rc = forms_seen(c->f->db) ? forms_lines(c->f->db, c->log, &c->line, &c->sealed, err) : 0;
+	rc = forms_seen(c->f->db) ? forms_line(c->f->db, c->log, &c->line, err) : 0;
+	if (rc == 0 && c->line != INT64_MIN)
+		rc = forms_sealed(c->f->db, c->log, &c->sealed, err);
 	if (rc < 0)
 		return rc;
 	c->at = -1;

@@ -87,48 +87,47 @@ int forms_bad(int64_t log, int64_t first, int rc, struct err *err)
 	return rc;
 }
 
-int forms_lines(struct db *db, int64_t log, int64_t *ret_line, int64_t *ret_sealed, struct err *err)
+int forms_sealed(struct db *db, int64_t log, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LINE);
+	int64_t sealed = 0;
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1)
+		sealed = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	if (rc >= 0 && (sealed < 0 || sealed >> FORMS_IDX_BITS))
+		rc = err_set(err, ERR_CORRUPT, "seg", "no sealed file of log %" PRId64 " can end at %" PRId64, log, sealed);
+	*ret = sealed;
+	return rc < 0 ? rc : 0;
+}
+
+/* No block ends before the last sealed file does: of those that it has, the oldest go first. */
+int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_NEWEST);
+	int64_t first = 0, cnt = 0, sealed = 0;
 	int rc;
 
 	db_bind_i64(st, 1, log);
 	rc = db_step(st, err);
 	if (rc == 1) {
-		const bool any = db_col_type(st, 0) != DB_NULL;
-		const int64_t first = db_col_i64(st, 0), cnt = db_col_i64(st, 1), sealed = db_col_i64(st, 2);
-
-		if (any && (first < 0 || first >> FORMS_IDX_BITS || cnt < 1 || cnt > BLOCK_RECORDS_MAX))
-			rc = forms_bad(log, first, err_set(err, ERR_CORRUPT, "", "no block can be there"), err);
-		else if (sealed < 0 || sealed >> FORMS_IDX_BITS)
-			rc = err_set(err, ERR_CORRUPT, "seg", "no sealed file of log %" PRId64 " can end at %" PRId64, log, sealed);
-		if (rc == 1) {
-			*ret_sealed = sealed;
-			*ret_line = any && first + cnt > sealed ? first + cnt : sealed > 0 ? sealed : INT64_MIN;
-		}
+		first = db_col_i64(st, 0);
+		cnt = db_col_i64(st, 1);
 	}
 	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-int forms_line(struct db *db, int64_t log, int64_t *ret, struct err *err)
-{
-	int64_t sealed = 0;
-
-	return forms_lines(db, log, ret, &sealed, err);
-}
-
-int forms_sealed(struct db *db, int64_t log, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LINE);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	rc = db_step(st, err);
-	if (rc >= 0)
-		*ret = rc == 1 ? db_col_i64(st, 0) : 0;
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	if (rc == 1 && (first < 0 || first >> FORMS_IDX_BITS || cnt < 1 || cnt > BLOCK_RECORDS_MAX))
+		return forms_bad(log, first, err_set(err, ERR_CORRUPT, "", "no block can be there"), err);
+	if (rc == 1)
+		*ret = first + cnt;
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	rc = forms_sealed(db, log, &sealed, err);
+	if (rc == 0)
+		*ret = sealed > 0 ? sealed : INT64_MIN;
+	return rc;
 }
 
 int forms_unsealed(struct db *db, int64_t log, const char *done, struct err *err)
