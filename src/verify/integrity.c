@@ -417,9 +417,8 @@ static int integrity_open(struct verify *v, struct err *err)
 		return rc;
 	v->texts = mem_zalloc(sizeof(*v->texts));
 	rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
-	if (rc == 0 && !forms_seen(v->db))
-		rc = check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err);
-	return rc;
+	v->logless = rc == 0 && !forms_seen(v->db);
+	return v->logless ? check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err) : rc;
 }
 
 /* All of the table and its indexes is read, or nothing (decision 0066). */
@@ -446,7 +445,7 @@ static int integrity_finish(struct verify *v, struct err *err)
 	if (a->rc < 0 && a->rc != ERR_CORRUPT)
 		return a->rc;
 	/* Blocks have been looked at by now. */
-	return forms_seen(v->db) ? check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err) : 0;
+	return !v->logless ? check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err) : 0;
 }
 
 static void integrity_free(struct verify *v)

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "forms/forms.h"
 #include "units/units.h"
 #include "verify/verify.h"
 
@@ -698,13 +699,16 @@ static int check_next_log(struct verify *v, int64_t *after, struct err *err)
 	return rc;
 }
 
+/* Each sees blocks that have come (decision 0054); the first finds out whether the file is one of ours. */
 static int each_step(struct verify *v, int (*fn)(const struct verify_step *s, struct verify *v, struct err *err),
 		     struct err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < NELEMS(steps) && rc == 0 && !v->sum->foreign; i++)
-		rc = left_out(v, NULL, fn(steps[i], v, err), err);
+	for (size_t i = 0; i < NELEMS(steps) && rc == 0 && !v->sum->foreign; i++) {
+		rc = i > 0 ? forms_see(v->db, err) : 0;
+		rc = rc < 0 ? rc : left_out(v, NULL, fn(steps[i], v, err), err);
+	}
 	return rc;
 }
 
@@ -743,7 +747,7 @@ static int check_store(struct verify *v, struct err *err)
 	if (v->with->progress)
 		rc = count_records(v, err);
 	after = go_on(v);
-	for (int more = 1; rc == 0 && more == 1;) {
+	for (int more = 1; rc == 0 && more == 1 && (rc = forms_see(v->db, err)) == 0;) {
 		more = left_out(v, NULL, check_next_log(v, &after, err), err);
 		rc = more < 0 ? more : 0;
 	}
@@ -753,9 +757,11 @@ static int check_store(struct verify *v, struct err *err)
 		return rc;
 	tell_gone(v);
 	keep_all(v);
-	for (size_t i = NELEMS(steps); i > 0 && rc == 0; i--)
-		if (steps[i - 1]->finish)
+	for (size_t i = NELEMS(steps); i > 0 && rc == 0; i--) {
+		rc = forms_see(v->db, err);
+		if (rc == 0 && steps[i - 1]->finish)
 			rc = left_out(v, NULL, steps[i - 1]->finish(v, err), err);
+	}
 	return rc;
 }
 

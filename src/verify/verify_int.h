@@ -23,6 +23,7 @@ struct verify {
 	uint64_t total;                 /* records to be read, as the heads say; for who wants to know how far it is */
 	bool unreadable;                /* a block is missing or cannot be read, which was told; forms.c */
 	bool blamed;                    /* all blocks were looked at, because one could not be read; the same */
+	bool logless;                   /* records of no log were looked for before the first one; integrity.c */
 	bool stopped;                   /* the system log ends with server.stop; checkpoints.c */
 	uint64_t next_epoch;            /* of its first checkpoint behind the mark, UINT64_MAX: none; checkpoints.c */
 	struct verify_state *state;     /* of an earlier verification, and what is kept of this one; or NULL */

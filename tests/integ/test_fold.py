@@ -214,6 +214,27 @@ class Fold(crib.Case):
                 self.assertEqual(was[0], 0, was)
                 self.assertEqual(now, was)
 
+    def test_a_verification_goes_on_in_blocks(self):
+        """The same of toolcrib-verify: held before the first log, and behind the last one."""
+        c, gate = self.crib, self.crib.dir / "gate"
+        c.store = c.dir / "filled"
+        c.fill(1500, "--tenants", 2, "--level", "request")
+        filled, pins = c.store, crib.evidence(c.store)
+        for n, held_at in enumerate(("FROM dict NOT INDEXED", "definition, actor, created_us, kind, uri FROM tool_version")):
+            with self.subTest(held_at=held_at):
+                c.store = c.dir / f"folded{n}"
+                shutil.copytree(filled, c.store)
+                gate.unlink(missing_ok=True)
+                env = {**c.env, "LD_PRELOAD": str(crib.BUILD / "tests/integ/work.so"), "ASAN_OPTIONS": "verify_asan_link_order=0",
+                       "TOOLCRIB_TEST_WORK": str(c.dir / "work"), "TOOLCRIB_TEST_GATE": str(gate), "TOOLCRIB_TEST_PAUSE": held_at}
+                with held(c.store):
+                    run = subprocess.Popen([crib.BUILD / "toolcrib-verify", *pins, c.store], stdout=subprocess.PIPE, text=True, env=env)
+                    crib.wait_for("a verification that is held", lambda: gate.exists() and gate.stat().st_size)
+                    subprocess.run([crib.BUILD / "tests/bench/b_fold", c.store], check=True, capture_output=True)
+                    os.truncate(gate, 0)
+                    said = run.communicate()[0]
+                self.assertEqual(run.returncode, 0, said)
+
     def test_rows_behind_the_first_blocks_stay_until_the_next_start(self):
         """Who has asked whether there are blocks just before the first one goes on with whole logs."""
         c = self.crib.start(DROP)
