@@ -7,14 +7,14 @@
 
 #include "base/err.h"
 
-/* Counts with a label, for scrapers (OP-107 to OP-110): of each tenant and tool how its calls ended and how long they
- * took, of each method how long its requests took.  So many names of a kind have a slot of their own; further ones
- * are counted together, under TALLY_OTHER, and so is whatever has that name.  Counts are the process's, as those of
- * base/metric.h: relaxed atomics, no order between two of them.  The loop's thread counts and makes room; any thread
- * reads between tally_hold() and tally_release(). */
+/* Counts with a label, for scrapers (OP-107 to OP-110): of each tenant and tool how its calls ended and how long
+ * they took, of each method and upstream how long requests took.  So many names of a kind have a slot of their own;
+ * further ones are counted together, under TALLY_OTHER, and so is whatever has that name.  Counts are the process's,
+ * as those of base/metric.h: relaxed atomics, no order between two of them.  The loop's thread counts and makes
+ * room; any thread reads between tally_hold() and tally_release(). */
 
 enum tally_kind {
-	TALLY_TENANT, TALLY_TOOL, TALLY_METHOD,
+	TALLY_TENANT, TALLY_TOOL, TALLY_METHOD, TALLY_UPSTREAM,
 	TALLY_COMMIT, TALLY_TURN,       /* of the writer, which counts itself, and of the loop; never bounded */
 	TALLY_KINDS
 };
@@ -53,6 +53,7 @@ uint64_t tally_records(unsigned code);
 bool tally_is_bounded(enum tally_kind kind);            /* false: there is one slot, that of all others */
 size_t tally_slots(enum tally_kind kind);               /* beside that of all others; it may grow meanwhile */
 #define TALLY_OTHERS SIZE_MAX                           /* its place */
+const char *tally_name(enum tally_kind kind, size_t i);
 struct tally_view {
 	const char *name;
 	uint64_t outcome[TALLY_OUTCOMES], in[TALLY_PLACES], sum_us;

@@ -19,7 +19,8 @@
 #define OPS_IDLE_MS 60000               /* between two requests */
 #define OPS_TEXT_MAX (64u << 20)        /* bytes of a text of metrics */
 #define OPS_METHODS_MAX 64              /* of MCP, that have a slot */
-#define OPS_SWEEP_MS 60000              /* how often it is looked for slots of tenants that are not there any more */
+#define OPS_UPSTREAMS_MAX 500           /* upstreams that have a slot, and are told to be up or down each by itself */
+#define OPS_TENANTS_AT_ONCE 1000        /* in a turn of the loop, whose quotas are looked at for a text */
 #define OPS_TOKEN_MIN 16                /* bytes of the token */
 #define OPS_TOKEN_MAX 512
 
@@ -35,12 +36,22 @@ struct ops_process { int statm, fds; };
 void ops_process_open(struct ops_process *ret);
 void ops_process_close(struct ops_process *p);
 
+/* From here on tenants, tools, methods and upstreams have counts of their own, as many as conf says. */
+void ops_count_names(const struct conf *conf);
+
+/* Of which a tenant has so much in a day: calls, bytes of arguments and results, bytes of records. */
+enum ops_quota { OPS_QUOTA_CALLS, OPS_QUOTA_BYTES, OPS_QUOTA_AUDIT, OPS_QUOTAS };
+typedef void ops_upstream_fn(void *arg, const char *name, bool up);
+
 struct ops_env {                        /* copied; what it names is borrowed for life */
 	struct ev_loop *loop;
 	struct gate *gate;              /* NULL: everybody may connect */
 	const struct writer *writer;    /* NULL: it refuses nothing */
 	bool (*draining)(void *arg);
-	bool (*has_tenant)(void *arg, const char *name);        /* NULL: nobody knows */
+	/* What part of each quota of today a tenant has used; left alone where it has none.  NULL: nobody knows. */
+	void (*quotas)(void *arg, const char *tenant, double ret[OPS_QUOTAS]);
+	/* fn of each upstream that is in use.  NULL: nobody knows. */
+	void (*upstreams)(void *arg, ops_upstream_fn *fn, void *fn_arg);
 	void *arg;
 	const char *version, *engine;   /* of the server, and of its SQLite */
 	uint64_t started_us;            /* wall clock */

@@ -160,6 +160,9 @@ int tenant_used_write(struct db *db, const struct tenant_used *used, size_t n, s
 struct audit_logs;
 int tenant_expired_find(struct db *db, bool *ret, struct err *err) MUST_CHECK;
 int tenant_expired_write(struct db *db, struct audit_logs *logs, bool *ret_more, struct err *err) MUST_CHECK;
+/* How many keys that can be used will have expired within a day, a week, two weeks. */
+#define TENANT_EXPIRING 3
+int tenant_expiring_count(struct db *db, uint64_t ret[TENANT_EXPIRING], struct err *err) MUST_CHECK;
 
 /* A key's text, shown once (SEC S-301): tck_ 12 base62 _ 43 base62 6 base62. */
 #define KEY_TEXT_SIZE 67

@@ -141,5 +141,9 @@ void upstreams_unlist(struct upstreams_reading **reading);      /* nobody wants 
 /* Links that are open, and why the last one that broke did (code 0: none did). */
 struct upstream_state { unsigned links; size_t calls; struct err error; };
 void upstreams_state(const struct upstreams *u, const char *name, struct upstream_state *ret);
+/* Each that is enabled.  up: none of its links has broken, or could not be opened, since one was ready. */
+typedef void upstreams_each_fn(void *arg, const char *name, bool up);
+void upstreams_each(const struct upstreams *u, upstreams_each_fn *fn, void *arg);
+bool upstreams_has(const struct upstreams *u, const char *name);
 
 #endif

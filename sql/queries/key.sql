@@ -44,3 +44,9 @@ WHERE c.expires_us <= ?1 AND c.revoked_us IS NULL AND c.expired_us IS NULL ORDER
 -- name: key_set_expired
 -- tenant_expired_write.  Primary key.
 UPDATE cred SET expired_us = ?3 WHERE tenant_id = ?1 AND id = ?2;
+
+-- tenant_expiring_count: keys that end between ?1 and ?2, ?3 and ?4, which rise.  Index cred_expiry.
+-- any tenant: a figure of the whole store, which names nobody.
+-- name: key_expiring
+SELECT count(*) FILTER (WHERE expires_us <= ?2), count(*) FILTER (WHERE expires_us <= ?3), count(*) FROM cred
+WHERE expires_us > ?1 AND expires_us <= ?4 AND revoked_us IS NULL AND expired_us IS NULL;

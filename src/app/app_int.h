@@ -109,6 +109,7 @@ struct app {
 		bool asked, late;       /* it has one to run; it has not for too long */
 	} watchdog;
 	struct ev_timer *used;          /* each minute: store when keys were last used */
+	uint64_t expiring_due_us;       /* monotonic; when keys that will expire are counted again */
 	struct ev_timer *drain;         /* while stopping: is it over? */
 	uint64_t drain_until_us;
 	struct ev_timer *reload;        /* a signal to read the configuration came too soon behind the last */
@@ -145,6 +146,7 @@ void app_certs_check(struct app *a);                                    /* each 
 json_t *app_listen_show(void *app);                                     /* for `status` */
 int app_ops_start(struct app *a, struct err *err) MUST_CHECK;           /* metrics and health, where they are told */
 void app_ops_stop(struct app *a);
+void app_tallies_sweep(struct app *a);                                  /* each minute */
 int app_gate_start(struct app *a, struct err *err) MUST_CHECK;
 void app_taken(void *arg, int64_t tenant_id, struct command_taken *ret);
 void app_gate_reload(struct app *a);

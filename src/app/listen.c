@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/path.h"
+#include "base/tally.h"
 #include "base/text.h"
 #include "command/command.h"
 #include "db/db.h"
@@ -25,6 +26,7 @@
 #include "net/gate.h"
 #include "net/tls.h"
 #include "tenant/tenant.h"
+#include "upstream/upstream.h"
 #include "worker/worker.h"
 
 #include "app_int.h"
@@ -515,17 +517,63 @@ static bool has_tenant(void *arg, const char *name)
 	return tenant && tenant->state != TENANT_REMOVED;
 }
 
+static bool has_upstream(void *arg, const char *name)
+{
+	const struct app *a = arg;
+
+	return upstreams_has(a->upstreams, name);
+}
+
+void app_tallies_sweep(struct app *a)
+{
+	tally_sweep(TALLY_TENANT, has_tenant, a, ev_now_us(a->loop));
+	if (a->upstreams)
+		tally_sweep(TALLY_UPSTREAM, has_upstream, a, ev_now_us(a->loop));
+}
+
+static void put_ratio(double *ret, uint64_t used, uint64_t most)
+{
+	if (most > 0)
+		*ret = (double)used / (double)most;
+}
+
+static void quotas(void *arg, const char *name, double ret[OPS_QUOTAS])
+{
+	const struct app *a = arg;
+	const struct tenant *t = tenant_by_name(a->tenants, name, strlen(name));
+	const uint64_t now_us = clock_wall_us(), audit = limiter_conf(a->limiter)->tenant_audit;
+	const struct tenant_limits *set = t ? tenant_limits(a->tenants, t->id, TENANT_SCOPE_TENANT, 0) : NULL;
+	struct limit_view v;
+
+	if (set && (set->calls_day > 0 || set->bytes_day > 0)) {
+		v = limit_see(a->limiter, LIMIT_TENANT, t->id, 0, now_us);
+		put_ratio(&ret[OPS_QUOTA_CALLS], v.calls, set->calls_day);
+		put_ratio(&ret[OPS_QUOTA_BYTES], v.bytes, set->bytes_day);
+	}
+	if (t && audit > 0) {
+		v = limit_see(a->limiter, LIMIT_AUDIT, t->id, 0, now_us);
+		put_ratio(&ret[OPS_QUOTA_AUDIT], v.bytes, audit);
+	}
+}
+
+static void upstreams(void *arg, ops_upstream_fn *fn, void *fn_arg)
+{
+	const struct app *a = arg;
+
+	upstreams_each(a->upstreams, fn, fn_arg);
+}
+
 int app_ops_start(struct app *a, struct err *err)
 {
 	bool fixed;
 	int rc;
 
+	ops_count_names(a->opt.conf);
 	if (!a->opt.conf->metrics_listen)
 		return 0;
 	rc = ops_open(&(struct ops_env){ .loop = a->loop, .gate = a->gate, .writer = a->writer, .draining = stops,
-					 .has_tenant = has_tenant,
-					 .arg = a, .version = PACKAGE_VERSION, .engine = db_engine(&fixed),
-					 .started_us = a->started_us,
+					 .quotas = quotas, .upstreams = upstreams, .arg = a,
+					 .version = PACKAGE_VERSION, .engine = db_engine(&fixed), .started_us = a->started_us,
 					 .process = a->process }, a->opt.conf, &a->ops, err);
 	if (rc < 0)
 		return rc;

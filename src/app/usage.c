@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -109,6 +110,7 @@ int app_usage_load(struct app *a, struct err *err)
 /* Each minute and at stop.  And whose life has ended, on record. */
 
 #define USED_MAX 256                    /* keys of one job */
+#define EXPIRING_US 600000000ull        /* between two counts of those that will expire */
 
 struct used_job { size_t n; struct tenant_used used[USED_MAX]; };
 struct expiry_job { struct app *app; bool more; };
@@ -198,11 +200,45 @@ static void look_for_expired(struct app *a)
 	submit_expiry(a, &what);
 }
 
+/* --- keys that will expire, for scrapers */
+
+static int expiring_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	static const enum metric_id gauges[TENANT_EXPIRING] = { METRIC_keys_expiring_day, METRIC_keys_expiring_week,
+		METRIC_keys_expiring_fortnight };
+	uint64_t n[TENANT_EXPIRING];
+	int rc = tenant_expiring_count(db, n, err);
+
+	for (unsigned i = 0; i < TENANT_EXPIRING && rc == 0; i++)
+		metric_set(gauges[i], n[i]);
+	return rc;
+}
+
+static void expiring_done(void *arg, int rc, const struct err *err)
+{
+	if (rc < 0)
+		log_warn(NULL, "keys that will expire not counted why=\"%s\"", err->msg);
+}
+
+static void count_expiring(struct app *a)
+{
+	static const struct writer_job what = { .name = "keys that will expire", .run = expiring_run, .volatile_only = true,
+		.done = expiring_done };
+
+	if (a->opt.profile != APP_DAEMON || clock_mono_us() < a->expiring_due_us)
+		return;
+	/* A full queue: in the next minute. */
+	if (writer_submit(a->writer, &what, a) == 0)
+		a->expiring_due_us = clock_mono_us() + EXPIRING_US;
+}
+
 static void flush_tick(void *arg)
 {
 	struct app *a = arg;
 
 	flush(a);
+	count_expiring(a);
+	app_tallies_sweep(a);
 	look_for_expired(a);
 	app_usage_flush(a);
 	ev_timer_start(a->used, TENANT_USED_FLUSH_MS * 1000ull);
@@ -216,6 +252,7 @@ void app_used_soon(struct app *a)
 int app_used_start(struct app *a, struct err *err)
 {
 	(void)err;
+	count_expiring(a);
 	a->used = ev_timer_new(a->loop, flush_tick, a);
 	ev_timer_start(a->used, TENANT_USED_FLUSH_MS * 1000ull);
 	return 0;

@@ -14,10 +14,12 @@
 static const struct row {
 	const char *name, *unit, *help;
 	enum metric_type type;
-	const char *exposed;
+	const char *exposed, *label;    /* label NULL: none */
 } rows[] = {
-#define METRIC(name, type, unit, help) [METRIC_##name] = { #name, unit, help, METRIC_##type, #name },
-#define METRIC_AS(name, type, unit, help, exposed) [METRIC_##name] = { #name, unit, help, METRIC_##type, exposed },
+#define METRIC(name, type, unit, help) METRIC_AS(name, type, unit, help, #name)
+#define METRIC_AS(name, type, unit, help, exposed) METRIC_OF(name, type, unit, help, exposed, NULL)
+#define METRIC_OF(name, type, unit, help, exposed, label) \
+	[METRIC_##name] = { #name, unit, help, METRIC_##type, exposed, label },
 #include "base/metrics.def"
 #undef METRIC
 };
@@ -134,9 +136,12 @@ void metric_expose(struct str *ret, enum metric_format format)
 		char name[96];
 
 		(void)snprintf(name, sizeof(name), METRIC_PREFIX "%s", rows[i].exposed);
-		metric_head(ret, format, name, rows[i].type, rows[i].help);
+		if (i == 0 || strcmp(rows[i].exposed, rows[i - 1].exposed) != 0)
+			metric_head(ret, format, name, rows[i].type, rows[i].help);
 		str_puts(ret, name);
 		str_puts(ret, suffix_of(rows[i].type));
+		if (rows[i].label)
+			str_printf(ret, "{%s}", rows[i].label);
 		str_putc(ret, ' ');
 		str_put_u64(ret, metric_get((enum metric_id)i));
 		str_putc(ret, '\n');

@@ -38,6 +38,7 @@ static const struct bounds { size_t n; const char *const *text; const uint64_t *
 	[TALLY_TENANT] = { NELEMS(call_us), call_text, call_us },
 	[TALLY_TOOL] = { NELEMS(call_us), call_text, call_us },
 	[TALLY_METHOD] = { NELEMS(method_us), method_text, method_us },
+	[TALLY_UPSTREAM] = { NELEMS(call_us), call_text, call_us },
 	[TALLY_COMMIT] = { NELEMS(call_us), call_text, call_us },
 	[TALLY_TURN] = { NELEMS(turn_us), turn_text, turn_us },
 };
@@ -76,6 +77,7 @@ static struct tally others[TALLY_KINDS] = {
 	[TALLY_TENANT] = { .kind = TALLY_TENANT, .name = other_name },
 	[TALLY_TOOL] = { .kind = TALLY_TOOL, .name = other_name },
 	[TALLY_METHOD] = { .kind = TALLY_METHOD, .name = other_name },
+	[TALLY_UPSTREAM] = { .kind = TALLY_UPSTREAM, .name = other_name },
 	[TALLY_COMMIT] = { .kind = TALLY_COMMIT, .name = other_name },
 	[TALLY_TURN] = { .kind = TALLY_TURN, .name = other_name },
 };
@@ -227,6 +229,11 @@ bool tally_is_bounded(enum tally_kind kind)
 size_t tally_slots(enum tally_kind kind)
 {
 	return atomic_load_explicit(&tables[kind].n, memory_order_acquire);
+}
+
+const char *tally_name(enum tally_kind kind, size_t i)
+{
+	return slot_at(kind, i)->name;
 }
 
 void tally_see(enum tally_kind kind, size_t i, struct tally_view *ret)

@@ -137,6 +137,9 @@ static const struct family {
 	  { METRIC_PREFIX "writer_commit_duration_seconds", "How long transactions of the writer took, flush included" } },
 	{ TALLY_TURN, NULL, { NULL, NULL }, { { NULL, NULL } },
 	  { METRIC_PREFIX "loop_turn_duration_seconds", "How long turns of the loop took in which something was done" } },
+	{ TALLY_UPSTREAM, "upstream", { NULL, NULL }, { { NULL, NULL } },
+	  { METRIC_PREFIX "upstream_duration_seconds",
+	    "How long requests of calls to an upstream took, but those in which it asked a person" } },
 	{ TALLY_METHOD, "mcp_method_name",
 	  { NULL, NULL },
 	  { { NULL, NULL } },
@@ -311,7 +314,40 @@ static void put_lanes(struct str *ret, enum metric_format f, struct ev_loop *loo
 			   ev_lane_waiting(loop, (enum ev_lane)lane));
 }
 
-void ops_expose(const struct ops_env *env, bool ready, enum metric_format f, struct str *ret)
+/* --- what the loop has seen */
+
+/* Of tenants that have slots: who is counted under the label other has no quota of that name. */
+static void put_quotas(struct str *ret, enum metric_format f, const struct ops_seen *seen)
+{
+	static const char *const of[OPS_QUOTAS] = { "calls", "bytes", "audit" };
+
+	metric_head(ret, f, METRIC_PREFIX "quota_used_ratio", METRIC_GAUGE,
+		    "What part of a quota of today a tenant has used; above 1 it is refused what it asks");
+	for (size_t i = 0; i < seen->nquotas; i++) {
+		for (size_t q = 0; q < OPS_QUOTAS; q++) {
+			if (seen->quota[i][q] < 0)
+				continue;
+			str_puts(ret, METRIC_PREFIX "quota_used_ratio{tenant=\"");
+			metric_put_label(ret, tally_name(TALLY_TENANT, i));
+			str_printf(ret, "\",of=\"%s\"} %.6f\n", of[q], seen->quota[i][q]);
+		}
+	}
+}
+
+static void put_upstreams(struct str *ret, enum metric_format f, const struct ops_seen *seen)
+{
+	metric_head(ret, f, METRIC_PREFIX "upstream_up", METRIC_GAUGE,
+		    "Whether no link to an upstream has broken, or could not be opened, since one was ready: 1, else 0");
+	for (size_t i = 0; i < seen->nupstreams; i++) {
+		str_puts(ret, METRIC_PREFIX "upstream_up{upstream=\"");
+		metric_put_label(ret, seen->upstream[i].name);
+		str_printf(ret, "\"} %d\n", seen->upstream[i].up);
+	}
+	if (seen->others > 0)
+		str_printf(ret, METRIC_PREFIX "upstream_up{upstream=\"" TALLY_OTHER "\"} %d\n", seen->others_down == 0);
+}
+
+void ops_expose(const struct ops_env *env, const struct ops_seen *seen, enum metric_format f, struct str *ret)
 {
 	metric_head(ret, f, METRIC_PREFIX "build", METRIC_INFO, "Which toolcrib this is");
 	str_puts(ret, METRIC_PREFIX "build_info{version=\"");
@@ -319,11 +355,13 @@ void ops_expose(const struct ops_env *env, bool ready, enum metric_format f, str
 	str_puts(ret, "\",sqlite=\"");
 	metric_put_label(ret, env->engine);
 	str_puts(ret, "\"} 1\n");
-	put_u64(ret, f, METRIC_PREFIX "ready", "Whether /readyz says that calls may come: 1, else 0", ready);
+	put_u64(ret, f, METRIC_PREFIX "ready", "Whether /readyz says that calls may come: 1, else 0", seen->ready);
 	put_process(ret, f, env);
 	metric_expose(ret, f);
 	put_records(ret, f);
 	put_lanes(ret, f, env->loop);
+	put_quotas(ret, f, seen);
+	put_upstreams(ret, f, seen);
 	for (size_t i = 0; i < NELEMS(families); i++)
 		put_family(ret, f, &families[i]);
 	if (f == METRIC_OPENMETRICS)

@@ -6,7 +6,16 @@
 #include "base/text.h"
 #include "ops/ops.h"
 
-/* expo.c: append all metrics.  Any thread. */
-void ops_expose(const struct ops_env *env, bool ready, enum metric_format format, struct str *ret);
+/* What only the loop can see, as a text begins. */
+struct ops_seen {
+	bool ready;                     /* the server is */
+	double (*quota)[OPS_QUOTAS];    /* of each slot of a tenant; negative: it has none */
+	size_t nquotas;
+	struct ops_upstream { char name[64]; bool up; } *upstream;
+	size_t nupstreams;
+	unsigned others, others_down;   /* upstreams beyond OPS_UPSTREAMS_MAX */
+};
+/* expo.c: append all metrics.  Any thread, between tally_hold() and tally_release(). */
+void ops_expose(const struct ops_env *env, const struct ops_seen *seen, enum metric_format format, struct str *ret);
 
 #endif

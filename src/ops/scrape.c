@@ -111,7 +111,9 @@ void ops_files_free(struct ops_files **fp)
 struct making {                         /* a text of one format, until all who wait for it have it */
 	struct ops *o;
 	enum metric_format format;
-	bool ready;                     /* the server is, as it begins */
+	struct ops_seen seen;
+	size_t ntenants;                /* slots of them, as it begins */
+	const char *refused;            /* why there is no text; NULL: there is */
 	struct str text;
 	struct list waiters;            /* struct asked */
 };
@@ -124,7 +126,6 @@ struct ops {
 	bool loopback;                  /* plain, on an address of this machine: a web page could lead a browser here */
 	struct list conns;              /* struct conn */
 	struct making *making[METRIC_FORMATS];
-	struct ev_timer *sweep;
 	bool closing;
 };
 
@@ -155,7 +156,6 @@ static void maybe_free(struct ops *o)
 	listen_close(&o->listener);
 	ops_files_free(&o->files);
 	ops_process_close(&o->env.process);
-	ev_timer_free(&o->sweep);
 	free(o);
 }
 
@@ -228,7 +228,14 @@ static void make(void *arg)
 {
 	struct making *m = arg;
 
-	ops_expose(&m->o->env, m->ready, m->format, &m->text);
+	ops_expose(&m->o->env, &m->seen, m->format, &m->text);
+}
+
+static void refuse_text(struct asked *q, const char *why)
+{
+	metric_inc(METRIC_scrape_texts_refused);
+	say(q->r, 503, "Retry-After: 1\r\n", why);
+	free(q);
 }
 
 static void made(void *arg)
@@ -238,32 +245,98 @@ static void made(void *arg)
 	char lines[160];
 
 	(void)snprintf(lines, sizeof(lines), "%sCache-Control: no-store\r\n", content_types[m->format]);
+	if (m->text.failed)
+		m->refused = "the metrics are larger than they may be\n";
 	while (!list_empty(&m->waiters)) {
 		struct asked *q = CONTAINER_OF(m->waiters.next, struct asked, node);
 
 		list_unlink(&q->node);
 		q->c->waits = false;
-		if (m->text.failed) {
-			metric_inc(METRIC_scrape_texts_refused);
-			say(q->r, 503, "", "the metrics are larger than they may be\n");
-		} else {
-			metric_inc(METRIC_scrapes);
-			http_reply(q->r, 200, lines, m->text.p, m->text.len);
+		if (m->refused) {
+			refuse_text(q, m->refused);
+			continue;
 		}
+		metric_inc(METRIC_scrapes);
+		http_reply(q->r, 200, lines, m->text.p, m->text.len);
 		free(q);
 	}
 	o->making[m->format] = NULL;
 	tally_release();
+	free(m->seen.quota);
+	free(m->seen.upstream);
 	str_fini(&m->text);
 	free(m);
 	maybe_free(o);
 }
 
-static void refuse_text(struct asked *q, const char *why)
+static void look_at_upstream(void *arg, const char *name, bool up)
 {
-	metric_inc(METRIC_scrape_texts_refused);
-	say(q->r, 503, "Retry-After: 1\r\n", why);
-	free(q);
+	struct ops_seen *s = arg;
+	struct ops_upstream *u;
+
+	if (s->nupstreams == OPS_UPSTREAMS_MAX) {
+		metric_inc(METRIC_labels_summed);
+		s->others++;
+		s->others_down += !up;
+		return;
+	}
+	if (!s->upstream)
+		s->upstream = mem_calloc(OPS_UPSTREAMS_MAX, sizeof(*s->upstream));
+	u = &s->upstream[s->nupstreams++];
+	(void)snprintf(u->name, sizeof(u->name), "%s", name);
+	u->up = up;
+}
+
+static void look_at_quotas(struct making *m, size_t end)
+{
+	const struct ops_env *env = &m->o->env;
+
+	for (size_t *n = &m->seen.nquotas; *n < end; ++*n) {
+		double *quota = m->seen.quota[*n];
+
+		for (size_t of = 0; of < OPS_QUOTAS; of++)
+			quota[of] = -1;
+		env->quotas(env->arg, tally_name(TALLY_TENANT, *n), quota);
+	}
+}
+
+/* What only the loop can see, a part of the tenants in each of its turns; then the text. */
+static void look(void *arg)
+{
+	struct making *m = arg;
+	const size_t rest = m->ntenants - m->seen.nquotas;
+
+	if (m->refused) {
+		made(m);
+		return;
+	}
+	look_at_quotas(m, m->seen.nquotas + (rest < OPS_TENANTS_AT_ONCE ? rest : OPS_TENANTS_AT_ONCE));
+	if (m->seen.nquotas < m->ntenants) {
+		ev_post(m->o->env.loop, look, m);
+		return;
+	}
+	if (ev_work(m->o->env.loop, EV_LANE_OPS, make, made, m) < 0) {
+		m->refused = "the server is busy\n";
+		made(m);
+	}
+}
+
+static struct making *making_new(struct ops *o, enum metric_format format)
+{
+	struct making *m = mem_zalloc(sizeof(*m));
+
+	*m = (struct making){ .o = o, .format = format, .seen = { .ready = ready(&o->env, NULL) } };
+	str_init(&m->text, OPS_TEXT_MAX);
+	list_init(&m->waiters);
+	tally_hold();
+	o->making[format] = m;
+	ev_post(o->env.loop, look, m);
+	if (o->env.upstreams)
+		o->env.upstreams(o->env.arg, look_at_upstream, &m->seen);
+	m->ntenants = o->env.quotas ? tally_slots(TALLY_TENANT) : 0;
+	if (m->ntenants > 0)
+		m->seen.quota = mem_calloc(m->ntenants, sizeof(*m->seen.quota));
+	return m;
 }
 
 static void answer_metrics(struct asked *q)
@@ -275,19 +348,8 @@ static void answer_metrics(struct asked *q)
 		refuse_text(q, "one request for metrics at a time on a connection\n");
 		return;
 	}
-	if (!m) {
-		m = mem_zalloc(sizeof(*m));
-		*m = (struct making){ .o = o, .format = q->format, .ready = ready(&o->env, NULL) };
-		str_init(&m->text, OPS_TEXT_MAX);
-		list_init(&m->waiters);
-		if (ev_work(o->env.loop, EV_LANE_OPS, make, made, m) < 0) {
-			free(m);
-			refuse_text(q, "the server is busy\n");
-			return;
-		}
-		tally_hold();
-		o->making[q->format] = m;
-	}
+	if (!m)
+		m = making_new(o, q->format);
 	q->c->waits = true;
 	list_push_back(&m->waiters, &q->node);
 }
@@ -641,24 +703,12 @@ static int open_listener(struct ops *o, const char *address, struct err *err)
 	return 0;
 }
 
-static void sweep(void *arg)
-{
-	struct ops *o = arg;
-
-	tally_sweep(TALLY_TENANT, o->env.has_tenant, o->env.arg, ev_now_us(o->env.loop));
-	ev_timer_start(o->sweep, OPS_SWEEP_MS * 1000ull);
-}
-
-/* From here on tenants and tools have counts of their own. */
-static void open_tallies(struct ops *o, const struct conf *conf)
+void ops_count_names(const struct conf *conf)
 {
 	tally_bound(TALLY_TENANT, conf->metrics_tenants);
 	tally_bound(TALLY_TOOL, conf->metrics_tools);
 	tally_bound(TALLY_METHOD, OPS_METHODS_MAX);
-	if (!o->env.has_tenant)
-		return;
-	o->sweep = ev_timer_new(o->env.loop, sweep, o);
-	ev_timer_start(o->sweep, OPS_SWEEP_MS * 1000ull);
+	tally_bound(TALLY_UPSTREAM, OPS_UPSTREAMS_MAX);
 }
 
 int ops_open(const struct ops_env *env, const struct conf *conf, struct ops **ret, struct err *err)
@@ -682,7 +732,6 @@ int ops_open(const struct ops_env *env, const struct conf *conf, struct ops **re
 		log_err(NULL, "listener refused, nobody is served there until a reload finds good files listener=%s why=\"%s\"",
 			ops_address(o), o->shut);
 	}
-	open_tallies(o, conf);
 	*ret = o;
 	return 0;
 }
@@ -710,6 +759,9 @@ void ops_close(struct ops **op)
 		return;
 	*op = NULL;
 	o->closing = true;
+	for (int f = 0; f < METRIC_FORMATS; f++)
+		if (o->making[f])
+			o->making[f]->refused = "the server ends\n";     /* whom it would ask is gone by then */
 	listen_pause(o->listener, true);
 	LIST_FOREACH_SAFE(n, tmp, &o->conns)
 		http_conn_close(CONTAINER_OF(n, struct conn, node)->http);

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "audit/audit.h"
@@ -188,6 +190,10 @@ static int audit_verify_body(struct command_call *c, struct db *db, struct audit
 
 		with.young_s = NOTARY_MAX_AGE_S;
 		rc = audit_verify_with(db, t.id, &with, found, job, &sum, err);
+	}
+	if (rc == 0 && t.id == 0) {
+		metric_set(METRIC_verify_time, clock_wall_us() / 1000000);
+		metric_set(METRIC_verify_findings, sum.bad);
 	}
 	if (rc == 0 && bundle)
 		rc = verify_bundle(job, bundle, db, &sum, err);

@@ -43,6 +43,23 @@ int tenant_expired_find(struct db *db, bool *ret, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
+int tenant_expiring_count(struct db *db, uint64_t ret[TENANT_EXPIRING], struct err *err)
+{
+	static const int64_t days[TENANT_EXPIRING] = { 1, 7, 14 };
+	const int64_t now_us = (int64_t)clock_wall_us();
+	struct db_stmt *st = db_stmt_get(db, SQL_KEY_EXPIRING);
+	int rc;
+
+	db_bind_i64(st, 1, now_us);
+	for (unsigned i = 0; i < TENANT_EXPIRING; i++)
+		db_bind_i64(st, i + 2, now_us + days[i] * 86400000000);
+	rc = db_step(st, err);
+	for (unsigned i = 0; i < TENANT_EXPIRING && rc == 1; i++)
+		ret[i] = (uint64_t)db_col_i64(st, i);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 static int load(struct db *db, struct expired *ret, size_t *ret_n, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_KEY_EXPIRED);

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/tally.h"
 #include "base/text.h"
 #include "ev/ev.h"
 #include "proto/caps.h"
@@ -231,6 +233,7 @@ struct link_call {
 	bool answering; json_t *answer; /* to the first of them, to be sent when it runs again */
 	struct ev_timer *patience;
 	size_t notice_bytes;
+	uint64_t sent_us;               /* 0: not yet, or nobody asks how long it takes */
 };
 
 /* --- life */
@@ -258,6 +261,8 @@ static void move(struct link_call *c, enum call_state to)
 
 	l->nrunning -= c->state == CALL_RUNNING;
 	l->nparked -= c->state == CALL_PARKED;
+	if (to == CALL_PARKED)
+		c->sent_us = 0;         /* how long people think is not how long it takes */
 	c->state = to;
 	l->nrunning += to == CALL_RUNNING;
 	l->nparked += to == CALL_PARKED;
@@ -274,6 +279,8 @@ static void link_call_free(struct link_call *c)
 	struct link *l = c->link;
 	struct question *q;
 
+	if (c->sent_us)
+		tally_observe(tally_get(TALLY_UPSTREAM, l->name), clock_mono_us() - c->sent_us, NULL);
 	l->nrunning -= c->state == CALL_RUNNING;
 	l->nparked -= c->state == CALL_PARKED;
 	list_unlink(&c->node);
@@ -403,6 +410,7 @@ static void send_call(struct link_call *c)
 	link_msg_end(out);
 	str_fini(&c->params);
 	move(c, CALL_RUNNING);
+	c->sent_us = clock_mono_us();
 	link_send_head(l, c->id, &(struct link_head){ c->method, c->name, c->more, c->nmore, true, c->recorded });
 }
 

@@ -33,6 +33,7 @@ struct upstream {
 	uint64_t check_tat;
 	struct ev_timer *check;
 	struct err error;               /* why the last link that broke did; code 0 = none did */
+	bool down;                      /* one did, or could not be opened, since one was ready */
 };
 
 /* A tenant's place at an upstream: its link, or how the last one ended. */
@@ -426,6 +427,7 @@ static void on_dead(void *arg, const struct err *err)
 	metric_inc(METRIC_upstream_failures);
 	log_warn(NULL, "upstream link ended upstream=%s tenant=%s why=\"%s\"", s->up->conf->name, s->tenant, err->msg);
 	s->up->error = *err;
+	s->up->down = true;
 	drop_link(s);
 	ev_timer_stop(s->idle);
 	if (s->retired) {
@@ -478,6 +480,7 @@ static void on_ready(void *arg)
 	struct slot *s = arg;
 
 	s->up->era = link_status(s->link).era;
+	s->up->down = false;
 	if (!link_busy(s->link))
 		slot_idle(s);
 }
@@ -571,6 +574,7 @@ static int slot_open(struct slot *s, bool for_call, struct err *err)
 		metric_inc(METRIC_upstream_links_open);
 		watches_opened(s);
 	}
+	s->up->down = s->up->down || rc < 0;
 	return rc;
 }
 
@@ -928,6 +932,21 @@ void upstreams_state(const struct upstreams *u, const char *name, struct upstrea
 		ret->calls += s->link ? link_status(s->link).calls : 0;
 	}
 	ret->error = up->error;
+}
+
+void upstreams_each(const struct upstreams *u, upstreams_each_fn *fn, void *arg)
+{
+	LIST_FOREACH(n, &u->every) {
+		const struct upstream *up = CONTAINER_OF(n, struct upstream, node);
+
+		if (up->enabled && !up->gone)
+			fn(arg, up->conf->name, !up->down);
+	}
+}
+
+bool upstreams_has(const struct upstreams *u, const char *name)
+{
+	return map_get_z(u->by_name, name) != NULL;
 }
 
 void upstreams_free(struct upstreams **up)

@@ -73,6 +73,19 @@ class Case(crib.Case):
         peer.close()
 
 
+    def host(self, c):
+        """An upstream e, and a tenant that sees what it has; the key."""
+        salt = c.dir / "salt"
+        salt.write_text("")
+        c.cli("upstream", "add", "e", "--read", salt, "--command", crib.BUILD.resolve() / "tests/peers/mcp_echo", "--hosted",
+              "--salt-file", salt)
+        return c.tenant("acme", "e_*")
+
+    def sync(self, c):
+        """Its tool that echoes."""
+        return [row["tool"] for row in c.json("upstream", "sync", "e") if row["there"] == "echo"][0]
+
+
 class Formats(Case):
     def test_both_formats_are_what_they_should_be(self):
         """OP-105, OP-106: every row of the table, the process's own metrics, units at the ends of names."""
@@ -84,7 +97,9 @@ class Formats(Case):
         counters = c.status()["counters"]
         families = {re.sub("_total$", "", name) for name in plain.families()}
         renamed = {"anchor_time": "anchor_timestamp_seconds", "checkpoint_time": "checkpoint_timestamp_seconds",
-                   "tls_certificate_expires": "tls_certificate_expiry_timestamp_seconds"}
+                   "tls_certificate_expires": "tls_certificate_expiry_timestamp_seconds",
+                   "verify_time": "verify_timestamp_seconds",
+                   **dict.fromkeys(("keys_expiring_day", "keys_expiring_week", "keys_expiring_fortnight"), "credentials_expiring")}
         for name in counters:
             self.assertIn("toolcrib_" + renamed.get(name, name), families)
         for name in ("process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
@@ -132,10 +147,34 @@ class Formats(Case):
         self.assertGreater(in_store["server.start"], 1, "the commands before it were other processes")
         self.assertEqual(sorted(labels["lane"] for labels, _ in after.series("toolcrib_pool_jobs_waiting")), ["fold", "ops", "read", "sign"])
 
+    def test_a_verification_of_the_whole_store_is_told(self):
+        c = self.serve()
+        self.assertEqual((scrape(c).get("toolcrib_verify_timestamp_seconds"), scrape(c).get("toolcrib_verify_findings")), (0, 0))
+        c.cli("audit", "verify", "--tenant", "acme")
+        self.assertEqual(scrape(c).get("toolcrib_verify_timestamp_seconds"), 0)
+        c.cli("audit", "verify")
+        self.assertLess(abs(scrape(c).get("toolcrib_verify_timestamp_seconds") - time.time()), 3600)
+        self.assertEqual(scrape(c).get("toolcrib_verify_findings"), 0)
+
+    def test_keys_that_will_expire_are_counted(self):
+        """Each below its time, in those of longer ones as well; without those that are revoked or never expire."""
+        c = self.crib.init()
+        c.tenant("acme")
+        for name, life in (("day", "23h"), ("week", "6d"), ("fortnight", "13d"), ("later", "15d")):
+            c.cli("key", "create", f"acme/{name}", "--ttl", life)
+        gone = c.json("key", "create", "acme/gone", "--ttl", "1h")[0]["accessor"]
+        c.cli("key", "revoke", gone, "--yes")
+        c.start(LISTEN)
+        def expiring():
+            return {labels["within"]: n for labels, n in scrape(c).series("toolcrib_credentials_expiring")}
+        crib.wait_for("a count", lambda: expiring() == {"1d": 1, "7d": 2, "14d": 3})
+
     def test_what_alerts_and_panels_ask_for_is_told(self):
         """OP-112: each metric that contrib/monitoring names."""
-        c = self.serve()
-        self.call(2)
+        c = self.crib.init()
+        key = self.host(c)
+        c.start(LISTEN)
+        self.call(2, tool=self.sync(c), key=key)
         there = {name for name, _ in scrape(c).samples}
         named = set()
         for file in ("toolcrib.rules.yaml", "toolcrib-dashboard.json"):
@@ -454,7 +493,7 @@ class Labels(Case):
         said = get(c)[2]
         self.absent(said, "no-such-tool", "bot", self.key, self.key.split("_")[1], "127.0.0.1")
         labels = {name for of, series in text.samples for name, _ in series}
-        self.assertEqual(labels, {"version", "sqlite", "tenant", "outcome", "tool", "mcp_method_name", "le", "kind", "lane"})
+        self.assertEqual(labels, {"version", "sqlite", "tenant", "outcome", "tool", "mcp_method_name", "le", "kind", "lane", "within", "of"})
 
     def test_calls_that_run_and_wait(self):
         c = self.crib.init()
@@ -478,6 +517,48 @@ class Labels(Case):
         peers[0].close()
         crib.wait_for("none", lambda: held() == (0, 0))
         self.assertEqual(scrape(c).get("toolcrib_call_duration_seconds_count", tenant="acme"), 1)
+
+    def test_quotas_of_the_day(self):
+        """Of who has one, in parts of it; and of none whose name is not told."""
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        keys = {name: c.tenant(name, "echo") for name in ("acme", "bolt", "corp")}
+        c.cli("limit", "set", "acme", "--calls-per-day", "4")
+        c.cli("limit", "set", "corp", "--calls-per-day", "1")
+        c.start('metrics: {listen: "127.0.0.1:0", tenants: 2}\nbudgets: {audit_per_tenant: 1024}\n')
+        def used():
+            return {(labels["tenant"], labels["of"]): n for labels, n in scrape(c).series("toolcrib_quota_used_ratio")}
+        self.assertEqual(used(), {})
+        self.call(3, key=keys["acme"])
+        self.call(1, key=keys["bolt"])
+        self.call(1, key=keys["corp"])
+        got = used()
+        self.assertEqual(set(got), {("acme", "calls"), ("acme", "audit"), ("bolt", "audit")})
+        self.assertEqual(got["acme", "calls"], 0.75)
+        self.assertTrue(0 < got["bolt", "audit"] < got["acme", "audit"] < 0.01, got)
+        c.cli("limit", "set", "acme", "--calls-per-day", "2")
+        self.assertEqual(used()["acme", "calls"], 1.5)
+
+    def test_upstreams_are_up_until_a_link_breaks(self):
+        c = self.crib.init()
+        key = self.host(c)
+        c.cli("upstream", "add", "dead", "--command", "/bin/false")
+        c.cli("upstream", "add", "off", "--command", "/bin/cat")
+        c.cli("upstream", "set", "off", "--enabled", "no")
+        c.start(LISTEN)
+        def up():
+            return {labels["upstream"]: n for labels, n in scrape(c).series("toolcrib_upstream_up")}
+        self.assertEqual(up(), {"e": 1, "dead": 1})
+        self.assertNotEqual(c.run("upstream", "sync", "dead").returncode, 0)
+        tool = self.sync(c)
+        self.assertEqual(up(), {"e": 1, "dead": 0})
+        self.assertEqual(scrape(c).series("toolcrib_upstream_duration_seconds_count"), [])
+        self.call(2, tool=tool, key=key)
+        text = scrape(c)
+        self.assertEqual(text.series("toolcrib_upstream_duration_seconds_count"), [({"upstream": "e"}, 2)])
+        self.assertGreater(text.get("toolcrib_upstream_duration_seconds_sum", upstream="e"), 0)
+        c.cli("upstream", "remove", "dead", "--yes")
+        self.assertEqual(up(), {"e": 1})
 
     def test_methods_are_a_closed_set(self):
         c = self.serve()

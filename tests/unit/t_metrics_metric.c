@@ -80,6 +80,21 @@ static void openmetrics_names_families_and_units(void **state)
 	str_fini(&s);
 }
 
+static void rows_that_a_label_tells_apart_have_one_head(void **state)
+{
+	struct str s = STR_INIT;
+
+	metric_set(METRIC_keys_expiring_week, 3);
+	metric_expose(&s, METRIC_TEXT);
+	assert_non_null(strstr(s.p, "# TYPE toolcrib_credentials_expiring gauge\n"
+				    "toolcrib_credentials_expiring{within=\"1d\"} 0\n"
+				    "toolcrib_credentials_expiring{within=\"7d\"} 3\n"
+				    "toolcrib_credentials_expiring{within=\"14d\"} 0\n"));
+	assert_null(strstr(s.p, "keys_expiring"));
+	metric_set(METRIC_keys_expiring_week, 0);
+	str_fini(&s);
+}
+
 static void info_is_a_gauge_where_the_type_is_not_known(void **state)
 {
 	struct str s = STR_INIT;
@@ -109,6 +124,7 @@ SUITE(metric)
 		cmocka_unit_test(every_row_has_its_own_name_and_a_sentence),
 		cmocka_unit_test(expose_writes_help_type_and_value),
 		cmocka_unit_test(openmetrics_names_families_and_units),
+		cmocka_unit_test(rows_that_a_label_tells_apart_have_one_head),
 		cmocka_unit_test(info_is_a_gauge_where_the_type_is_not_known),
 		cmocka_unit_test(values_of_labels_are_escaped),
 	};

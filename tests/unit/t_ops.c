@@ -32,7 +32,8 @@
 struct world {
 	struct ev_loop *loop;
 	struct ops *ops;
-	bool draining;
+	bool draining, quotas, looked;
+	unsigned asked, in_first_turn, nupstreams;
 };
 
 static bool draining(void *arg)
@@ -42,7 +43,41 @@ static bool draining(void *arg)
 	return w->draining;
 }
 
-#define TENANTS 1000
+#define TENANTS (OPS_TENANTS_AT_ONCE + 1)
+
+static void end_of_turn(void *arg)
+{
+	struct world *w = arg;
+
+	w->in_first_turn = w->asked;
+}
+
+static void quotas(void *arg, const char *tenant, double ret[OPS_QUOTAS])
+{
+	struct world *w = arg;
+
+	if (!w->quotas)
+		return;
+	if (w->asked++ == 0)
+		ev_defer(w->loop, end_of_turn, w);
+	w->looked = true;
+	if (strcmp(tenant, "tenant-number-7") == 0)
+		ret[OPS_QUOTA_BYTES] = 0.25;
+	if (strcmp(tenant, "tenant-number-1000") == 0)
+		ret[OPS_QUOTA_CALLS] = 1.5;
+}
+
+static void upstreams(void *arg, ops_upstream_fn *fn, void *fn_arg)
+{
+	const struct world *w = arg;
+
+	for (unsigned i = 1; i <= w->nupstreams; i++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "up-%u", i);
+		fn(fn_arg, name, i != 2 && i != OPS_UPSTREAMS_MAX + 2);
+	}
+}
 
 static int setup(void **state)
 {
@@ -53,8 +88,9 @@ static int setup(void **state)
 
 	w->loop = ev_loop_new();
 	clock_fake(1784109600000000, 1000000);
-	assert_int_equal(ops_open(&(struct ops_env){ .loop = w->loop, .draining = draining, .arg = w, .version = "1", .engine = "3",
-						     .process = { -1, -1 } }, &conf, &w->ops, &err), 0);
+	ops_count_names(&conf);
+	assert_int_equal(ops_open(&(struct ops_env){ .loop = w->loop, .draining = draining, .quotas = quotas,
+						     .upstreams = upstreams, .arg = w, .version = "1", .engine = "3", .process = { -1, -1 } }, &conf, &w->ops, &err), 0);
 	*state = w;
 	return 0;
 }
@@ -252,15 +288,84 @@ static void a_thousand_tenants_are_told(void **state)
 		tally_observe(t, (uint64_t)i * 1000, NULL);
 	}
 	put(fd, GET_METRICS);
-	await(w, fd, "tenant=\"tenant-number-999\",le=\"+Inf\"} 1\n", &got);
+	await(w, fd, "tenant=\"tenant-number-1000\",le=\"+Inf\"} 1\n", &got);
 	await(w, fd, "tenant=\"other\",le=\"+Inf\"} 1\n", &got);
-	assert_null(strstr(got.p, "tenant-number-1000"));
+	assert_null(strstr(got.p, "tenant-number-1001"));
 	for (const char *p = got.p; (p = strstr(p, "tenant=\"tenant-number-")) != NULL; p++)
 		lines++;
 	assert_int_equal(lines, TENANTS * (TALLY_OUTCOMES + TALLY_PLACES + 14 + 2));
 	assert_true(got.len < 4000000);                 /* OP section 14 */
 	close(fd);
 	str_fini(&got);
+}
+
+/* Not all of them in one turn of the loop, and no names beyond the bound. */
+static void quotas_are_told_of_who_has_them(void **state)
+{
+	struct world *w = *state;
+	struct str got = STR_INIT;
+	int fd = dial(w);
+
+	for (int i = 0; i <= TENANTS; i++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "tenant-number-%d", i);
+		tally_count(tally_get(TALLY_TENANT, name), 0);
+	}
+	w->quotas = true;
+	put(fd, GET_METRICS);
+	await(w, fd, "toolcrib_quota_used_ratio{tenant=\"tenant-number-7\",of=\"bytes\"} 0.250000\n"
+	      "toolcrib_quota_used_ratio{tenant=\"tenant-number-1000\",of=\"calls\"} 1.500000\n# ", &got);
+	assert_int_equal(w->in_first_turn, OPS_TENANTS_AT_ONCE);
+	assert_int_equal(w->asked, TENANTS);
+	close(fd);
+	str_fini(&got);
+}
+
+static void upstreams_are_told_by_name_up_to_a_bound(void **state)
+{
+	struct world *w = *state;
+	struct str got = STR_INIT;
+	const uint64_t summed = metric_get(METRIC_labels_summed);
+	int fd = dial(w);
+
+	w->nupstreams = OPS_UPSTREAMS_MAX;
+	put(fd, GET_METRICS);
+	await(w, fd, "toolcrib_upstream_up{upstream=\"up-1\"} 1\ntoolcrib_upstream_up{upstream=\"up-2\"} 0\n", &got);
+	await(w, fd, "toolcrib_upstream_up{upstream=\"up-500\"} 1\n# ", &got);
+	assert_int_equal(metric_get(METRIC_labels_summed), summed);
+	for (unsigned more = 1; more <= 2; more++) {
+		str_reset(&got);
+		w->nupstreams = OPS_UPSTREAMS_MAX + more;
+		put(fd, GET_METRICS);
+		await(w, fd, more == 1 ? "up-500\"} 1\ntoolcrib_upstream_up{upstream=\"other\"} 1\n# " :
+		      "up-500\"} 1\ntoolcrib_upstream_up{upstream=\"other\"} 0\n# ", &got);
+	}
+	assert_int_equal(metric_get(METRIC_labels_summed), summed + 3);
+	close(fd);
+	str_fini(&got);
+}
+
+/* One for which not all has been looked at when the listener closes. */
+static void an_end_leaves_no_text_behind(void **state)
+{
+	struct world *w = *state;
+	int fd = dial(w);
+
+	for (int i = 0; i < TENANTS; i++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "tenant-number-%d", i);
+		tally_count(tally_get(TALLY_TENANT, name), 0);
+	}
+	w->quotas = true;
+	put(fd, GET_METRICS);
+	assert_true(ev_loop_run_until(w->loop, &w->looked, PATIENCE_MS));
+	assert_int_equal(w->asked, OPS_TENANTS_AT_ONCE);
+	ops_close(&w->ops);
+	ev_loop_free(&w->loop);
+	assert_int_equal(w->asked, OPS_TENANTS_AT_ONCE);
+	close(fd);
 }
 
 static void readiness_is_what_the_server_says(void **state)
@@ -288,6 +393,9 @@ SUITE(ops)
 		cmocka_unit_test_setup_teardown(one_text_at_a_time_on_a_connection, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_leaves_while_a_text_is_made_is_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_thousand_tenants_are_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(quotas_are_told_of_who_has_them, setup, teardown),
+		cmocka_unit_test_setup_teardown(upstreams_are_told_by_name_up_to_a_bound, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_end_leaves_no_text_behind, setup, teardown),
 		cmocka_unit_test_setup_teardown(readiness_is_what_the_server_says, setup, teardown),
 	};
 
