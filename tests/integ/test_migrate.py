@@ -105,7 +105,7 @@ class Migrate(crib.Case):
 
     def test_sc305_it_is_killed_anywhere_and_goes_on(self):
         """SC-305: kill -9 at ten places from the first write to the last; called again it comes to the same."""
-        c = self.fill()
+        c = self.fill(3000)
         roots = c.rows(ROOTS)
         whole, flushes = c.store, c.dir / "flushes"
         die = {"LD_PRELOAD": str(crib.BUILD / "tests/integ/die.so"), "ASAN_OPTIONS": "verify_asan_link_order=0"}
