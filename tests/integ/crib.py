@@ -215,9 +215,8 @@ class Crib:
         self.env = dict(os.environ, TOOLCRIB_RUN=str(BUILD / "toolcrib-run"), NO_COLOR="1",
                         XDG_CONFIG_HOME=str(self.dir / "config"))
         self.env.pop("TOOLCRIB_KEY", None)
-        if self.cage_alone(""):
-            (self.dir / "config/toolcrib").mkdir(parents=True, exist_ok=True)
-            (self.dir / "config/toolcrib/toolcribd.yaml").write_text(self.cage_alone(""))
+        (self.dir / "config/toolcrib").mkdir(parents=True, exist_ok=True)
+        (self.dir / "config/toolcrib/toolcribd.yaml").write_text(self.alone_and_awake(""))     # of commands without a server
 
     def let_others_in(self):
         """Other users reach what lies in the folder, such as a socket for them."""
@@ -394,10 +393,15 @@ class Crib:
             return extra
         return extra.replace("sandbox: {", "sandbox: {" + more, 1) if "sandbox: {" in extra else f"{extra}sandbox: {{{more}}}\n"
 
-    def config(self, extra=""):
+    def alone_and_awake(self, extra):
+        """That, and reports of the class that tests have."""
         extra = self.cage_alone(extra)
         if self.report_class and "admin:" not in extra:
             extra += f"\nadmin: {{report_class: {self.report_class}}}\n"
+        return extra
+
+    def config(self, extra=""):
+        extra = self.alone_and_awake(extra)
         path = self.dir / "toolcribd.yaml"
         path.write_text(f"""listeners:
 - {{transport: http, address: "127.0.0.1:0"{self.http_times}}}

@@ -556,7 +556,7 @@ class Daemon(crib.Case):
         c = self.crib.init()
         folders = {name: c.dir / name for name in ("config", "home/.config", "named")}
         for folder in folders.values():
-            (folder / "toolcrib").mkdir(parents=True)
+            (folder / "toolcrib").mkdir(parents=True, exist_ok=True)
             (folder / "toolcrib/toolcribd.yaml").write_text("drain_ms: soon\n")
 
         def said(*options, **env):

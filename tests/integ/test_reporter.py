@@ -245,6 +245,18 @@ class Class(Case):
             reader.sock.close()
             crib.wait_for("no reporter", lambda: not reporters(self.crib.daemon.pid))
 
+    def test_sc502_so_does_one_of_a_command_without_a_server(self):
+        self.crib.stop()
+        for said, policy in (("", os.SCHED_IDLE), ("normal", os.SCHED_OTHER)):
+            (self.crib.dir / "config/toolcrib/toolcribd.yaml").write_text(f"admin: {{report_class: {said}}}\n" if said else "{}\n")
+            with subprocess.Popen([crib.BUILD / "toolcrib", "--store", self.crib.path, "audit", "calls", "--limit", "0", "--format", "jsonl"],
+                                  stdout=subprocess.PIPE, env=self.crib.env) as alone:
+                alone.stdout.readline()         # of more than a pipe has room for
+                child, = crib.wait_for("a reporter", lambda: reporters(alone.pid))
+                self.assertEqual(os.sched_getscheduler(child), policy, said)
+                alone.stdout.read()
+            self.assertEqual(alone.returncode, 0)
+
 
 class Bounds(Case):
     @unittest.skipUnless(os.geteuid() == 0, "needs other users to be: each has 16 connections")
