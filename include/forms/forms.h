@@ -40,9 +40,12 @@ struct forms_absent {
  * and gets a row, or several that it has to add up, for each combination of day (since 1970, UTC), night (before 6 or
  * from 22 h), called (it has a call), and of the keys of block_sum_key by their names; NULL where it differs by
  * none.  Keys and n_req of ends are those of their begins where v_calls has it so.  n: records that are no call.begin;
- * timed, dur, dur_max, n_req, n_res, idx_min, idx_max, ts_min, ts_max: of them.  rollup_hist: how many calls that have
- * ended (n) took how long, by tool, class (block_class) and step (block_step_of()); asked by log, since, until,
- * of_tool.
+ * timed, dur, dur_max, n_req, n_res, idx_min, idx_max, ts_min, ts_max: of them.
+ *
+ * rollup_hist: asked by log, since, until, of_tool, and "every", how much time is a slot: 0 is the first, from since
+ * on; not said: all is one.  Rows with a step: how many calls that have ended (n) took how long, by slot, tool, class
+ * (block_class) and step (block_step_of()).  Rows without: how many records of calls (n) there were, and the longest
+ * duration (dur_max), by slot, tool, kind and outcome.  Both of one pass through the log.
  *
  * Whether the store has blocks or not; outside of statements. */
 int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;

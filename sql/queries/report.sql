@@ -239,31 +239,35 @@ SELECT time, idx AS "index", kind, tool, outcome, ms, rule, principal, pseudonym
 FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND +kind_code <> 1001
 ORDER BY idx DESC LIMIT ?8;
 
--- audit coverage: each day that has records, and what the server did then.  Sums; rec_ts, or blocks of that time, for the
--- positions.
+-- audit coverage: each day that has records, and what the server did then.  Sums; the first record of a day by position is the
+-- first by time as well unless the clock was set back: rec_pos, else rec_ts, or blocks of that time.
 -- name: report_coverage
 WITH RECURSIVE
-  own(d, called, kind, n, a, z) AS MATERIALIZED (
-    SELECT day, called, kind, sum(n), min(ts_min), max(ts_max) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 GROUP BY day, called, kind),
+  own(d, called, kind, n, a, z, low, high) AS MATERIALIZED (
+    SELECT day, called, kind, sum(n), min(ts_min), max(ts_max), min(idx_min), max(idx_max) FROM rollup r
+    WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 GROUP BY day, called, kind),
   sys(d, kind, n) AS MATERIALIZED (
-    SELECT day, kind, sum(n) FROM rollup WHERE log = 1 AND since = ?2 AND until = ?3 AND kind IN (1601, 1602, 1603, 2001)
-    GROUP BY day, kind),
-  ever(a, z) AS MATERIALIZED (
-    SELECT min(ts_min), max(ts_max) FROM rollup WHERE log = ?1 AND since = 0 AND until = 9223372036854775807
-      AND EXISTS (SELECT 1 FROM blk WHERE log = ?1)),
+    SELECT d, kind, n FROM own WHERE ?1 = 1
+    UNION ALL SELECT day, kind, sum(n) FROM rollup WHERE ?1 <> 1 AND log = 1 AND since = ?2 AND until = ?3
+      AND kind IN (1601, 1602, 1603, 2001) GROUP BY day, kind),
+  around(before, behind) AS MATERIALIZED (
+    SELECT CASE WHEN ?2 > 0 THEN EXISTS (SELECT 1 FROM rec WHERE log = ?1 AND kind <> 1001 AND ts < ?2) END,
+      CASE WHEN ?3 < 9223372036854775807 THEN EXISTS (SELECT 1 FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?3) END),
   bounds(lo, hi) AS (
-    SELECT max(coalesce((SELECT a FROM ever), (SELECT min(ts) FROM main.rec WHERE log = ?1 AND kind <> 1001), 0), ?2),
-      min(coalesce((SELECT z FROM ever), (SELECT max(ts) FROM main.rec WHERE log = ?1 AND kind <> 1001), 0), ?3 - 1)),
+    SELECT CASE WHEN before THEN ?2 ELSE (SELECT min(a) FROM own) END, CASE WHEN behind THEN ?3 - 1 ELSE (SELECT max(z) FROM own) END
+    FROM around),
   days(d) AS (
     SELECT lo / 86400000000 FROM bounds WHERE lo <= hi
     UNION ALL SELECT d + 1 FROM days WHERE d < (SELECT hi / 86400000000 FROM bounds)),
-  newest(d, a, z) AS (
-    SELECT d, (SELECT min(a) FROM own o WHERE o.d = days.d), (SELECT max(z) FROM own o WHERE o.d = days.d)
-    FROM days ORDER BY d DESC LIMIT ?8)
+  newest(d, a, z, low, high) AS (
+    SELECT days.d, min(o.a), max(o.z), min(o.low), max(o.high) FROM days LEFT JOIN own o ON o.d = days.d
+    GROUP BY days.d ORDER BY days.d DESC LIMIT ?8)
 SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant,
   strftime('%Y-%m-%d', d * 86400, 'unixepoch') AS day,
-  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts <= a ORDER BY ts, idx LIMIT 1) AS first,
-  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= z AND ts <= z ORDER BY ts DESC, idx DESC LIMIT 1) AS last,
+  coalesce((SELECT idx FROM rec WHERE log = ?1 AND idx = newest.low AND ts = a),
+    (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts <= a ORDER BY ts, idx LIMIT 1)) AS first,
+  coalesce((SELECT idx FROM rec WHERE log = ?1 AND idx = newest.high AND ts = z),
+    (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= z AND ts <= z ORDER BY ts DESC, idx DESC LIMIT 1)) AS last,
   (SELECT coalesce(sum(n), 0) FROM own o WHERE o.d = newest.d AND called) AS calls,
   (SELECT coalesce(sum(n), 0) FROM own o WHERE o.d = newest.d AND kind = 1003) AS denied,
   (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 1601) AS starts,
@@ -569,14 +573,16 @@ WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AN
       AND (u.tool = g.alias OR (g.alias = '' AND u.tool GLOB g.glob)))
 ORDER BY p.name, c.id, g.glob LIMIT ?8;
 
--- tool-health and stats: calls by tool, kind and outcome, and how long they took.  Sums.
+-- tool-health, stats: calls by tool, or by slots of time that are ?12 long: how many of a kind and outcome, the longest; and
+-- with a step how many took how long.  Sums, in one pass.
 -- name: report_durations
-SELECT (SELECT text FROM dict WHERE id = r.tool), r.kind, r.outcome, sum(r.n), max(r.dur_max) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.called = 1
-  AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
-GROUP BY r.tool, r.kind, r.outcome;
+SELECT r.tool, r.kind, r.outcome, r.step, r.n, r.dur_max FROM rollup_hist r
+WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3
+  AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END;
 
--- name: report_histogram
-SELECT (SELECT text FROM dict WHERE id = r.tool), r.step, r.n FROM rollup_hist r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3
+-- name: report_durations_by_time
+SELECT r.slot, r.kind, r.outcome, r.step, r.n, r.dur_max FROM rollup_hist r
+WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.every = ?12
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END;
 
 -- The header of a report: the log.  Primary keys.

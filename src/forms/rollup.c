@@ -23,9 +23,10 @@ enum {
 };
 enum { MUST = 1 << R_LOG | 1 << R_SINCE | 1 << R_UNTIL };
 enum { W_DAY, W_NIGHT, W_CALLED, W_KEY, W_COUNT = W_KEY + SUM_KEYS, W_N_REQ = W_COUNT + 4 };
-/* Of rollup_hist: an entry has step and class where these keys would be. */
-enum { H_LOG, H_SINCE, H_UNTIL, H_OF_TOOL, H_TOOL, H_CLASS, H_STEP, H_N };
-enum { HIST_CLASS = SUM_OUTCOME, HIST_STEP = SUM_CRED };
+/* Of rollup_hist: an entry has slot, class and step where day and these keys would be. */
+enum { H_LOG, H_SINCE, H_UNTIL, H_OF_TOOL, H_EVERY, H_ASKED, H_SLOT = H_ASKED, H_TOOL, H_KIND, H_OUTCOME, H_CLASS,
+       H_STEP, H_N, H_DUR_MAX };
+enum { W_SLOT = W_DAY, HIST_CLASS = SUM_OUTCOME, HIST_STEP = SUM_CRED };
 
 struct test { unsigned word, n; int64_t v[DB_VTAB_IN_MAX]; };
 
@@ -39,6 +40,8 @@ struct cursor {
 	unsigned said;                  /* bits of those that have to be */
 	char *by;
 	int64_t log, since, until;
+	int64_t every;                  /* of hist: how much time a slot is; 0: there is one */
+	bool classes;                   /* of hist: they are asked for, which have the place of outcomes */
 	struct test test[DB_VTAB_TERMS_MAX + 4];
 	unsigned tests;
 	uint64_t words;                 /* of an entry, that are wanted; the other keys are one */
@@ -103,17 +106,37 @@ static int put_entry(struct cursor *c, const struct block_sum *one, struct err *
 	return block_sum_merge(to, &e) ? 0 : err_set(err, ERR_LIMIT, "", "sums are larger than 63 bits");
 }
 
-static int put_hist(struct cursor *c, const struct block_hist *h, struct err *err)
+static int64_t slot_of(const struct cursor *c, int64_t ts)
 {
-	struct block_sum e = { .day = h->day, .night = h->night, .called = 1, .count = h->count };
+	return c->every > 0 ? (ts - c->since) / c->every : 0;
+}
+
+/* Calls of a slot that took so long. */
+static int put_hist(struct cursor *c, const struct block_hist *h, int64_t slot, struct err *err)
+{
+	struct block_sum e = { .day = slot, .count = h->count };
 
 	for (unsigned k = 0; k < SUM_KEYS; k++)
 		e.key[k] = -1;
 	e.key[SUM_KIND] = KIND_END;
 	e.key[SUM_TOOL] = h->tool;
-	e.key[HIST_CLASS] = h->class;
+	if (c->classes)
+		e.key[HIST_CLASS] = h->class;
 	e.key[HIST_STEP] = h->step;
 	return passes(c, words_of(&e), 0, W_COUNT) ? put_entry(c, &e, err) : 0;
+}
+
+/* Records of calls of a slot, however long they took. */
+static int put_calls(struct cursor *c, const struct block_sum *one, int64_t slot, struct err *err)
+{
+	struct block_sum e = { .day = slot, .count = one->count, .dur_max = one->dur_max };
+
+	for (unsigned k = 0; k < SUM_KEYS; k++)
+		e.key[k] = -1;
+	e.key[SUM_KIND] = one->key[SUM_KIND];
+	e.key[SUM_TOOL] = one->key[SUM_TOOL];
+	e.key[SUM_OUTCOME] = one->key[SUM_OUTCOME];
+	return one->called && passes(c, words_of(&e), 0, W_COUNT) ? put_entry(c, &e, err) : 0;
 }
 
 /* --- records one by one */
@@ -203,15 +226,23 @@ static int join(struct cursor *c, struct block_sum *one, int64_t beg, struct err
 	return 0;
 }
 
+static int count_call(struct cursor *c, const struct block_sum *one, struct err *err)
+{
+	const struct block_hist h = { .tool = one->key[SUM_TOOL], .class = block_class_of(one->key[SUM_OUTCOME]),
+		.step = one->timed ? block_step_of((uint64_t)one->dur) : 0, .count = 1 };
+	const int64_t slot = slot_of(c, one->ts_min);
+	int rc = put_calls(c, one, slot, err);
+
+	return rc == 0 && one->key[SUM_KIND] == KIND_END && one->called ? put_hist(c, &h, slot, err) : rc;
+}
+
 /* A record that is no begin, whose own keys have passed. */
 static int count_record(struct cursor *c, struct block_sum *one, int64_t beg, struct err *err)
 {
-	struct block_hist h = { one->day, one->night, one->key[SUM_TOOL], block_class_of(one->key[SUM_OUTCOME]),
-		one->timed ? block_step_of((uint64_t)one->dur) : 0, 1 };
 	int rc;
 
 	if (c->hist)
-		return one->key[SUM_KIND] == KIND_END && one->called ? put_hist(c, &h, err) : 0;
+		return count_call(c, one, err);
 	rc = join(c, one, beg, err);
 	one->n_req = one->n_req < 0 ? 0 : one->n_req;
 	return rc == 0 && passes(c, words_of(one), 0, W_COUNT) ? put_entry(c, one, err) : rc;
@@ -379,15 +410,19 @@ static int next_block(struct cursor *c, struct err *err)
 
 /* --- chapters */
 
-static int add_sums(struct cursor *c, const struct block_sums *sums, struct err *err)
+/* ts: of any record of the chapter, all of which is in one slot. */
+static int add_sums(struct cursor *c, const struct block_sums *sums, int64_t ts, struct err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < sums->sums && !c->hist && rc == 0; i++)
-		if (passes(c, words_of(&sums->sum[i]), 0, W_COUNT))
+	for (size_t i = 0; i < sums->sums && rc == 0; i++) {
+		if (c->hist)
+			rc = put_calls(c, &sums->sum[i], slot_of(c, ts), err);
+		else if (passes(c, words_of(&sums->sum[i]), 0, W_COUNT))
 			rc = put_entry(c, &sums->sum[i], err);
+	}
 	for (size_t i = 0; i < sums->hists && c->hist && rc == 0; i++)
-		rc = put_hist(c, &sums->hist[i], err);
+		rc = put_hist(c, &sums->hist[i], slot_of(c, ts), err);
 	for (size_t i = 0; i < sums->aparts && rc == 0; i++) {
 		struct block_sum one;
 		int64_t beg = -1;
@@ -416,12 +451,12 @@ static int take_chapter(struct cursor *c, struct err *err)
 	if (c->at >= 0 && c->at != first)
 		return forms_bad(c->log, c->at, err_set(err, ERR_CORRUPT, "", "the next block is missing"), err);
 	rc = ts_max < c->since || ts_min >= c->until ? 0 : may_have(c, st, 4, cnt, NULL, err);
-	if (rc == 1 && ts_min >= c->since && ts_max < c->until) {
+	if (rc == 1 && ts_min >= c->since && ts_max < c->until && slot_of(c, ts_min) == slot_of(c, ts_max)) {
 		const struct block_bytes b = bytes_of(st, 5);
 
 		rc = block_sums_read(b.p, b.len, first, cnt, &sums, err);
 		if (rc == 0 && !sums.partial)
-			rc = add_sums(c, &sums, err);
+			rc = add_sums(c, &sums, ts_min, err);
 		else if (rc == 0)
 			rc = 1;
 		block_sums_fini(&sums);
@@ -639,7 +674,7 @@ static void take_term(struct cursor *c, const struct db_vtab_given *g)
 
 	if (g->col <= R_UNTIL)
 		c->said |= 1u << g->col;
-	if (g->col < (c->hist ? H_TOOL : R_ASKED))
+	if (g->col < (c->hist ? H_ASKED : R_ASKED))
 		c->given[g->col] = *g->value;
 	if (!c->hist && g->col == R_BY && g->value->type == DB_TEXT) {
 		c->by = mem_strndup(g->value->p, g->value->len);
@@ -651,14 +686,15 @@ static void take_term(struct cursor *c, const struct db_vtab_given *g)
 	}
 }
 
-/* As for rollup, of the three that there are. */
+/* As for rollup, of those that there are.  Steps always, since an entry without one is of another sort. */
 static uint64_t hist_words(uint64_t tested, uint64_t columns)
 {
-	static const unsigned key[] = { SUM_TOOL, HIST_CLASS, HIST_STEP };
+	static const unsigned word[] = { [H_SLOT] = W_SLOT, [H_TOOL] = W_KEY + SUM_TOOL, [H_KIND] = W_KEY + SUM_KIND,
+		[H_OUTCOME] = W_KEY + SUM_OUTCOME, [H_CLASS] = W_KEY + HIST_CLASS, [H_STEP] = W_KEY + HIST_STEP };
 
-	for (unsigned i = 0; i < NELEMS(key); i++)
-		if (columns >> (H_TOOL + i) & 1)
-			tested |= UINT64_C(1) << (W_KEY + key[i]);
+	for (unsigned col = H_SLOT; col < NELEMS(word); col++)
+		if (columns >> col & 1 || col == H_STEP)
+			tested |= UINT64_C(1) << word[col];
 	return tested;
 }
 
@@ -680,13 +716,15 @@ static void read_ask(struct cursor *c, const struct db_vtab_ask *ask)
 	c->log = c->given[R_LOG].n;
 	c->since = c->given[R_SINCE].n;
 	c->until = c->given[R_UNTIL].n;
+	c->every = c->hist && c->given[H_EVERY].type == DB_INT ? c->given[H_EVERY].n : 0;
+	c->classes = c->hist && ask->columns >> H_CLASS & 1;
 	if (c->hist)
 		c->words = hist_words(c->words, ask->columns);
 	else
 		c->words |= c->by ? words_by(c->by) : ask->columns >> R_ASKED & keys;
 	c->reads = c->words;
 	if (c->hist)
-		c->reads |= UINT64_C(1) << W_CALLED | UINT64_C(1) << (W_KEY + SUM_TOOL) | UINT64_C(1) << (W_KEY + SUM_OUTCOME);
+		c->reads = UINT64_C(1) << W_CALLED | UINT64_C(1) << (W_KEY + SUM_TOOL) | UINT64_C(1) << (W_KEY + SUM_OUTCOME);
 	c->joined = !c->hist && ask->columns >> (R_ASKED + W_N_REQ) & 1;
 	for (size_t i = 0; i < NELEMS(joined); i++)
 		c->joined = c->joined || (!c->hist && c->words >> (W_KEY + joined[i]) & 1);
@@ -753,13 +791,16 @@ static int hist_column(void *cursor, unsigned col, struct db_value *ret, struct 
 {
 	struct cursor *c = cursor;
 	const struct block_sum *e = &c->v[c->next];
+	const bool timed = e->key[HIST_STEP] >= 0;
+	const int64_t of[] = { [H_SLOT] = e->day, [H_TOOL] = e->key[SUM_TOOL], [H_KIND] = e->key[SUM_KIND],
+		[H_OUTCOME] = timed ? -1 : e->key[SUM_OUTCOME], [H_CLASS] = timed ? e->key[HIST_CLASS] : -1,
+		[H_STEP] = e->key[HIST_STEP], [H_N] = e->count, [H_DUR_MAX] = timed ? -1 : e->dur_max };
 
-	if (col < H_TOOL) {
+	if (col < H_ASKED) {
 		*ret = c->given[col];
 		return 0;
 	}
-	ret->n = col == H_TOOL ? e->key[SUM_TOOL] : col == H_CLASS ? e->key[HIST_CLASS]
-		: col == H_STEP ? e->key[HIST_STEP] : e->count;
+	ret->n = of[col];
 	if (ret->n >= 0)
 		ret->type = DB_INT;
 	return 0;
@@ -798,7 +839,7 @@ static void rollup_plan(void *arg, struct db_vtab_plan *plan)
 
 static void hist_plan(void *arg, struct db_vtab_plan *plan)
 {
-	plan_terms(plan, H_TOOL, H_TOOL);
+	plan_terms(plan, H_ASKED, H_ASKED);
 }
 
 #define KEY_NAME(col) #col " INTEGER, "
@@ -815,8 +856,8 @@ static const struct db_vtab rollup_table = {
 
 static const struct db_vtab hist_table = {
 	.name = "rollup_hist",
-	.columns = "log INTEGER, since INTEGER, until INTEGER, of_tool INTEGER, tool INTEGER, class INTEGER, step INTEGER, "
-		"n INTEGER",
+	.columns = "log INTEGER, since INTEGER, until INTEGER, of_tool INTEGER, every INTEGER, slot INTEGER, tool INTEGER, "
+		"kind INTEGER, outcome INTEGER, class INTEGER, step INTEGER, n INTEGER, dur_max INTEGER",
 	.plan = hist_plan, .open = hist_open, .filter = rollup_filter, .next = rollup_next, .column = hist_column,
 	.id = rollup_id, .close = rollup_close, .free = forms_free,
 };

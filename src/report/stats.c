@@ -1,5 +1,5 @@
 /* tool-health and stats: the reports that count calls and show their times as percentiles, by tool or by time.  What is
- * counted are sums (forms/forms.h): of a log, or of each step of it, in a transaction of its own (AUDIT A-623). */
+ * counted are sums (forms/forms.h), each log in a transaction of its own (AUDIT A-623). */
 #include "config.h"
 
 #include <stdlib.h>
@@ -22,13 +22,14 @@ struct tally {
 	uint64_t calls, ok, errors, timeouts, refused, other;
 	uint64_t longest_us, timed;
 	uint32_t bucket[BUCKETS];
+	int64_t tool;                   /* tool-health: its id in the dictionary, and its name */
+	char *name;
 };
 
 struct stats_job {
 	const struct report_ask *ask;
 	struct report_out *out;
-	struct map *tallies;            /* tool-health: tool -> struct tally */
-	struct tally one;               /* stats: of the step that is counted */
+	struct map *tallies;            /* tool-health: id of the tool -> struct tally */
 	struct tally **slot;            /* stats: by time; NULL where nothing was called */
 	size_t slots;
 };
@@ -76,121 +77,66 @@ static void count_outcome(struct tally *t, int64_t kind, int64_t outcome, uint64
 
 static struct tally *tally_of(struct stats_job *job, struct db_stmt *st)
 {
+	const int64_t what = db_col_i64(st, 0);
 	struct tally *t;
-	const char *tool;
 
-	if (!job->tallies)
-		return &job->one;
+	if (job->slot) {
+		struct tally **at = (uint64_t)what < job->slots ? &job->slot[what] : NULL;
+
+		if (at && !*at)
+			*at = mem_zalloc(sizeof(**at));
+		return at ? *at : NULL;
+	}
 	if (db_col_type(st, 0) == DB_NULL)
 		return NULL;
-	tool = db_col_text(st, 0, NULL);
-	t = map_get_z(job->tallies, tool);
+	t = map_get_u64(job->tallies, (uint64_t)what);
 	if (!t) {
 		t = mem_zalloc(sizeof(*t));
-		(void)map_set_z(job->tallies, tool, t);
+		t->tool = what;
+		(void)map_set_u64(job->tallies, (uint64_t)what, t);
 	}
 	return t;
 }
 
-static struct db_stmt *ask(const struct stats_job *job, struct db *db, enum sql_id id, int64_t log, uint64_t since,
-			   uint64_t until)
+/* Calls of a kind and outcome, or those that took so long. */
+static void add_row(struct tally *t, struct db_stmt *st)
 {
-	struct db_stmt *st = db_stmt_get(db, id);
+	const int64_t kind = db_col_i64(st, 1), step = db_col_i64(st, 3);
+	const uint64_t n = (uint64_t)db_col_i64(st, 4), longest_us = (uint64_t)db_col_i64(st, 5);
 
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, (int64_t)since);
-	db_bind_i64(st, 3, until && until < INT64_MAX ? (int64_t)until : INT64_MAX);
-	db_bind_textz(st, 4, *job->ask->tool ? job->ask->tool : NULL);
-	return st;
+	if (db_col_type(st, 3) == DB_NULL) {
+		t->calls += n;
+		count_outcome(t, kind, db_col_i64(st, 2), n);
+		if (kind == AUDIT_CALL_END && longest_us > t->longest_us)
+			t->longest_us = longest_us;
+	} else if (step >= 0 && step < BUCKETS) {
+		t->timed += n;
+		t->bucket[step] += (uint32_t)n;
+	}
 }
 
-/* What the calls of a span of time came to, by tool or all together. */
-static int count_span(struct stats_job *job, struct db *db, int64_t log, uint64_t since, uint64_t until,
-		      struct err *err)
+/* What the calls of a log came to, by tool or by time, in one pass. */
+static int count_log(struct stats_job *job, struct db *db, int64_t log, int64_t tenant_id, struct err *err)
 {
+	const struct report_ask *a = job->ask;
 	struct db_stmt *st;
-	struct tally *t;
 	int rc = forms_see(db, err);
 
 	if (rc < 0)
 		return rc;
-	st = ask(job, db, SQL_REPORT_DURATIONS, log, since, until);
-	while ((rc = db_step(st, err)) == 1) {
-		const uint64_t n = (uint64_t)db_col_i64(st, 3), longest_us = (uint64_t)db_col_i64(st, 4);
-
-		t = tally_of(job, st);
-		if (!t)
-			continue;
-		t->calls += n;
-		count_outcome(t, db_col_i64(st, 1), db_col_i64(st, 2), n);
-		if (db_col_i64(st, 1) == AUDIT_CALL_END && longest_us > t->longest_us)
-			t->longest_us = longest_us;
-	}
-	db_stmt_put(&st);
-	if (rc < 0)
-		return rc;
-	rc = forms_see(db, err);
-	if (rc < 0)
-		return rc;
-	st = ask(job, db, SQL_REPORT_HISTOGRAM, log, since, until);
-	while ((rc = db_step(st, err)) == 1) {
-		const int64_t step = db_col_i64(st, 1);
-
-		t = tally_of(job, st);
-		if (!t || step < 0 || step >= BUCKETS)
-			continue;
-		t->timed += (uint64_t)db_col_i64(st, 2);
-		t->bucket[step] += (uint64_t)db_col_i64(st, 2);
-	}
-	db_stmt_put(&st);
-	return rc;
-}
-
-static void add_tally(struct tally *to, const struct tally *t)
-{
-	to->calls += t->calls;
-	to->ok += t->ok;
-	to->errors += t->errors;
-	to->timeouts += t->timeouts;
-	to->refused += t->refused;
-	to->other += t->other;
-	to->timed += t->timed;
-	to->longest_us = t->longest_us > to->longest_us ? t->longest_us : to->longest_us;
-	for (unsigned i = 0; i < BUCKETS; i++)
-		to->bucket[i] += t->bucket[i];
-}
-
-/* Step by step, unless nothing was called in all of them. */
-static int count_steps(struct stats_job *job, struct db *db, int64_t log, struct err *err)
-{
-	const struct report_ask *a = job->ask;
-	int rc = 0;
-
-	for (size_t i = 0; i <= job->slots && rc == 0; i++) {
-		const uint64_t since = i == 0 ? a->since_us : a->since_us + (i - 1) * a->step_us;
-		const uint64_t until = i == 0 || since + a->step_us > a->until_us ? a->until_us : since + a->step_us;
-
-		memset(&job->one, 0, sizeof(job->one));
-		rc = count_span(job, db, log, since, until, err);
-		if (rc < 0 || job->one.calls == 0) {
-			if (i == 0)
-				break;
-			continue;
-		}
-		if (i == 0)
-			continue;
-		if (!job->slot[i - 1])
-			job->slot[i - 1] = mem_zalloc(sizeof(struct tally));
-		add_tally(job->slot[i - 1], &job->one);
-	}
-	return rc;
-}
-
-static int walk_log(struct stats_job *job, struct db *db, int64_t log, int64_t tenant_id, struct err *err)
-{
 	job->out->seen(job->out->arg, tenant_id, -1);
-	return job->slot ? count_steps(job, db, log, err)
-		: count_span(job, db, log, job->ask->since_us, job->ask->until_us, err);
+	st = db_stmt_get(db, a->way->sql);
+	report_bind(st, a, log, 0, INT64_MAX, 0);
+	if (job->slot)
+		db_bind_i64(st, 12, (int64_t)a->step_us);
+	while ((rc = db_step(st, err)) == 1) {
+		struct tally *t = tally_of(job, st);
+
+		if (t)
+			add_row(t, st);
+	}
+	db_stmt_put(&st);
+	return rc;
 }
 
 static int walk(struct stats_job *job, struct db *db, struct err *err)
@@ -199,9 +145,9 @@ static int walk(struct stats_job *job, struct db *db, struct err *err)
 	int rc;
 
 	if (job->ask->log > 0)
-		return walk_log(job, db, job->ask->log, job->ask->tenant_id, err);
+		return count_log(job, db, job->ask->log, job->ask->tenant_id, err);
 	while ((rc = report_next_log(db, &log, &tenant_id, err)) == 0 && log > 0) {
-		rc = walk_log(job, db, log, tenant_id, err);
+		rc = count_log(job, db, log, tenant_id, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -226,26 +172,43 @@ static void put_counts(struct reply *o, const struct tally *t)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	return strcmp((*(struct tally *const *)a)->name, (*(struct tally *const *)b)->name);
 }
 
-static void put_tools(struct stats_job *job, struct reply *o)
+static int find_name(struct db *db, struct tally *t, struct err *err)
 {
-	size_t n = 0, count = map_count(job->tallies), len;
-	char **names = mem_calloc(count ? count : 1, sizeof(*names));
-	const void *key;
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_WORD);
+	int rc;
 
-	for (size_t it = 0; map_next(job->tallies, &it, &key, &len, NULL); )
-		names[n++] = mem_strndup(key, len);
-	qsort(names, n, sizeof(*names), by_name);
-	for (size_t i = 0; i < n; i++) {
-		reply_row_begin(o);
-		reply_text(o, "tool", names[i]);
-		put_counts(o, map_get_z(job->tallies, names[i]));
-		reply_row_end(o);
-		free(names[i]);
+	db_bind_i64(st, 1, t->tool);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		t->name = mem_strdup(rc == 1 ? db_col_text(st, 0, NULL) : "");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int put_tools(struct stats_job *job, struct db *db, struct reply *o, struct err *err)
+{
+	size_t n = 0, count = map_count(job->tallies);
+	struct tally **all = mem_calloc(count ? count : 1, sizeof(*all));
+	void *tally;
+	int rc = 0;
+
+	for (size_t it = 0; rc == 0 && map_next(job->tallies, &it, NULL, NULL, &tally);) {
+		all[n++] = tally;
+		rc = find_name(db, tally, err);
 	}
-	free(names);
+	if (rc == 0)
+		qsort(all, n, sizeof(*all), by_name);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		reply_row_begin(o);
+		reply_text(o, "tool", all[i]->name);
+		put_counts(o, all[i]);
+		reply_row_end(o);
+	}
+	free(all);
+	return rc;
 }
 
 int report_tool_health(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
@@ -260,9 +223,11 @@ int report_tool_health(struct report_out *out, struct db *db, struct report_ask 
 	if (rc == 0)
 		rc = walk(&job, db, err);
 	if (rc == 0)
-		put_tools(&job, out->reply);
-	for (size_t it = 0; map_next(job.tallies, &it, NULL, NULL, &tally); )
+		rc = put_tools(&job, db, out->reply, err);
+	for (size_t it = 0; map_next(job.tallies, &it, NULL, NULL, &tally);) {
+		free(((struct tally *)tally)->name);
 		free(tally);
+	}
 	map_free(&job.tallies);
 	return rc;
 }

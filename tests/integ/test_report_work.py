@@ -11,7 +11,7 @@ import socket
 import subprocess
 
 import crib
-from questions import ALL, QUESTIONS, filled, title
+from questions import ALL, QUESTIONS, T, filled, title
 
 RECORDS, TIMES = 4000, 10
 MORE = 1.5              # times the work that ten times the records may take
@@ -19,7 +19,9 @@ FEW = 2000              # steps that are nothing: a level more in a tree, a few 
 FILL = ("--tenants", 2, "--zipf", 4, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 5)
 NOTARY = {"audit_list_leaves"}          # asks when it likes
 FORMS = "rows", "blocks"
-FOLD = ("--block", 64, "--chapter", 32, "--tail", 50, "--leftovers")    # a store without blocks has all indexes, one with them sums
+TAIL = 50
+ROW_STEPS = 46          # columns of a row that is read from behind the blocks: it takes as many steps at least
+FOLD = ("--block", 64, "--chapter", 32, "--tail", TAIL, "--leftovers")    # a store without blocks has all indexes, one with them sums
 WALKS = {form: pathlib.Path(__file__).parent / f"report_walks{name}.txt" for form, name in zip(FORMS, ("", "_blocks"))}
 
 
@@ -176,6 +178,23 @@ class Work(crib.Case):
             self.assertEqual(new, [])
         with self.subTest(f"lines of {WALKS[form].name} that are not needed any more: take them out"):
             self.assertEqual(stale, [])
+
+    def test_sc903_rows_behind_the_blocks_are_passed_once(self):
+        """Of each log that a report counts, by whatever it counts; where the first and last record of a day stand is found without."""
+        self.serve("blocks")
+        store = self.stores[0]
+        tail = store.crib.rows("SELECT count(*) FROM rec r WHERE kind <> 1001 AND idx >= (SELECT max(first + cnt) FROM blk WHERE log = r.log)")[0][0]
+        self.assertGreater(tail, TAIL)
+        others = {}
+        for command, args, logs in (("audit stats", {**T, "since": "6d", "step": "1h"}, 1), ("audit tool-health", T, 1), ("audit coverage", T, 2),
+                                    ("audit coverage", {}, 1), ("audit stats", {"since": "6d"}, 2)):
+            with self.subTest(command=command, **args):
+                got, runs = store.counted(lambda: store.said(command, args))
+                self.assertGreater(sum(line.startswith(b'{"row":') for line in got.splitlines()), 4)
+                self.assertEqual(sum(name == "forms_sums_tail" for name, *_ in runs), logs)
+                self.assertLessEqual(sum(name == "forms_sums_row" for name, *_ in runs), tail)
+                others[command, len(args)] = sum(name == "forms_rows_up" and did > ROW_STEPS * TAIL for name, did, *_ in runs)
+        self.assertEqual(others["audit coverage", 1], others["audit tool-health", 1])  # the header's
 
     def test_show12_a_planted_walk_is_found(self):
         """Show 12: an index that does not serve any more is told by the question that it served."""

@@ -271,22 +271,32 @@ static const struct asked asked[] = {
 	{ "log = 77 AND since = 0 AND until = " LAST, "e.log = 77" },
 };
 
+/* The same of rollup_hist, whose slots are of 9 s. */
+static const char slots_said[] = "SELECT slot, tool, kind, outcome, step IS NULL, sum(n), max(dur_max) FROM rollup_hist WHERE %s "
+	"GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5";
+static const char slots_meant[] = "WITH r(slot, tool, kind, outcome, dur) AS (SELECT (e.ts - @) / 9000000, e.tool, e.kind, e.outcome, e.dur "
+	"FROM main.rec e WHERE e.kind <> 1001 AND e.call IS NOT NULL AND %s) "
+	"SELECT slot, tool, kind, outcome, 1, count(*), coalesce(max(dur), 0) FROM r GROUP BY 1, 2, 3, 4 UNION ALL "
+	"SELECT slot, tool, kind, NULL, 0, count(*), NULL FROM r WHERE kind = 1002 GROUP BY 1, 2 ORDER BY 1, 2, 3, 4, 5";
+static const struct asked of_slots = { "log = 2 AND since = @ AND until = # AND every = 9000000", "e.log = 2 AND e.ts >= @ AND e.ts < #" };
+enum { SLOTS_ASKED = 4 };
+
 static void fill_in(struct str *ret, const char *frame, const char *what, int64_t since, int64_t until)
 {
-	const char *place = strstr(frame, "%s");
-
-	str_put(ret, frame, (size_t)(place - frame));
-	for (; *what; what++) {
-		if (*what == '@' || *what == '#')
-			str_printf(ret, "%lld", (long long)(*what == '@' ? since : until));
-		else
-			str_putc(ret, *what);
+	for (const char *p = frame; *p; p++) {
+		if (*p == '%' && p[1] == 's') {
+			fill_in(ret, what, "", since, until);
+			p++;
+		} else if (*p == '@' || *p == '#') {
+			str_printf(ret, "%lld", (long long)(*p == '@' ? since : until));
+		} else {
+			str_putc(ret, *p);
+		}
 	}
-	str_puts(ret, place + 2);
 }
 
-/* The i-th question; times are some record's, or beside it. */
-static void ask_sums(struct db *db, const char *frame, bool said, unsigned i, uint64_t seed, struct str *out)
+/* Times are some record's, or beside it. */
+static void ask_sums(struct db *db, const char *frame, const char *what, uint64_t seed, struct str *out)
 {
 	const int64_t first = INT64_C(1780000000000000);
 	struct str sql = STR_INIT;
@@ -295,7 +305,7 @@ static void ask_sums(struct db *db, const char *frame, bool said, unsigned i, ui
 	random_state = seed;
 	since = first + (int64_t)draw(RECORDS * 12000);
 	until = since + (int64_t)draw(RECORDS * 25000);
-	fill_in(&sql, frame, said ? asked[i].sums : asked[i].records, since, until);
+	fill_in(&sql, frame, what, since, until);
 	str_reset(out);
 	answer(db, str_text(&sql), out);
 	str_fini(&sql);
@@ -310,28 +320,36 @@ static struct db *reader_of_sums(struct fix *f)
 	return db;
 }
 
-static void compare_sums(struct fix *f, uint64_t seed, struct str *meant, bool take)
+enum { SUMS_ASKED = NELEMS(asked) * 4, ALL_ASKED = SUMS_ASKED + SLOTS_ASKED + 2 };
+
+/* The i-th question, of sums or of records; the last two compare forms alone. */
+static void ask_one(struct db *db, bool sums, size_t i, uint64_t seed, struct str *out)
 {
 	static const char by[] = "SELECT tool, day, cred IS NULL, sum(n) FROM rollup WHERE log = 2 AND since = 0 AND until = " LAST
 		" AND \"by\" = ',tool,day,' GROUP BY 1, 2 ORDER BY 1, 2", hist[] = "SELECT tool, class, step, sum(n) FROM rollup_hist "
 		"WHERE log = 2 AND since = 0 AND until = " LAST " AND of_tool = -1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
-	const size_t n = NELEMS(asked) * 4;
+	const struct asked *a = i < SUMS_ASKED ? &asked[i % NELEMS(asked)] : &of_slots;
+
+	str_reset(out);
+	if (i >= SUMS_ASKED + SLOTS_ASKED)
+		answer(db, i == ALL_ASKED - 1 ? hist : by, out);
+	else if (i < SUMS_ASKED)
+		ask_sums(db, sums ? sums_said : sums_meant, sums ? a->sums : a->records, seed + i, out);
+	else
+		ask_sums(db, sums ? slots_said : slots_meant, sums ? a->sums : a->records, seed + i, out);
+}
+
+static void compare_sums(struct fix *f, uint64_t seed, struct str *meant, bool take)
+{
 	struct db *db = reader_of_sums(f);
 	struct str said = STR_INIT;
 
-	for (size_t i = 0; i < n + 2; i++) {
-		if (i < n)
-			ask_sums(db, sums_said, true, i % NELEMS(asked), seed + i, &said);
-		else
-			str_reset(&said);
-		if (i >= n)
-			answer(db, i == n ? by : hist, &said);
-		if (take && i < n)
-			ask_sums(db, sums_meant, false, i % NELEMS(asked), seed + i, &meant[i]);
-		else if (take)
-			answer(db, i == n ? by : hist, &meant[i]);
+	for (size_t i = 0; i < ALL_ASKED; i++) {
+		ask_one(db, true, i, seed, &said);
+		if (take)
+			ask_one(db, false, i, seed, &meant[i]);
 		if (strcmp(str_text(&said), str_text(&meant[i])) != 0)
-			fail_msg("%s\nsaid:  %.600s\nmeant: %.600s", i < n ? asked[i % NELEMS(asked)].sums : "by", str_text(&said), str_text(&meant[i]));
+			fail_msg("question %zu\nsaid:  %.600s\nmeant: %.600s", i, str_text(&said), str_text(&meant[i]));
 	}
 	str_fini(&said);
 	db_close(&db);
@@ -345,7 +363,7 @@ static void sums_are_those_of_the_records(void **state)
 		{ .seed = 3, .block_max = 30, .tail = 1, .chapter = 7, .partial = true },
 		{ .seed = 4, .block_max = 100, .tail = 20, .leftovers = true, .chapter = 14 }, { .seed = 5, .block_max = 70 },
 	};
-	struct str meant[NELEMS(asked) * 4 + 2] = { STR_INIT };
+	struct str meant[ALL_ASKED] = { STR_INIT };
 	int64_t whole = 0, n = 0;
 
 	(void)state;
