@@ -182,10 +182,11 @@ int notary_look(const char *socket, struct db *db, struct err *err)
 	if (rc < 0)
 		return rc;
 	rc = sign_call(fd, clock_mono_us() + CALL_MS * 1000ull, &req, &reply, err);
-	if (rc == 0 && db && *reply.who->instance)
-		rc = check_instance(db, socket, reply.who->instance, err);
-	if (rc == 0)
+	if (rc == 0) {
+		if (db && *reply.who->instance)
+			rc = check_instance(db, socket, reply.who->instance, err);
 		sign_msg_fini(&reply);
+	}
 	close(fd);
 	return rc;
 }
