@@ -3,6 +3,7 @@ What its views say is what the store's say of these records, and what the comman
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -71,6 +72,43 @@ class Unfold(crib.Case):
         kept = plain(self.file, "SELECT call, tool, outcome, principal FROM v_calls ORDER BY idx DESC")
         self.assertEqual(rows, [tuple(row.values()) for row in kept])
         self.assertGreater(len(rows), 100)
+
+    def fold(self, *options):
+        done = subprocess.run([crib.BUILD / "tests/bench/b_fold", self.crib.store, *map(str, options)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_blocks_and_sealed_files_become_the_rows_that_they_were(self):
+        """SC-109: rows and blocks, and rows, blocks and sealed files; every view, as the store said it before the first was folded."""
+        was = shutil.copytree(self.crib.store, self.crib.dir / "was") / "toolcrib.db"
+        last = plain(was, f"SELECT max(idx) AS idx FROM rec WHERE log = {self.log}")[0]["idx"]
+        rows = f"SELECT count(*) AS n FROM rec WHERE log = {self.log}"
+        for sealed in (False, True):
+            with self.subTest(sealed=sealed):
+                self.file.unlink(missing_ok=True)
+                if not sealed:
+                    self.fold("--block", 100, "--tail", 99, "--chapter", 3)
+                else:
+                    self.assertGreater(self.fold("--seal", self.months[0].replace("-", ""))["files"], 0)
+                    adopt = self.crib.run("audit", "keys").stderr.rpartition("toolcrib audit adopt ")[2].split()
+                    self.crib.cli("audit", "adopt", *adopt)         # what sealed them was no server
+                self.assertLess(plain(self.crib.store / "toolcrib.db", rows)[0]["n"], 200)
+                self.unfold("--whole")
+                self.assertGreater(plain(self.file, rows)[0]["n"], last)
+                for view in self.views:
+                    sql = f"SELECT * FROM {view} WHERE log_id = {self.log} AND idx <= {last} ORDER BY idx"
+                    self.assertEqual(plain(self.file, sql), plain(was, sql), view)
+
+    def test_a_sealed_file_that_is_not_here_is_no_whole_log(self):
+        self.fold("--block", 100, "--tail", 99)
+        self.assertGreater(self.fold("--seal", "all")["files"], 1)
+        adopt = self.crib.run("audit", "keys").stderr.rpartition("toolcrib audit adopt ")[2].split()
+        self.crib.cli("audit", "adopt", *adopt)
+        first = min((self.crib.store / f"segments/{self.log}").iterdir())
+        first.rename(self.crib.dir / "away.tcs")
+        with self.assertRaisesRegex(crib.Failed, first.name):
+            self.unfold("--whole")
+        self.assertFalse(self.file.exists())
 
     def test_what_is_of_others_is_not_there(self):
         self.unfold("--whole")
