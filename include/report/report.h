@@ -39,6 +39,7 @@ struct report_way {
 	enum report_scope scope;
 	const char *not_evidence;       /* columns that nothing vouches for (contrib/doc/vouched.tsv); or NULL */
 	bool sums;                      /* rows are counts, and those of several logs are added up */
+	bool counted;                   /* by sums of chapters: the header says how many have none (SC-407) */
 	int kind[2], outcome;           /* walked: its rows have one of these kinds, this outcome; 0: any */
 	const struct report_column *columns;    /* texts.c makes its rows of what the statement hands over; or NULL */
 	bool drawn;                     /* a sample: what limits its rows is how many were asked for */

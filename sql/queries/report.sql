@@ -622,6 +622,10 @@ SELECT ts, idx FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind
 -- name: report_head_count
 SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?2;
 
+-- The header of what counts by sums: chapters that have none, in a span of time.  Primary key.
+-- name: report_head_decoded
+SELECT count(*) FROM chap WHERE log = ?1 AND ts_max >= ?2 AND ts_min < ?3 AND length(sums) = 1;
+
 -- The header of audit capacity: bytes of the file, those of them that no page uses, records that are there, records since ?1,
 -- the time of the first.  rec_ts, rec_pos.
 -- name: report_room

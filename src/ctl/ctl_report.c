@@ -286,6 +286,7 @@ static const struct head_line {
 	{ "time", { { "from ", "since" }, { " to ", "until" } } },
 	{ "records", { { "", "from" }, { " to ", "to" }, { " of ", "records" }, { ", pruned ", "pruned" },
 		{ ", erasures ", "erasures" } } },
+	{ "counted", { { "record by record, of chapters without sums: ", "chapters_decoded" } } },
 	{ "sample", { { "by ", "method" }, { ", seed ", "seed" }, { ", of ", "population" },
 		{ ", up to record ", "drawn_to" } } },
 	{ "signed", { { "checkpoint ", "checkpoint" }, { " covers ", "signed" }, { ", anchor ", "anchor" },

@@ -144,6 +144,7 @@ int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err
 struct coverage {
 	char origin[512], tenant[80];
 	int64_t size, pruned, erased, covered;  /* covered: how many of its records the newest checkpoint covers; -1: none */
+	int64_t decoded;                /* chapters of the span without sums: a report that counts reads their blocks */
 	int64_t from, to;               /* positions in the span that was asked for; to < from: none */
 	uint64_t checkpoint_us;
 	struct verified verified;
@@ -268,6 +269,22 @@ static void take_verified(struct verified *sum, const struct verified *v)
 		*sum = *v;
 }
 
+/* Decoding for want of sums is said, and changes no number (SC-407). */
+static int count_decoded(struct db *db, const struct report_ask *ask, int64_t log, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_DECODED);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, (int64_t)ask->since_us);
+	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : INT64_MAX);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 /* A head may lag behind the rows above it (decision 0061). */
 static int see_above_head(struct db *db, int64_t log, struct coverage *cov, struct err *err)
 {
@@ -295,6 +312,8 @@ static int read_log(struct db *db, const struct basis *b, int64_t log, struct co
 		rc = newest_of(db, SQL_REPORT_HEAD_SIGNED, log, &cov->checkpoint_us, &cov->covered, err);
 	if (rc == 0)
 		rc = verify_newest(db, b->ask, log, &cov->verified, err);
+	if (rc == 0 && b->ask->way->counted)
+		rc = count_decoded(db, b->ask, log, &cov->decoded, err);
 	take_verified(&cov->verified, &b->whole);
 	return rc;
 }
@@ -355,6 +374,7 @@ static void add_log(struct basis *b, const struct coverage *cov)
 	b->sum.size += cov->size;
 	b->sum.pruned += cov->pruned;
 	b->sum.erased += cov->erased;
+	b->sum.decoded += cov->decoded;
 	if (b->nlogs == 0 || has < had || (has == had && cov->verified.us < sum->us))
 		*sum = cov->verified;
 	if (b->nlogs++ < LOGS_SAID_MAX)
@@ -421,6 +441,8 @@ static void put_coverage(struct reply *o, const struct basis *b)
 	reply_int(o, "records", cov->size);
 	reply_int(o, "pruned", cov->pruned);
 	reply_int(o, "erasures", cov->erased);
+	if (cov->decoded > 0)
+		reply_int(o, "chapters_decoded", cov->decoded);
 	if (ask->log == 0)
 		put_logs(o, b);
 }

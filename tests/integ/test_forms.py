@@ -1,6 +1,7 @@
 """Whether records are rows or blocks is nothing that anybody is told: the same questions of the same store, before and after its
 records were folded, have the same answers to the byte (SCALE SC-102, SC-401, SC-904)."""
 import contextlib
+import datetime
 import itertools
 import json
 import os
@@ -29,9 +30,9 @@ at = os.open({file!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 os.write(at, text + b"\\n")
 """
 
-# When, how large the file is, and in which forms its records are.
+# When, how large the file is, in which forms its records are, and how many chapters have no sums.
 VARIES = re.compile(r'"(at|store_bytes|unused_bytes|bytes_per_record|free_bytes|full_in_days|in_rows|in_blocks|bytes_in_block|'
-                    r'plain_rows|plain_since)":[^,}]*,?')
+                    r'plain_rows|plain_since|chapters_decoded)":[^,}]*,?')
 
 
 def run(*words):
@@ -146,6 +147,31 @@ class Forms(Asked):
             done = run(crib.BUILD / "toolcrib-verify", *crib.evidence(store), store)
             self.assertEqual((done.returncode, done.stdout), (0, whole.stdout), done.stderr)
         self.a_start_makes_it_lean(store)
+
+    def test_sc407_decoding_for_want_of_sums_is_said(self):
+        """SC-407: of the span of time that is asked for, by reports that count, and by no other."""
+        c = self.crib
+        c.fill(8000, "--tenants", 1, "--principals", 1, "--tools", 1, "--failures", 0, "--days", 2)      # few sums for many calls
+        whole, partial = c.store, c.dir / "partial"
+        shutil.copytree(whole, partial)
+        for store, options in ((whole, ()), (partial, ("--partial",))):
+            self.assertEqual(run(crib.BUILD / "tests/bench/b_fold", store, "--block", 500, "--chapter", 4, *options).returncode, 0)
+
+        def said(store, *words):
+            c.store = store
+            got = json.loads(c.cli("audit", *words, "--tenant", "fill00000", "--format", "json"))
+            return got["header"].get("chapters_decoded"), got["rows"]
+
+        at = c.rows("SELECT ts_max FROM chap WHERE log = 2 ORDER BY first LIMIT 1")[0][0]
+        chapters = c.rows("SELECT count(*) FROM chap WHERE log = 2")[0][0]
+        self.assertGreater(chapters, 2)
+        since = f"{datetime.datetime.fromtimestamp((at + 1) / 1e6, datetime.timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}"
+        for words, n in ((("calls", "--group-by", "outcome"), chapters), (("calls", "--group-by", "tool", "--since", since), chapters - 1),
+                         (("tool-health",), chapters), (("coverage",), chapters), (("calls", "--limit", "3"), None)):
+            of_sums, rows = said(whole, *words)
+            self.assertEqual((of_sums, said(partial, *words)), (None, (n, rows)), words)
+        c.store = partial
+        self.assertIn(f"record by record, of chapters without sums: {chapters}\n", c.cli("audit", "tool-health", "--tenant", "fill00000"))
 
     def a_start_makes_it_lean(self, store):
         """SCALE D1: a store of blocks has no indexes but that of positions from its next start on, and nobody is told."""

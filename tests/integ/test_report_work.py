@@ -196,6 +196,16 @@ class Work(crib.Case):
                 others[command, len(args)] = sum(name == "forms_rows_up" and did > ROW_STEPS * TAIL for name, did, *_ in runs)
         self.assertEqual(others["audit coverage", 1], others["audit tool-health", 1])  # the header's
 
+    def test_sc407_what_counts_by_sums_is_marked(self):
+        """SC-407: so that its header says how many chapters have none."""
+        texts = {name: text for text, name in statements()}
+        table = re.search(r"(?s)static const struct report reports\[\] = \{\n(.*?)\n\t\{ \.noun = NULL \}", sources())[1]
+        table = re.sub(r"BODY\((\w+), \w+\)", r"{ .sql = \1, COUNTED }", table)
+        table = re.sub(r"(?:PAGED|FINDINGS)\((\w+)\)", r"{ .sql = \1 }", table)
+        for way in re.findall(r"\{ [^{}]*\.sql = [^{}]*", table):
+            names = [name.lower() for name in re.findall(r"SQL_(REPORT_\w+)", way)]
+            self.assertEqual("COUNTED" in way, any("rollup" in texts[name] for name in names), way)
+
     def test_show12_a_planted_walk_is_found(self):
         """Show 12: an index that does not serve any more is told by the question that it served."""
         question = next(q for q in QUESTIONS if q[3].get("outcome") == "crashed" and "principal" not in q[3])
