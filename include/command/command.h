@@ -49,6 +49,7 @@ enum command_shape {
 	ADM_REPORT,     /* a table below a header, which names the columns and says whether rows are findings;
 			 * the argument `format` chooses the form */
 	ADM_CHART,      /* likewise; the table is drawn as bars of calls over time */
+	ADM_SCREEN,     /* a stream of samples, drawn over each other (top/top.h) */
 };
 
 enum command_arg_type {
@@ -120,7 +121,7 @@ struct command {
 	bool destructive;               /* the CLI asks, or needs --yes */
 	const char *destructive_with;   /* the same with this flag; the flag dry-run shows what would be done */
 	bool stepwise;                  /* one step each time: the CLI repeats it while the row's member "left" is above 0 */
-	bool stream;                    /* POOL: body() is asked again while it sets c->more; its parts go to the sink */
+	bool stream;                    /* POOL, LOOP: body() is asked again while it sets c->more; its parts go to the sink */
 	bool pieces;                    /* any number of documents, a piece of them after another; command_document() */
 	bool storeless, large;          /* touches no store: the CLI runs it without one; its file may be a large one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */

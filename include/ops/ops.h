@@ -35,6 +35,7 @@ struct writer;
 struct ops_process { int statm, fds; };
 void ops_process_open(struct ops_process *ret);
 void ops_process_close(struct ops_process *p);
+uint64_t ops_process_resident(const struct ops_process *p);     /* bytes; 0: nobody knows */
 
 /* From here on tenants, tools, methods and upstreams have counts of their own, as many as conf says. */
 void ops_count_names(const struct conf *conf);
@@ -74,6 +75,7 @@ void ops_renew(struct ops *o, struct ops_files **next);
 void ops_close(struct ops **o);         /* its connections end */
 const char *ops_address(const struct ops *o);           /* as bound */
 uint64_t ops_expires_us(const struct ops *o);           /* of its certificate; wall clock; 0: it has none */
+const struct ops_process *ops_process(const struct ops *o);
 const char *ops_shut(const struct ops *o);              /* why nobody is let in; NULL: they are */
 
 #endif

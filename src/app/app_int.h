@@ -147,6 +147,7 @@ json_t *app_listen_show(void *app);                                     /* for `
 int app_ops_start(struct app *a, struct err *err) MUST_CHECK;           /* metrics and health, where they are told */
 void app_ops_stop(struct app *a);
 void app_tallies_sweep(struct app *a);                                  /* each minute */
+void app_quotas(void *app, const char *tenant, double ret[OPS_QUOTAS]); /* as struct ops_env has it */
 int app_gate_start(struct app *a, struct err *err) MUST_CHECK;
 void app_taken(void *arg, int64_t tenant_id, struct command_taken *ret);
 void app_gate_reload(struct app *a);
@@ -196,5 +197,8 @@ void app_auth_stop(struct app *a);
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command server_commands[];
+/* top.c */
+#define TOP_ROWS_MAX 200                /* tenants, tools and upstreams in a sample, of each */
+extern const struct command top_commands[];
 
 #endif

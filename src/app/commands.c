@@ -20,6 +20,7 @@
 
 const struct command *const app_commands[] = {
 	server_commands,
+	top_commands,
 	tenant_commands,
 	principal_commands,
 	key_make_commands,

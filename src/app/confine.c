@@ -249,7 +249,7 @@ int app_confine_files(struct app *a, struct err *err)
 	if (a->scratch && access(a->scratch, W_OK | X_OK) != 0)
 		log_warn(NULL, "no own directories for tools, programs will fail tmpdir=%s why=\"%s\"", a->scratch,
 			 strerror(errno));
-	if (a->opt.conf->metrics_listen)
+	if (a->opt.profile == APP_DAEMON)
 		ops_process_open(&a->process);
 	if (!a->opt.confine)
 		return 0;

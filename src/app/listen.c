@@ -537,9 +537,9 @@ static void put_ratio(double *ret, uint64_t used, uint64_t most)
 		*ret = (double)used / (double)most;
 }
 
-static void quotas(void *arg, const char *name, double ret[OPS_QUOTAS])
+void app_quotas(void *app, const char *name, double ret[OPS_QUOTAS])
 {
-	const struct app *a = arg;
+	const struct app *a = app;
 	const struct tenant *t = tenant_by_name(a->tenants, name, strlen(name));
 	const uint64_t now_us = clock_wall_us(), audit = limiter_conf(a->limiter)->tenant_audit;
 	const struct tenant_limits *set = t ? tenant_limits(a->tenants, t->id, TENANT_SCOPE_TENANT, 0) : NULL;
@@ -572,7 +572,7 @@ int app_ops_start(struct app *a, struct err *err)
 	if (!a->opt.conf->metrics_listen)
 		return 0;
 	rc = ops_open(&(struct ops_env){ .loop = a->loop, .gate = a->gate, .writer = a->writer, .draining = stops,
-					 .quotas = quotas, .upstreams = upstreams, .arg = a,
+					 .quotas = app_quotas, .upstreams = upstreams, .arg = a,
 					 .version = PACKAGE_VERSION, .engine = db_engine(&fixed), .started_us = a->started_us,
 					 .process = a->process }, a->opt.conf, &a->ops, err);
 	if (rc < 0)
@@ -585,6 +585,7 @@ int app_ops_start(struct app *a, struct err *err)
 void app_ops_stop(struct app *a)
 {
 	ops_close(&a->ops);
+	ops_process_close(&a->process);
 }
 
 /* --- sockets of the store */

@@ -323,10 +323,16 @@ static void begin_running(struct command_run *run)
 	list_push_back(&a->running, &run->running);
 }
 
+static void command_stream_wait(struct command_run *run, uint64_t us);
+
 static void run_on_loop(struct command_run *run)
 {
 	int rc;
 
+	if (run->cmd->stream) {         /* no part before command_run() has returned */
+		command_stream_wait(run, 0);
+		return;
+	}
 	if (run->cmd->cancel)
 		begin_running(run);
 	rc = run->cmd->body ? body_of(run, NULL, NULL, &run->err) : 0;
@@ -392,7 +398,11 @@ static int run_on_pool(struct command_run *run)
 
 static int command_stream_body(struct command_run *run)
 {
-	return run_on_pool(run);
+	if (run->cmd->where != ADM_ON_LOOP)
+		return run_on_pool(run);
+	run->c.more = ADM_NO_MORE;
+	command_stream_part(run, body_of(run, NULL, NULL, &run->err));
+	return 0;
 }
 
 static void command_stream_end(struct command_run *run);
@@ -928,6 +938,17 @@ static void go_on(void *arg)
 		ev_timer_start(run->timer, SLOW_US);
 }
 
+static void command_stream_wait(struct command_run *run, uint64_t us)
+{
+	struct commands *a = run->c.admin;
+
+	if (!run->timer) {
+		run->timer = ev_timer_new(a->env.loop, go_on, run);
+		list_push_back(&a->streams, &run->streams);
+	}
+	ev_timer_start(run->timer, us);
+}
+
 /* a body has ended */
 static void command_stream_part(struct command_run *run, int rc)
 {
@@ -942,11 +963,7 @@ static void command_stream_part(struct command_run *run, int rc)
 	if (run->out.text.len > 0)
 		run->sink->part(run->arg, &run->out.text);
 	str_reset(&run->out.text);
-	if (!run->timer) {
-		run->timer = ev_timer_new(a->env.loop, go_on, run);
-		list_push_back(&a->streams, &run->streams);
-	}
-	ev_timer_start(run->timer, run->c.more == ADM_MORE_LATER ? IDLE_US : 0);
+	command_stream_wait(run, run->c.more == ADM_MORE_LATER ? IDLE_US : 0);
 }
 
 /* Answers in parts: admin.c runs the bodies, admin_stream.c says when. */

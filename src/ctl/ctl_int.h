@@ -106,9 +106,10 @@ struct ctl_sink { void (*rows)(void *arg, const struct str *rows); void *arg; st
 int ctl_run(const struct ctl_opt *opt, const struct command *cmd, const json_t *args, const struct ctl_sink *sink,
 	    struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
 
-/* While ctl_run() waits, call this from time to time; fn NULL: no more. */
+/* While ctl_run() waits, call this from time to time, and when something can be read from fd, which may be -1; fn NULL:
+ * no more.  false: it is to end, with ERR_CANCELLED. */
 #define CTL_TICK_MS 200
-void ctl_on_tick(void (*fn)(void *arg), void *arg);
+void ctl_on_tick(int fd, bool (*fn)(void *arg), void *arg);
 
 /* The signal that has interrupted a row with cancel(), which has been cancelled then; or 0. */
 int ctl_interrupted(void);
@@ -142,6 +143,10 @@ int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text,
 
 /* As ctl_run(), of a row with cancel(): progress and questions go to the terminal. */
 int ctl_call_run(const struct ctl_line *line, struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
+
+/* --- ctl_top.c: a picture that is drawn again with each sample */
+
+int ctl_top_run(struct ctl_line *line, bool *ret_reached, struct err *err) MUST_CHECK;
 
 /* --- ctl_print.c: the file of ADM_FILE */
 

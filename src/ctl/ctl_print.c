@@ -322,7 +322,8 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct list 
 	case ADM_REPORT:
 	case ADM_CHART:
 	case ADM_DOCUMENTS:
-		break;          /* ctl_report.c */
+	case ADM_SCREEN:
+		break;          /* ctl_report.c, ctl_top.c */
 	case ADM_TABLE:
 	case ADM_FINDINGS:
 		if (p->quiet)

@@ -108,10 +108,11 @@ int ctl_remote_connect(const char *path, int *ret_fd, struct err *err)
 	return 0;
 }
 
-static struct { void (*fn)(void *arg); void *arg; } tick;
+static struct { bool (*fn)(void *arg); void *arg; int fd; } tick;
 
-void ctl_on_tick(void (*fn)(void *arg), void *arg)
+void ctl_on_tick(int fd, bool (*fn)(void *arg), void *arg)
 {
+	tick.fd = fd;
 	tick.fn = fn;
 	tick.arg = arg;
 }
@@ -120,18 +121,22 @@ void ctl_on_tick(void (*fn)(void *arg), void *arg)
 static int await(int fd, short events, uint64_t deadline_us, struct err *err)
 {
 	for (;;) {
-		struct pollfd p = { .fd = fd, .events = events };
+		struct pollfd p[] = { { .fd = fd, .events = events },
+				      { .fd = tick.fn ? tick.fd : -1, .events = POLLIN } };
 		uint64_t now_us = clock_mono_us();
 		int n;
 
 		if (now_us >= deadline_us)
 			return err_set(err, ERR_TIMEOUT, "", "the server does not answer");
-		n = poll(&p, 1, tick.fn ? CTL_TICK_MS : deadline_us == UINT64_MAX ? -1 : (int)((deadline_us - now_us) / 1000 + 1));
-		if (n > 0)
+		n = poll(p, NELEMS(p),
+			 tick.fn ? CTL_TICK_MS : deadline_us == UINT64_MAX ? -1 : (int)((deadline_us - now_us) / 1000 + 1));
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		if (n >= 0 && (n == 0 || p[1].revents) && tick.fn && !tick.fn(tick.arg))
+			return err_set(err, ERR_CANCELLED, "", "interrupted");
+		if (n > 0 && p[0].revents)
 			return 0;
-		if (n == 0 && tick.fn)
-			tick.fn(tick.arg);
-		if (n < 0 && errno != EINTR)
+		if (n < 0)
 			return err_set(err, ERR_UNREACHABLE, "", "poll: %s", strerror(errno));
 	}
 }
@@ -601,7 +606,7 @@ static int take_piece(void *call, const json_t *documents, bool more, struct err
 static void on_timer(void *arg)
 {
 	if (tick.fn)
-		tick.fn(tick.arg);
+		(void)tick.fn(tick.arg);
 	ev_timer_start(*(struct ev_timer **)arg, UINT64_C(1000) * CTL_TICK_MS);
 }
 

@@ -135,15 +135,16 @@ static void draw_progress(const struct progress *g, uint64_t now_us)
 	str_fini(&text);
 }
 
-static void progress_tick(void *arg)
+static bool progress_tick(void *arg)
 {
 	struct progress *g = arg;
 	uint64_t now_us = clock_mono_us();
 
 	if (now_us - g->begun_us < PROGRESS_FIRST_US || now_us - g->drawn_us < PROGRESS_NEXT_US)
-		return;
+		return true;
 	draw_progress(g, now_us);
 	g->drawn_us = now_us;
+	return true;
 }
 
 /* Commands that run a tool have theirs (ctl_call.c), and what goes to the screen as it comes needs none. */
@@ -166,7 +167,7 @@ static void count(void *arg, const struct str *rows)
 		fputs(ERASE_LINE, stderr);
 	g->sink->rows(g->sink->arg, rows);
 	fflush(stdout);
-	progress_tick(g);
+	(void)progress_tick(g);
 }
 
 /* ctl_run() of the line's command. */
@@ -186,9 +187,9 @@ static int run_shown(const struct ctl_line *line, const json_t *args, const stru
 	for (const struct command_arg *arg = line->cmd->args; arg && arg->name; arg++)
 		if (arg->type == ARG_PATH_NEW && arg->required && !line->opt.remote)
 			g.file = json_string_value(json_object_get(args, arg->name));
-	ctl_on_tick(progress_tick, &g);
+	ctl_on_tick(-1, progress_tick, &g);
 	rc = ctl_run(&line->opt, line->cmd, args, sink ? &counted : NULL, rows, ret_reached, err);
-	ctl_on_tick(NULL, NULL);
+	ctl_on_tick(-1, NULL, NULL);
 	if (g.drawn_us)
 		fputs(ERASE_LINE, stderr);
 	return rc;
@@ -454,6 +455,17 @@ static enum ctl_exit run_stream(struct ctl_line *line)
 	return failed != CTL_DONE ? failed : status;
 }
 
+static enum ctl_exit run_screen(struct ctl_line *line)
+{
+	struct err err = { 0 };
+	bool reached = false;
+
+	if (ctl_top_run(line, &reached, &err) == 0)
+		return CTL_DONE;
+	complain(NULL, &err);
+	return status_of(&err, reached, false);
+}
+
 /* A command that sends a file. */
 static enum ctl_exit run_save(const struct ctl_line *line)
 {
@@ -526,6 +538,8 @@ static enum ctl_exit run_line(struct ctl_line *line)
 		return run_local(line);
 	if (line->cmd->shape == ADM_FILE)
 		return run_save(line);
+	if (line->cmd->shape == ADM_SCREEN)
+		return run_screen(line);
 	if (line->cmd->stream || line->cmd->where == ADM_ELSEWHERE)
 		return run_stream(line);
 	if (ctl_cursor_read(line, &cursor, &err) < 0) {

@@ -43,21 +43,36 @@ static void put_u64(struct str *ret, enum metric_format f, const char *name, con
 	str_printf(ret, "%s %" PRIu64 "\n", name, value);
 }
 
-static void put_memory(struct str *ret, enum metric_format f, int statm)
+static bool see_memory(int statm, uint64_t *ret_all, uint64_t *ret_resident)
 {
 	char text[128];
 	const ssize_t n = statm < 0 ? -1 : pread(statm, text, sizeof(text) - 1, 0);
-	uint64_t all, resident;
 
 	if (n <= 0)
-		return;
+		return false;
 	text[n] = '\0';
-	if (sscanf(text, "%" SCNu64 " %" SCNu64, &all, &resident) != 2)
+	if (sscanf(text, "%" SCNu64 " %" SCNu64, ret_all, ret_resident) != 2)
+		return false;
+	*ret_all *= (uint64_t)sysconf(_SC_PAGESIZE);
+	*ret_resident *= (uint64_t)sysconf(_SC_PAGESIZE);
+	return true;
+}
+
+uint64_t ops_process_resident(const struct ops_process *p)
+{
+	uint64_t all, resident;
+
+	return see_memory(p->statm, &all, &resident) ? resident : 0;
+}
+
+static void put_memory(struct str *ret, enum metric_format f, int statm)
+{
+	uint64_t all, resident;
+
+	if (!see_memory(statm, &all, &resident))
 		return;
-	put_u64(ret, f, "process_virtual_memory_bytes", "Virtual memory size in bytes",
-		all * (uint64_t)sysconf(_SC_PAGESIZE));
-	put_u64(ret, f, "process_resident_memory_bytes", "Resident memory size in bytes",
-		resident * (uint64_t)sysconf(_SC_PAGESIZE));
+	put_u64(ret, f, "process_virtual_memory_bytes", "Virtual memory size in bytes", all);
+	put_u64(ret, f, "process_resident_memory_bytes", "Resident memory size in bytes", resident);
 }
 
 /* How many the directory names, without itself and without "." and "..".  Two texts may be made at once, and the server

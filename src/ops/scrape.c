@@ -783,3 +783,8 @@ const char *ops_shut(const struct ops *o)
 {
 	return o->shut[0] ? o->shut : NULL;
 }
+
+const struct ops_process *ops_process(const struct ops *o)
+{
+	return &o->env.process;
+}

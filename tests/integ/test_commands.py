@@ -397,7 +397,7 @@ _toolcrib
         c.tenant("acme")
         c.tool(crib.ECHO)
         c.start()
-        for words, offered in ((["to"], ["tool"]), (["tool", "re"], ["remove", "revert", "reject"]), (["tool", "show", ""], ["echo"]),
+        for words, offered in ((["too"], ["tool"]), (["tool", "re"], ["remove", "revert", "reject"]), (["tool", "show", ""], ["echo"]),
                                (["grant", "add", "acme", "e"], ["echo"]), (["--store", str(c.store), "tenant", "show", ""], ["acme"]),
                                (["key", "create", "a"], ["acme/"]), (["key", "create", "acme/b"], ["acme/bot"]),
                                (["key", "create", "acme/bot", "--t"], ["--ttl"]), (["audit", "calls", "--tenant", ""], ["acme"]),

@@ -133,6 +133,20 @@ class Roles(crib.Case):
         self.assertNotIn("error", other.call("echo", {"text": "still here"}))
         other.close()
 
+    def test_top_shows_a_tenants_auditor_that_tenant_alone(self):
+        """OP-201; who has no right to it hears what he hears of every command."""
+        for uid in (40003, 40005):
+            samples = self.say(uid, "top", tenant="acme", once=True, interval="1s")
+            self.assertEqual([[row["name"] for row in sample["tenants"]] for sample in samples], [["acme"], ["acme"]])
+            self.assertFalse({"tools", "upstreams", "counters", "resident_bytes"} & set(samples[0]), uid)
+            for args in ({"tenant": "other"}, {"tenant": "no-such"}, {}):
+                self.assertEqual(self.say(uid, "top", once=True, **args)["code"], "denied")
+        self.assertEqual(self.say(40003, "top")["hint"], "this role reads one tenant's audit: --tenant acme")
+        for uid in (40001, 40002):
+            self.assertIn("counters", self.say(uid, "top", once=True, interval="1s")[0])
+        said = [self.say(40009, command, **args)["message"] for command, args in (("top", {}), ("top", {"tenant": "acme"}), ("audit calls", {}))]
+        self.assertEqual(set(said), {"uid 40009 is no administrator of this store"})
+
     def test_files_of_the_server_are_not_for_every_auditor(self):
         """Nor are its input, or what is no file: both would stop it."""
         fifo = self.crib.dir / "fifo"
