@@ -22,7 +22,7 @@
 	X(LEAF, true, "the columns do not give the stored leaf") \
 	X(FORM, true, "a row that a block has replaced says something else") \
 	X(SEGMENT, true, "a sealed file is damaged, or not what it says") \
-	X(SEGMENT_MISSING, false, "records that are in no sealed file that is here") \
+	X(SEGMENT_MISSING, true, "records that are in no sealed file that is here") \
 	X(ROOT, true, "the records do not give the log's root") \
 	X(TILE, true, "the hashes kept of whole tiles do not fit") \
 	X(TRUNCATED, true, "fewer records than the log's head says") \

@@ -20,6 +20,11 @@ struct db;
  * beside the columns of a block (times, zone) is believed: the verifier counts it anew. */
 
 #define FORMS_FOLDER "segments"         /* of the store: in it sealed files, in a folder for each log, by its number */
+#define FORMS_FILE_END ".tcs"
+enum { FORMS_MONTH_DIGITS = 6 };
+/* Whether the catalog may call the file of a log so whose records begin there: "segments/2/202611-0.tcs".  What it
+ * calls otherwise is not opened: who writes to the store could have named any file. */
+bool forms_is_name(const char *path, int64_t log, int64_t from);
 
 /* Sealed files that are not here, or cannot be opened, for who answers without them and says so (SC-002).  Each once; v
  * has the first ones. */

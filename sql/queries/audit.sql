@@ -123,7 +123,8 @@ UNION ALL SELECT 'rows of ' || n || ' of log ' || x || ', which is not there' FR
   UNION ALL SELECT 'hold', x FROM (SELECT max(log) x FROM hold WHERE log NOT IN (SELECT id FROM log)) WHERE x IS NOT NULL
   UNION ALL SELECT 'retention', log FROM (SELECT DISTINCT log FROM retention)
   UNION ALL SELECT 'alias', log FROM (SELECT DISTINCT log FROM alias)
-  UNION ALL SELECT 'tile', log FROM (SELECT DISTINCT log FROM tile) UNION ALL SELECT 'head', log FROM head) WHERE x NOT IN (SELECT id FROM log);
+  UNION ALL SELECT 'tile', log FROM (SELECT DISTINCT log FROM tile) UNION ALL SELECT 'seg', log FROM (SELECT DISTINCT log FROM seg)
+  UNION ALL SELECT 'head', log FROM head) WHERE x NOT IN (SELECT id FROM log);
 
 -- audit_query(): the log of a tenant.  Unique index.
 -- name: audit_get_log

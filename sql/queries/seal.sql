@@ -51,6 +51,7 @@ DELETE FROM main.blkpay WHERE log = ?1 AND first IN (SELECT first FROM main.blkp
 -- name: seal_file_at
 SELECT path FROM main.seg WHERE log = ?1 AND from_idx = ?2;
 
--- audit_seal_chapters_same(): chapters of a file.  Primary key.
+-- audit_seal_chapters_same(): chapters of a file, whatever they say they have; with the first file those of before.  Primary keys.
 -- name: seal_list_chapters
-SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1 AND first < ?3 AND first + cnt > ?2 ORDER BY first;
+SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1 AND first < ?3
+  AND (first >= ?2 OR first + cnt > ?2 OR NOT EXISTS (SELECT 1 FROM main.seg WHERE log = ?1 AND from_idx < ?2)) ORDER BY first;

@@ -132,6 +132,11 @@ SELECT l.id, l.origin, l.min_idx FROM log l WHERE (?1 = 0 OR l.id = 1 OR l.tenan
 -- check_texts(): the dictionary, in the order in which it grew.  A walk by primary key.
 SELECT id, kind, text FROM dict NOT INDEXED ORDER BY id;
 
+-- verify_sealed: logs with sealed files, of one tenant and the system's or of all.  Primary keys.
+-- name: verify_list_sealed
+SELECT l.id, l.origin, l.min_idx FROM log l WHERE (?1 = 0 OR l.id = 1 OR l.tenant_id = ?1)
+  AND EXISTS (SELECT 1 FROM main.seg s WHERE s.log = l.id) ORDER BY l.id;
+
 -- verify_sealed: the catalog of a log; the file that a record speaks of.  Primary key.
 -- name: verify_list_files
 SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path FROM main.seg WHERE log = ?1 ORDER BY from_idx;

@@ -25,7 +25,7 @@
 #include "forms/forms.h"
 #include "segment/segment.h"
 
-#define FILE_END ".tcs"
+#define FILE_END FORMS_FILE_END
 #define TMP_END ".tmp"
 #define SECOND_US INT64_C(1000000)
 
@@ -346,7 +346,7 @@ static void found_in(void *arg, const struct audit_finding *f)
 	c->bad = true;
 }
 
-/* Chapters stand in the store. */
+/* Chapters stand in the store, with ids of its texts, which has each that the file has. */
 static int check_chapters(struct checking *c, struct db *db, const char *path, struct err *err)
 {
 	const struct audit_sealed *s = c->s;
@@ -354,6 +354,12 @@ static int check_chapters(struct checking *c, struct db *db, const char *path, s
 	bool same = false;
 	int rc = audit_seal_chapters(db, path, &made, err);
 
+	if (rc == ERR_CORRUPT) {
+		tell(c, AUDIT_FINDING_DICT, s->from, s->to - 1, err->msg);
+		c->bad = true;
+		audit_sealed_fini(&made);
+		return 0;
+	}
 	if (rc == 0)
 		rc = audit_seal_chapters_same(db, &made, &same, err);
 	if (rc == 0 && !same)
@@ -388,7 +394,10 @@ int audit_seal_check(struct db *db, const char *origin, const struct audit_seale
 	char *path = db_beside(db, listed->path);
 	int rc = 0;
 
-	if (path_exists(path)) {
+	if (!forms_is_name(listed->path, listed->log, listed->from)) {
+		tell(&c, AUDIT_FINDING_SEGMENT, listed->from, listed->to - 1, "no sealed file of these records is called so");
+		c.bad = true;
+	} else if (path_exists(path)) {
 		check_whole(&c, path);
 	} else {
 		tell(&c, AUDIT_FINDING_SEGMENT_MISSING, listed->from, listed->to - 1, "it is not here");
@@ -409,7 +418,7 @@ static int64_t first_of(const char *name, bool *ret_tmp)
 	const char *end = strstr(name, FILE_END), *dash = strchr(name, '-');
 	int64_t month = 0, first = 0;
 
-	if (!end || !dash || dash - name != 6 || text_i64(name, 6, &month) < 0 ||
+	if (!end || !dash || dash - name != FORMS_MONTH_DIGITS || text_i64(name, FORMS_MONTH_DIGITS, &month) < 0 ||
 	    text_i64(dash + 1, (size_t)(end - dash - 1), &first) < 0 || first < 0)
 		return -1;
 	end += strlen(FILE_END);

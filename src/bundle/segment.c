@@ -39,7 +39,7 @@ struct checking {
 
 static void tell(struct checking *c, const struct audit_finding *f)
 {
-	if (audit_finding_bad(f->code))
+	if (audit_finding_bad(f->code) && !f->gap)
 		c->sum->bad++;
 	else
 		c->sum->gaps++;
@@ -375,7 +375,7 @@ static void join(const struct audit_segment *next, int64_t end, const uint8_t ro
 
 	if (next->from > end) {
 		f = (struct audit_finding){ .code = AUDIT_FINDING_SEGMENT_MISSING, .origin = next->origin, .from = end,
-			.to = next->from - 1, .detail = "no file that is whole has these records" };
+			.to = next->from - 1, .gap = true, .detail = "no file that is whole has these records" };
 	} else if (next->from < end) {
 		f.code = AUDIT_FINDING_SEGMENT;
 		f.to = (next->to < end ? next->to : end) - 1;

@@ -44,6 +44,18 @@ void forms_files_free(struct forms *f)
 
 /* --- one file */
 
+bool forms_is_name(const char *path, int64_t log, int64_t from)
+{
+	const char *month = strrchr(path, '/');
+	char want[80];
+
+	if (!month || strspn(month + 1, "0123456789") != FORMS_MONTH_DIGITS)
+		return false;
+	(void)snprintf(want, sizeof(want), FORMS_FOLDER "/%" PRId64 "/%.*s-%" PRId64 FORMS_FILE_END, log, FORMS_MONTH_DIGITS,
+		       month + 1, from);
+	return strcmp(want, path) == 0;
+}
+
 static int note_absent(const struct forms *f, const struct forms_file *file, int64_t month, const struct err *why)
 {
 	struct forms_absent *absent = f->absent;
@@ -86,15 +98,17 @@ static int check_file(const struct forms_file *file, const char *path, struct er
 static int open_file(struct forms_file *file, int64_t month, struct err *err)
 {
 	char *path = db_beside(file->f->db, file->name);
-	const bool here = path_exists(path);
-	int rc = here ? segment_open(path, &file->segment, err) : err_set(err, ERR_UNREACHABLE, path,
-		"the sealed file %s is not here", file->name);
+	const bool named = forms_is_name(file->name, file->log, file->from), here = named && path_exists(path);
+	int rc = here ? segment_open(path, &file->segment, err) : err_set(err, named ? ERR_UNREACHABLE : ERR_CORRUPT, path,
+		named ? "the sealed file %s is not here" : "the sealed file %s is called as none is", file->name);
 
+	if (rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_CONFLICT)         /* by itself: to the store it is damage */
+		rc = err_set(err, ERR_CORRUPT, path, "%s", err->msg);
 	if (rc == 0)
 		rc = check_file(file, path, err);
 	if (rc < 0 && rc != ERR_CANCELLED && file->f->absent) {
 		segment_close(&file->segment);
-		rc = note_absent(file->f, file, month, here ? err : NULL);
+		rc = note_absent(file->f, file, month, here || !named ? err : NULL);
 	}
 	free(path);
 	return rc;

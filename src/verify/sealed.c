@@ -1,6 +1,6 @@
-/* Sealed files of a log (SC-101, SC-711): each is there, whole by itself, and what the catalog and the record that made
- * it say; they join.  Their records are read with all others (units/units.h); this comes first, so that it is known
- * what cannot be. */
+/* Sealed files (SC-101, SC-711): each is there, whole by itself, and what the catalog and the record that made it say;
+ * those of a log join.  Their records are read with all others (units/units.h); all files come before the first log,
+ * so that it is known what cannot be read. */
 
 #include "config.h"
 
@@ -15,8 +15,7 @@
 #include "verify_int.h"
 
 struct verify_sealed {
-	int64_t from;                   /* records from here on are read */
-	int64_t listed, met;            /* rows whose records are; such records */
+	int64_t listed, met;            /* rows of the catalog whose records are to be read; such records */
 };
 
 /* A row of the catalog. */
@@ -51,36 +50,70 @@ static void read_listed(struct db_stmt *st, int64_t log, struct listed *ret)
 	db_col_copy(st, 8, ret->is.path, sizeof(ret->is.path));
 }
 
-/* --- the step */
+/* --- all files */
 
 static void found_in(void *arg, const struct audit_finding *f)
 {
 	verify_tell(arg, f);
 }
 
-static int sealed_start(struct verify_log *c, struct err *err)
+/* Of a log that begins there. */
+static int look_at_files(struct verify *v, int64_t log, const char *origin, int64_t end, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_FILES);
-	int64_t end = c->head->min_idx;
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_FILES);
 	bool whole = false;
 	struct listed l;
 	int rc;
 
+	db_bind_i64(st, 1, log);
+	while ((rc = db_step(st, err)) == 1) {
+		read_listed(st, log, &l);
+		if (l.is.from != end || l.is.to <= l.is.from) {
+			verify_tell(v, &(struct audit_finding){ .code = AUDIT_FINDING_SEGMENT, .origin = origin, .from = l.is.from,
+				.to = l.is.to - 1, .detail = "a file does not begin where the one before it ends" });
+			v->unreadable = true;
+		}
+		end = l.is.to;
+		rc = audit_seal_check(v->db, origin, &l.is, found_in, v, &whole, err);
+		v->unreadable = v->unreadable || !whole;
+		if (rc < 0)
+			break;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int sealed_open(struct verify *v, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_SEALED);
+	int rc;
+
+	db_bind_i64(st, 1, v->tenant_id);
+	while ((rc = db_step(st, err)) == 1) {
+		char *origin = db_col_dup(st, 1);
+
+		rc = look_at_files(v, db_col_i64(st, 0), origin, db_col_i64(st, 2), err);
+		free(origin);
+		if (rc < 0)
+			break;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- the records that say so, of those that are read */
+
+static int sealed_start(struct verify_log *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_FILES);
+	struct listed l;
+	int rc;
+
 	c->sealed = mem_zalloc(sizeof(*c->sealed));
-	c->sealed->from = c->next;
 	db_bind_i64(st, 1, c->head->id);
 	while ((rc = db_step(st, err)) == 1) {
 		read_listed(st, c->head->id, &l);
-		if (l.is.from != end || l.is.to <= l.is.from) {
-			tell(c, AUDIT_FINDING_SEGMENT, l.is.from, l.is.to - 1, "a file does not begin where the one before it ends");
-			c->v->unreadable = true;
-		}
-		end = l.is.to;
-		c->sealed->listed += l.set_by >= c->sealed->from;
-		rc = audit_seal_check(c->v->db, c->head->origin, &l.is, found_in, c->v, &whole, err);
-		c->v->unreadable = c->v->unreadable || !whole;
-		if (rc < 0)
-			break;
+		c->sealed->listed += l.set_by >= c->next;
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
@@ -137,6 +170,6 @@ static void sealed_close(struct verify_log *c)
 }
 
 const struct verify_step verify_sealed = {
-	.name = "sealed", .start_log = sealed_start, .record = sealed_record, .end = sealed_end, .close = sealed_close,
-	.form = 1,
+	.name = "sealed", .open = sealed_open, .start_log = sealed_start, .record = sealed_record, .end = sealed_end,
+	.close = sealed_close, .form = 1,
 };

@@ -548,9 +548,27 @@ static void block_of_a_later_release_ends_a_statement(void **state)
 	finds(f, "UPDATE blk SET cnt = 5000 WHERE log = 2 AND first = 0", all_of_it, "no block can be there");
 }
 
+/* A row of the catalog may name any file: what is called otherwise than files of those records is not opened. */
+static void a_sealed_file_has_one_name(void **state)
+{
+	static const char *const others[] = {
+		"segments/2/202611-256.tcs", "segments/3/202611-0.tcs", "segments/2/20261-0.tcs", "segments/2/2026111-0.tcs",
+		"segments/2/202611-00.tcs", "segments/2/202611-0.tcs.tmp", "segments/2/202611-0", "/segments/2/202611-0.tcs",
+		"segments/../segments/2/202611-0.tcs", "segments//2/202611-0.tcs", "202611-0.tcs", "/etc/passwd", "/", "",
+	};
+
+	(void)state;
+	assert_true(forms_is_name("segments/2/202611-0.tcs", 2, 0));
+	assert_true(forms_is_name("segments/4194303/000000-1099511627520.tcs", 4194303, INT64_C(1099511627520)));
+	for (size_t i = 0; i < NELEMS(others); i++)
+		if (forms_is_name(others[i], 2, 0))
+			fail_msg("%s", others[i]);
+}
+
 SINGLE_THREAD_SUITE(forms)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_sealed_file_has_one_name),
 		cmocka_unit_test(answers_are_those_of_rows), cmocka_unit_test(sums_are_those_of_the_records),
 		cmocka_unit_test_setup_teardown(store_without_blocks_is_left_alone, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(nothing_can_be_written_by_it, set_up, fix_free),
