@@ -15,7 +15,10 @@ whose root stands in table head.
 
 Below the end of a log's newest block (table blk) its records are in blocks, by columns (contrib/doc/block-format.md): the same
 values, hence the same bytes.  What stands beside the columns has to be what they come to, rows of rec below that line are
-leftovers and have to say what their block says, and what is kept of records in blocks is in table blkpay.
+leftovers and have to say what their block says, and what is kept of records in blocks is in table blkpay.  Below the end of a log's
+last sealed file (table seg) its records are in these, which lie in the folder of the store: each is looked at by itself, then beside
+its row and the record that says that it was sealed, then its records are read with all others.  Of a log with one that is not here, or
+cannot be read, nothing behind it is.
 
 With --from or --to the tree before the part is made of table tile, and has to lead to the checkpoints in the part; what hangs on
 other records (the registry, holds, names, what logs say of each other) is not looked at, so exit status 5 is the best there is.
@@ -103,7 +106,7 @@ BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 10
 OPEN, VOUCH, QUARANTINE = 1, 1534, 1540
 HOLD_SET, HOLD_RELEASE, RETENTION, PRUNE, PRUNE_DONE, ERASE, ERASE_DONE = 1901, 1902, 1903, 1904, 1905, 1906, 1907
 BY_SYSTEM = 5                   # column actor
-RECEIPT = 2002
+RECEIPT, SEAL = 2002, 1912
 # Limits: no release writes more, or this program does not keep more in mind.
 TEXT_MAX = 200                  # characters of a text that are printed
 VALUE_MAX = 16 << 20            # bytes of a value
@@ -523,8 +526,10 @@ PRAGMAS = {"integrity_check", "application_id", "user_version"}
 
 def regular(path):
     """A pipe would never end, nor would a device."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ValueError(f"{path!r} is no regular file")
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{path} is no file but a " + next(
+            (what for what, test in (("directory", stat.S_ISDIR), ("FIFO", stat.S_ISFIFO), ("socket", stat.S_ISSOCK)) if test(mode)), "device"))
     return path
 
 
@@ -556,7 +561,8 @@ def open_store(path, alone=False):
     db = sqlite3.connect(f"file://{urllib.parse.quote(os.fsencode(path))}?mode=ro{'&immutable=1' * alone}", uri=True)
     if hasattr(db, "setlimit"):         # Python 3.11; before, memory is the limit
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_MAX)
-    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", f"hard_heap_limit = {VALUE_MAX}"):
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", f"hard_heap_limit = {VALUE_MAX}",
+                    *(["cache_size = -512"] if alone else [])):         # some are open at once
         db.execute(f"PRAGMA {setting}").fetchall()
     db.set_authorizer(only_tables)
     return db
@@ -578,13 +584,9 @@ def schema(db, what):
                 digest.update(struct.pack(">I", len(value or b"")) + (value or b""))
     if digest.hexdigest() not in (SCHEMAS[what][version], what == STORE and SCHEMAS[LEAN][version]):
         return "SCHEMA", f"the schema is not that of any release that has number {version}, so nothing was read by it"
-    if what == STORE and version >= SEALED and (files := db.execute("SELECT count(*) FROM seg").fetchone()[0]):
-        return "NOT_CHECKED", (f"records are in {files} sealed files, which this program reads by themselves alone (verify.py FILE.tcs), so "
-                               "nothing of the store was read")
     return None
 
 
-SEALED = 26                     # the first schema whose records may be in sealed files
 STATISTICS = [(b"table", name, name, b"CREATE TABLE " + name + columns) for name, columns in
               ((b"sqlite_stat1", b"(tbl,idx,stat)"), (b"sqlite_stat4", b"(tbl,idx,neq,nlt,ndlt,sample)"))]
 
@@ -769,9 +771,9 @@ class Findings:
         self.findings, self.sums, self.records, self.logs = [], {}, 0, 0
         self.bad = self.gaps = 0
 
-    def found(self, code, origin="-", idx=None, detail="", gap=None, last=None):
-        """Neighbours of one kind in one log are one finding."""
-        run = self.sums.get((code, origin))
+    def found(self, code, origin="-", idx=None, detail="", gap=None, last=None, alone=False):
+        """Neighbours of one kind in one log are one finding, unless each stands alone."""
+        run = None if alone else self.sums.get((code, origin))
         last = idx if last is None else last
         if idx is not None and run and run[3] == idx - 1:
             run[3] = last
@@ -779,8 +781,9 @@ class Findings:
         finding = [code, origin, idx, last, detail, code in GAPS if gap is None else gap]
         self.gaps, self.bad = self.gaps + finding[5], self.bad + (not finding[5])
         if len(self.findings) < FINDINGS_MAX:
-            self.sums[code, origin] = finding
             self.findings.append(finding)
+            if not alone:
+                self.sums[code, origin] = finding
 
     def tell(self, unpinned=False):
         """A line for each finding and one for the sum; the exit status."""
@@ -812,10 +815,11 @@ class Commit:
 
 
 class Verifier(Findings):
-    def __init__(self, db, keys=None, state=None, anchors=(), payload_keys=None, range=None):
+    def __init__(self, db, keys=None, state=None, anchors=(), payload_keys=None, range=None, folder=None):
         super().__init__()
         self.range = range              # of each log, these records alone
-        self.db, self.entries = db, {}
+        self.db, self.entries, self.folder = db, {}, folder     # folder: where sealed files lie, below
+        self.ended = set()              # logs that were not read to their end, for lack of a sealed file
         self.keys, self.state, self.anchors = keys, state, anchors
         self.epochs, self.instance, self.stopped, self.life = [], None, False, None
         self.payload_keys, self.unread = payload_keys, False     # unread: by a foreign schema
@@ -1283,6 +1287,7 @@ class Verifier(Findings):
                     return tree
             except (KeyError, TypeError, ValueError, struct.error):
                 continue
+        self.forms.files.miss()
         self.found("GAP", origin, 0, f"no record says that {first} records were pruned")
         return None
 
@@ -1296,7 +1301,17 @@ class Verifier(Findings):
                 self.outsiders[origin] = max(self.outsiders.get(origin, 0), tree.size)
 
     def log(self, number, origin, size, root, first, here, origins, tenant, said):
-        self.forms = Forms(self, number, origin, first, tenant)
+        self.forms = self.files.get(number) or Forms(self, number, origin, first, tenant)
+        self.logs += 1
+        try:
+            return self.whole_log(number, origin, size, root, first, here, origins, tenant, said)
+        except Unread as unread:
+            self.ended.add(number)
+            self.wanted.pop(origin, None)
+            self.found("NOT_CHECKED", origin, detail=unread.args[0])
+            return size
+
+    def whole_log(self, number, origin, size, root, first, here, origins, tenant, said):
         tree, expected, running = self.cut(origin, first), first, {}
         whole, met = tree is not None, False
         tree = tree or Tree()
@@ -1320,6 +1335,8 @@ class Verifier(Findings):
             self.keep(origin, row, first)
             if row["kind"] == OPEN:
                 self.whose(origin, tenant, row)
+            if row["kind"] == SEAL:
+                forms.files.said(row)
             self.rows_of(number, row["idx"], row["kind"], row["ts"], row["ext"])
             self.two.record(origin, row, self.object)
             self.records += 1
@@ -1331,6 +1348,7 @@ class Verifier(Findings):
         if expected < min(size, here):
             self.found("GAP", origin, expected, last=min(size, here) - 1)
         forms.opened(running)
+        forms.files.all_said()
         for idx, _, ts in sorted(running.values(), key=lambda begun: begun[0] or 0):
             if idx is not None and not self.may_run(ts):
                 self.found("DANGLING", origin, idx)
@@ -1338,7 +1356,6 @@ class Verifier(Findings):
             self.found("NOT_CHECKED", origin, detail="no tree yet")
         elif whole and root != (at_head if met else tree.root()):
             self.found("ROOT", origin)
-        self.logs += 1
         return min(size, here)
 
     # --- a part of each log
@@ -1363,6 +1380,14 @@ class Verifier(Findings):
         if start >= end:
             return
         self.forms = Forms(self, number, origin, first, tenant)
+        self.logs += 1
+        try:
+            self.forms.files.check(start, end)
+            self.whole_part(number, origin, first, tenant, start, end)
+        except Unread as unread:
+            self.found("NOT_CHECKED", origin, detail=unread.args[0])
+
+    def whole_part(self, number, origin, first, tenant, start, end):
         tree = self.cut(origin, first) if start == first else self.of_tiles(number, origin, start)
         newest = max([at for at in self.wanted.get(origin, ()) if start < at <= end], default=start)
         self.tombs, self.places, expected, running = {}, {}, start, {}
@@ -1383,7 +1408,6 @@ class Verifier(Findings):
         if newest < end:
             self.found("NOT_CHECKED", origin, newest, "no checkpoint covers these records by themselves", last=end - 1)
         self.payloads(number, origin, tenant, start, end)
-        self.logs += 1
 
     def system(self, origins, row):
         """Records of the system log that others depend on."""
@@ -1500,7 +1524,7 @@ class Verifier(Findings):
                 "SELECT log, count(*), min(idx), max(idx) FROM rec NOT INDEXED WHERE typeof(log) <> 'integer' OR idx < 0 OR "
                 "typeof(idx) <> 'integer' OR typeof(kind) <> 'integer' OR typeof(ts) <> 'integer' GROUP BY log LIMIT ?", (FINDINGS_MAX,)):
             self.found("TYPE", detail=f"{count} records of log {log} have no place in it, or are of no kind: {low} to {high}")
-        for table in ("rec", "head", "cp", "hold", "retention", "alias", "tile", "blk", "blkpay", "chap", "open_call"):
+        for table in ("rec", "head", "cp", "hold", "retention", "alias", "tile", "blk", "blkpay", "chap", "open_call", "seg"):
             for (number,) in self.db.execute(f"SELECT DISTINCT log FROM {table} WHERE log NOT IN (SELECT id FROM log) LIMIT ?",
                                              (FINDINGS_MAX,)):
                 self.found("LOG_MISSING", detail=f"rows of {table} of log {number}")
@@ -1559,7 +1583,8 @@ class Verifier(Findings):
             self.found("PAYLOAD_EXTRA", detail="payloads of records that are not there")
         logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx, coalesce(l.tenant_id, 0), "
                                "max((SELECT coalesce(max(idx), -1) FROM rec WHERE log = l.id), "
-                               "(SELECT coalesce(max(first + cnt), 0) - 1 FROM blk WHERE log = l.id)), "
+                               "(SELECT coalesce(max(first + cnt), 0) - 1 FROM blk WHERE log = l.id), "
+                               "coalesce((SELECT to_idx FROM seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), 0) - 1), "
                                "(SELECT coalesce(max(size), 0) FROM cp WHERE log = l.id) FROM log l JOIN head h ON h.log = l.id "
                                "ORDER BY l.id LIMIT ?", (LOGS_MAX + 1,)).fetchall()
         if len(logs) > LOGS_MAX:
@@ -1571,6 +1596,12 @@ class Verifier(Findings):
         origins = {log[0]: log[1] for log in logs}
         name = self.db.execute("SELECT origin FROM log WHERE id = 1").fetchone()
         self.instance = name and name[0]
+        self.files = {}                 # log -> Forms, of those that have sealed files, which come first
+        for number, origin, _, _, first, tenant, *_ in logs if not self.range else ():
+            forms = Forms(self, number, origin, first, tenant)
+            if forms.files.any:
+                self.files[number] = forms
+                forms.files.check()
         self.chain()
         covered = {log[0]: self.checkpoints(log[0], log[1], log[7]) for log in logs}
         self.outside()
@@ -1584,18 +1615,21 @@ class Verifier(Findings):
         for number, origin, said, root, first, tenant, highest, _ in logs[:LOGS_MAX]:
             size = said if last and last["kind"] == STOP else max(said, highest + 1)   # a stop leaves no head behind
             sizes[number] = self.log(number, origin, size, root, first, highest + 1, origins, tenant, said)
+            if number in self.ended:
+                continue
             if number == 1:
                 self.say(origins)
             self.payloads(number, origin, tenant, first, size)
             self.aliases(number, origin, tenant, first, size)
             self.retention(number, origin, first, size)
         self.roots(firsts)
-        self.taken(firsts.get(1, 0), sizes.get(1, 0))
+        if 1 not in self.ended:
+            self.taken(firsts.get(1, 0), sizes.get(1, 0))
         self.registry(firsts, sizes)
         covered = {number: max(covered[number], self.outsiders.get(origin, 0)) for number, origin in origins.items()}
         last = Forms(self, 1, self.instance, firsts.get(1, 0), 0).record(covered.get(1, 0) - 1)
-        self.stopped = STOP in (last and last["kind"], self.last)
-        for number in sizes if self.epochs else ():
+        self.stopped = 1 not in self.ended and STOP in (last and last["kind"], self.last)
+        for number in sizes.keys() - self.ended if self.epochs else ():
             self.uncovered(origins[number], covered[number], sizes[number])
         self.two.finish()
         self.leftover({origins[n]: first for n, first in firsts.items()}, {origins[n]: size for n, size in sizes.items()})
@@ -1612,6 +1646,10 @@ MEMBERS = "records.jsonl", "tree.json", "notes.json", "epochs.json", "manifest.j
 
 class Wrong(ValueError):
     """What ends the reading of a bundle: a finding and its detail."""
+
+
+class Unread(ValueError):
+    """What ends the reading of a log: a sealed file that is not here, or cannot be read."""
 
 
 def strict(value, *names):
@@ -1896,13 +1934,18 @@ def varint(data, at, where, most=BIG):
 
 
 def varints(data, at, count, where, most=BIG):
-    """So many, and where they end."""
+    """So many, and where they end.  Most have one byte or two."""
     some = data[at:at + count]
     if len(some) == count and (count == 0 or max(some) < 128):
         return list(some), at + count
-    values = [0] * count
+    values, end = [0] * count, len(data) - 1
     for i in range(count):
-        values[i], at = varint(data, at, where, most)
+        if at < end and data[at] < 128:
+            values[i], at = data[at], at + 1
+        elif at < end and 0 < data[at + 1] < 128:
+            values[i], at = data[at] & 127 | data[at + 1] << 7, at + 2
+        else:
+            values[i], at = varint(data, at, where, most)
     return values, at
 
 
@@ -1933,6 +1976,8 @@ def unzigzag(value):
 class Block:
     """Records of one log from `first` on, without a gap.  columns: name to a list of the records' values, None where it is NULL.
     Wrong or Later: it is no block that this program reads."""
+
+    listed = None               # the row of the catalog, of one in a sealed file
 
     def __init__(self, first, cnt, fmt, cols, hashes):
         if fmt != BLOCK_FORMAT:
@@ -2330,14 +2375,16 @@ NOTHING_KEPT = (None,) * 3
 
 
 class Forms:
-    """Records of a log in blocks, below the line where the newest one ends, and rows from there on.  Blocks are looked at where
-    records() reads them; who asks for kinds or single records gets what there is."""
+    """Records of a log in sealed files, below the end of the last one; in blocks, below the line where the newest one ends; and rows from
+    there on.  Blocks are looked at where records() reads them; who asks for kinds or single records gets what there is."""
 
     def __init__(self, verifier, number, origin, first, tenant):
         self.verifier, self.db, self.found = verifier, verifier.db, verifier.found
         self.number, self.origin, self.first, self.tenant = number, origin, first, tenant
         newest = self.db.execute("SELECT first + cnt FROM blk WHERE log = ? ORDER BY first DESC LIMIT 1", (number,)).fetchone()
         self.line = newest[0] if newest and isinstance(newest[0], int) else -1 << 63
+        self.files = Catalog(self)
+        self.line = max(self.line, self.files.end)
         self.unread = 0                 # records below cannot be read, which was told
         self.open = collections.OrderedDict()   # first -> Block, those that were asked for last
         self.groups = 0                 # of what is kept, that were read
@@ -2382,10 +2429,14 @@ class Forms:
     def blocks(self, start):
         """Those that can be read, in order, from the one on that has this record, or all, with their chapters.  Blocks join without a gap; the gaps are seen
         where records are counted."""
+        yield from self.files.blocks(start)
         end, chapters = None, Chapters(self, start is not None)
         for first, cnt, fmt, ts_min, ts_max, cols, hashes, zone in self.db.execute(
                 "SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk WHERE log = ?1 AND first >= "
-                "coalesce((SELECT max(first) FROM blk WHERE log = ?1 AND first <= ?2), -1) ORDER BY first", (self.number, start or 0)):
+                "coalesce((SELECT max(first) FROM blk WHERE log = ?1 AND first <= ?2), -1) ORDER BY first",
+                (self.number, max(start or 0, self.files.end))):
+            if self.is_leftover(first, cnt):
+                continue
             try:
                 block = self.block((first, cnt, fmt, cols, hashes))
                 if end is not None and first < end:
@@ -2409,6 +2460,10 @@ class Forms:
                                                    (self.number, first, end)).fetchone()[0]
         chapters.end()
 
+    def is_leftover(self, first, cnt):
+        """A block that waits for deletion, since a sealed file has its records.  Nobody reads it."""
+        return isinstance(first, int) and isinstance(cnt, int) and 0 <= first < self.files.end >= first + cnt and 0 < cnt <= BLOCK_RECORDS
+
     # what is kept of records in blocks
 
     def group(self, first, body):
@@ -2419,9 +2474,11 @@ class Forms:
 
     def kept_of(self, block):
         """Salt, nonce and ciphertext of each record of a block.  Groups lie in one block, beside each other."""
+        if block.listed:
+            return self.files.kept_of(block)
         kept, at, end = [NOTHING_KEPT] * block.cnt, block.first, block.first + block.cnt
         for row in self.db.execute("SELECT first, body FROM blkpay WHERE log = ? AND first >= ? AND first < ? ORDER BY first",
-                                   (self.number, block.first, end)):
+                                   (self.number, max(block.first, self.files.end), end)):
             self.groups += 1
             try:
                 first, payloads = self.group(*row)
@@ -2441,6 +2498,9 @@ class Forms:
             found = self.db.execute("SELECT p.salt FROM rec r JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx = ?",
                                     (self.number, idx)).fetchone()
             return found and found[0]
+        if idx < self.files.end:
+            block = self.files.block_at(idx)
+            return block and self.files.kept_of(block)[idx - block.first][0]
         row = self.db.execute("SELECT first, body FROM blkpay WHERE log = ? AND first <= ? ORDER BY first DESC LIMIT 1",
                               (self.number, idx)).fetchone()
         first, payloads = self.group(*row) if row else (idx, ())
@@ -2459,6 +2519,8 @@ class Forms:
                 break
             for row, leaf, kept in zip(self.rows_of(block), self.leaves(block), self.kept_of(block)):
                 idx = row["idx"]
+                if idx < self.files.end and not block.listed:
+                    continue            # a file has it
                 while left and left[0]["idx"] < idx:
                     left = self.stray(left, leftovers)
                 if left and left[0]["idx"] == idx:
@@ -2470,7 +2532,8 @@ class Forms:
                     yield row, leaf
         while left and start is None:
             left = self.stray(left, leftovers)
-        if start is None and self.db.execute("SELECT count(*) FROM blkpay WHERE log = ?", (self.number,)).fetchone()[0] > self.groups:
+        if start is None and self.db.execute("SELECT count(*) FROM blkpay WHERE log = ? AND first >= ?",
+                                             (self.number, self.files.end)).fetchone()[0] > self.groups:
             self.found("PAYLOAD_EXTRA", self.origin, detail="payloads of records that are in no block")
         rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx",
                                (self.number, max(low, self.line), size))
@@ -2516,14 +2579,21 @@ class Forms:
         tail = self.rows(f"kind IN ({','.join('?' * len(kinds))}) ORDER BY idx {way}", *kinds)
         if backwards:
             yield from tail
-        for first, zone in self.db.execute(f"SELECT first, zone FROM blk WHERE log = ? ORDER BY first {way}", (self.number,)) \
-                if self.line > 0 else ():
-            if zone_may_have(zone, kinds):
-                block = self.open_block(first)
-                rows = [row for row in self.rows_of(block) if row["kind"] in kinds and row["idx"] >= self.first] if block else ()
-                yield from reversed(rows) if backwards else rows
+        if not backwards:
+            yield from self.of_blocks(self.files.of_kinds(kinds, False), kinds, False)
+        yield from self.of_blocks((self.open_block(first) for first, cnt, zone in self.db.execute(
+            f"SELECT first, cnt, zone FROM blk WHERE log = ? ORDER BY first {way}", (self.number,))
+            if not self.is_leftover(first, cnt) and zone_may_have(zone, kinds)) if self.line > 0 else (), kinds, backwards)
+        if backwards:
+            yield from self.of_blocks(self.files.of_kinds(kinds, True), kinds, True)
         if not backwards:
             yield from tail
+
+    def of_blocks(self, blocks, kinds, backwards):
+        for block in blocks:
+            low = max(self.first, -1 << 63 if not block or block.listed else self.files.end)
+            rows = [row for row in self.rows_of(block) if row["kind"] in kinds and row["idx"] >= low] if block else ()
+            yield from reversed(rows) if backwards else rows
 
     def open_block(self, first):
         row = self.db.execute("SELECT first, cnt, fmt, cols, hash FROM blk WHERE log = ? AND first = ?", (self.number, first)).fetchone()
@@ -2536,8 +2606,11 @@ class Forms:
         """The one at this index, or None."""
         if idx >= self.line:
             return next(self.rows("idx = ?", idx), None)
-        found = self.db.execute("SELECT first FROM blk WHERE log = ? AND first <= ? ORDER BY first DESC LIMIT 1", (self.number, idx)).fetchone()
-        block = found and self.open_block(found[0])
+        if idx < self.files.end:
+            block = self.files.block_at(idx)
+        else:
+            found = self.db.execute("SELECT first FROM blk WHERE log = ? AND first <= ? ORDER BY first DESC LIMIT 1", (self.number, idx)).fetchone()
+            block = found and self.open_block(found[0])
         return next(itertools.islice(self.rows_of(block), idx - block.first, None), None) if block else None
 
     def opened(self, running):
@@ -2552,18 +2625,43 @@ class Forms:
             self.found("INDEX", self.origin, idx, "open_call has not a call that is in a block and has not ended")
 
 
+class Counted:
+    """What stands beside a chapter, counted block by block."""
+
+    def __init__(self):
+        self.sums, self.zone, self.times = Sums(), [collections.Counter() for _ in ZONES], []
+
+    def add(self, block):
+        self.sums.add(block)
+        for counts, more in zip(self.zone, block.zone()):
+            counts.update(more)
+        self.times = [min([*self.times, *block.columns["ts"]]), max([*self.times, *block.columns["ts"]])]
+
+    def wrong(self, first, cnt, ts_min, ts_max, zone, sums):
+        """What of a chapter of these records is not so, or None."""
+        try:
+            if [ts_min, ts_max] != self.times:
+                return "says other times than its records have"
+            if zone != zone_bytes(self.zone):
+                return "has a zone that does not list what its records have"
+            return None if read_sums(sums, first, cnt) == self.sums.listed() else "has sums that are not what its records come to"
+        except (Wrong, Later, TypeError):
+            return "has sums that no release writes"
+
+
 class Chapters:
-    """Chapters of a log, counted while its blocks are read: they begin and end where a block does, and have 64 at most."""
+    """Chapters of a log, counted while its blocks are read: they begin and end where a block does, and have 64 at most.  Those of sealed
+    files are counted with the file."""
 
     def __init__(self, forms, part):
         self.forms, self.edge = forms, -1
         self.rows = iter(()) if part else forms.db.execute(
-            "SELECT first, cnt, ts_min, ts_max, zone, sums FROM chap WHERE log = ? ORDER BY first", (forms.number,))
+            "SELECT first, cnt, ts_min, ts_max, zone, sums FROM chap WHERE log = ? AND first >= ? ORDER BY first", (forms.number, forms.files.end))
         self.next()
 
     def next(self):
         self.row, self.blocks = next(self.rows, None), 0
-        self.sums, self.zone, self.times, self.whole = Sums(), [collections.Counter() for _ in ZONES], [], True
+        self.counted, self.whole = Counted(), True
 
     def tell(self, what):
         first, cnt = self.row[:2]
@@ -2579,29 +2677,16 @@ class Chapters:
         self.whole = self.whole and block is not None and (not self.blocks or first == self.at)
         self.blocks, self.at = self.blocks + 1, first + cnt
         if self.whole:
-            self.sums.add(block)
-            self.zone = [sum(counts, collections.Counter()) for counts in zip(self.zone, block.zone())]
-            self.times += [min(block.columns["ts"]), max(block.columns["ts"])]
+            self.counted.add(block)
         if self.at - self.row[0] < self.row[1] and self.blocks < CHAPTER_BLOCKS:
             return
+        wrong = self.whole and self.counted.wrong(*self.row)
         if self.at - self.row[0] != self.row[1]:
             self.tell("does not end where a block does, or has more blocks than one may have")
-        elif self.whole:
-            self.compare()
+        elif wrong:
+            self.tell(wrong)
         self.edge = self.row[0] + self.row[1]
         self.next()
-
-    def compare(self):
-        first, cnt, ts_min, ts_max, zone, sums = self.row
-        try:
-            if [ts_min, ts_max] != [min(self.times), max(self.times)]:
-                self.tell("says other times than its records have")
-            elif zone != zone_bytes(self.zone):
-                self.tell("has a zone that does not list what its records have")
-            elif read_sums(sums, first, cnt) != self.sums.listed():
-                self.tell("has sums that are not what its records come to")
-        except (Wrong, Later, TypeError):
-            self.tell("has sums that no release writes")
 
     def end(self):
         while self.row:
@@ -2700,9 +2785,10 @@ class Text(bytes):
 class Sealed(Findings):
     """Records of one log, by themselves: nothing is believed that they do not lead to, or a key that you have."""
 
-    def __init__(self, path, keys):
+    def __init__(self, path, keys, each=None):
         super().__init__()
         self.path, self.keys, self.logs = path, keys or {}, 1
+        self.db, self.each, self.ids = None, each, {}   # each: what else is to be done with each block; ids: Catalog's
         self.origin, self.first, self.end, self.epochs, self.pinned = "-", 0, 0, [], False
         self.times, self.shut, self.used, self.broken, self.misplaced = [], 0, 0, False, False
 
@@ -2711,8 +2797,9 @@ class Sealed(Findings):
 
     def check(self):
         try:
-            self.file()
+            self.open()
             self.info()
+            self.sound()
             self.chain()
             self.checkpoint()
             self.texts()
@@ -2723,30 +2810,37 @@ class Sealed(Findings):
         except sqlite3.DatabaseError as error:
             self.wrong("SEGMENT", f"the file cannot be read: {error}")
 
-    def file(self):
+    def open(self):
         """What says that it is none is an error, no finding."""
         if os.path.islink(self.path):
-            raise ValueError(f"{self.path!r} is a link: name the file that it leads to")
+            raise ValueError(f"{self.path} is a link")
         with open(regular(self.path), "rb") as file:
             head, size = file.read(100), os.fstat(file.fileno()).st_size
         if len(head) < 100 or head[:16] != b"SQLite format 3\0" or head[68:72] != struct.pack(">I", SEGMENT):
-            raise ValueError(f"{self.path!r} is no sealed file")
+            raise ValueError("this is no sealed file")
         if size > SEALED_BYTES:
-            raise ValueError(f"{self.path!r} is larger than any sealed file")
+            raise ValueError(f"the file is larger than {SEALED_BYTES} bytes")
         if head[16:20] != b"\x20\0\1\1":
             raise Wrong("SEGMENT", "the file was not made as sealed files are")
-        if size != struct.unpack(">I", head[28:32])[0] * SEALED_PAGE:
-            raise Wrong("SEGMENT", "the file is not as long as it says: it was cut, or something was added")
+        said = struct.unpack(">I", head[28:32])[0] * SEALED_PAGE
+        if size != said:
+            raise Wrong("SEGMENT", f"the file has {size} bytes, and says that it has {said}: it was cut, or something was added")
         self.db = open_store(self.path, True)
         foreign = schema(self.db, SEGMENT)
         if foreign and foreign[0] == "NOT_CHECKED":
             raise ValueError(foreign[1])
         if foreign:
             raise Wrong("SEGMENT", foreign[1])
-        said = self.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if said != "ok":
-            self.wrong("SEGMENT", said)
         self.db.text_factory = Text
+
+    def close(self):
+        if self.db:
+            self.db.close()
+
+    def sound(self):
+        said = self.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if said != b"ok":
+            self.wrong("SEGMENT", said.decode(errors="replace"))
 
     def rows(self, sql, *kinds):
         for row in self.db.execute(sql):
@@ -2865,6 +2959,7 @@ class Sealed(Findings):
         self.times += [min(block.columns["ts"]), max(block.columns["ts"])]
         self.times = [min(self.times), max(self.times)]
         named = [block.columns[name] for name in COLUMN_NAMES if COLUMNS[name][1] == "d" and name in block.columns]
+        named = [column for column in named if max(filter(None, column), default=0) > self.used]       # others say nothing new
         for number in (value for values in zip(*named) for value in values if value is not None):
             if number == self.used + 1:
                 self.used = number
@@ -2878,6 +2973,8 @@ class Sealed(Findings):
             if code:
                 self.wrong(code, idx=idx)
             self.left = self.next_kept()
+        if self.each and not self.broken:
+            self.each(block)
 
     def kept(self):
         """Index, and salt, nonce and ciphertext, of each record beside which something is kept."""
@@ -2967,9 +3064,10 @@ def check_sealed(paths, keys):
         try:
             file.check()
         except (ValueError, OSError, sqlite3.Error) as error:
-            print(f"verify.py: {safe(error)}", file=sys.stderr)
+            print(f"verify.py: {safe(path)}: {safe(error)}", file=sys.stderr)
             unread = 3
             continue
+        file.close()
         file.tell()
         print_sealed(file)
         files.append(file)
@@ -2987,11 +3085,272 @@ def check_sealed(paths, keys):
     return status
 
 
+# --- sealed files of a store (table seg)
+
+FILES_OPEN = 2                  # at once
+Listed = collections.namedtuple("Listed", "first end ts_min ts_max digest root set_by path")
+
+
+class Counting:
+    """Whether the store has the chapters that a file's records make up: each as long as it can be, none over a multiple of the most
+    records that one can have."""
+
+    def __init__(self, catalog, listed):
+        self.catalog, self.file, self.same, self.lost = catalog, None, True, None
+        self.first, self.end, self.counted = listed.first, listed.first, None
+        self.rows = catalog.db.execute("SELECT first, cnt, ts_min, ts_max, zone, sums FROM chap WHERE log = ?1 AND first < ?3 AND "
+                                       "(first >= ?2 OR first + cnt > ?2 OR ?4) ORDER BY first",
+                                       (catalog.forms.number, listed.first, listed.end, listed is catalog.listed[0]))
+
+    def add(self, block):
+        try:
+            self.catalog.turn(self.file, block)
+        except Wrong as wrong:
+            self.lost, self.file.each = wrong.args[1], None
+            return
+        if block.first // CHAPTER_RECORDS != self.first // CHAPTER_RECORDS:
+            self.compare()
+            self.first = block.first
+        self.counted, self.end = self.counted or Counted(), block.first + block.cnt
+        self.counted.add(block)
+
+    def compare(self):
+        row = next(self.rows, None)
+        self.same = bool(self.same and row and row[:2] == (self.first, self.end - self.first) and not self.counted.wrong(*row))
+        self.counted = None
+
+    def all_same(self):
+        self.compare()
+        return self.same and next(self.rows, None) is None
+
+
+class Catalog:
+    """The sealed files of a log, and their records with ids of the store's texts."""
+
+    def __init__(self, forms):
+        self.forms, self.db, self.found = forms, forms.db, forms.found
+        rows = self.db.execute("SELECT from_idx, to_idx, ts_min, ts_max, digest, root, set_by, CAST(path AS BLOB) FROM seg WHERE log = ? "
+                               "ORDER BY from_idx", (forms.number,)).fetchall()
+        self.odd = any([type(value) for value in row] != [int] * 4 + [bytes] * 2 + [int, bytes] for row in rows)
+        self.any = bool(rows)
+        self.listed = [] if self.odd else [Listed(*row[:-1], row[-1].decode(errors="replace")) for row in rows]
+        self.end = rows[-1][1] if rows and type(rows[-1][1]) is int and rows[-1][1] > 0 else -1 << 63
+        self.why = {}                   # first -> why this file is not read
+        self.by_record = {}
+        for row in self.listed:
+            self.by_record.setdefault(row.set_by, row)
+        self.met, self.opened = 0, collections.OrderedDict()    # records of files; first -> Sealed
+        self.recent = collections.OrderedDict()                 # first -> Block, those that were asked for last
+
+    # each by itself, and beside its row
+
+    def tell(self, code, row, what):
+        """All that the catalog lists is said to be here: without it the store is not whole."""
+        gap = False if code == "SEGMENT_MISSING" else None
+        place = (row.first, row.end - 1) if row.first >= 0 else (None, None)
+        self.found(code, self.forms.origin, place[0], what, gap, place[1], alone=True)
+
+    def check(self, start=0, end=BIG):
+        """Those that have records of this part."""
+        if self.odd:
+            self.found("SEGMENT", self.forms.origin, detail="the catalog has a row that no release writes")
+        behind = self.forms.first
+        for row in self.listed:
+            if row.first != behind or row.end <= row.first:
+                self.tell("SEGMENT", row, "a file does not begin where the one before it ends")
+            behind = row.end
+            if row.first < end and row.end > start:
+                self.look(row)
+
+    def look(self, row):
+        try:
+            path = self.place(row)
+        except Wrong as wrong:
+            code, what = wrong.args
+            self.tell(code, row, f"{row.path}: {what}")
+            self.why[row.first] = f"the sealed file {row.path} is {'not here' if code == 'SEGMENT_MISSING' else 'called as none is'}"
+            return
+        counting = Counting(self, row)
+        counting.file = file = Sealed(path, None, counting.add)
+        try:
+            file.check()
+            self.compare(row, file, counting)
+        except (ValueError, OSError, sqlite3.Error) as error:
+            self.tell("SEGMENT", row, f"{row.path}: {error}")
+        finally:
+            file.close()
+
+    def compare(self, row, file, counting):
+        for code, _, idx, last, detail, gap in file.findings:
+            if not gap:                 # whose keys have signed, the store says
+                self.found(code, self.forms.origin, idx, f"{row.path}: {detail or 'it is damaged'}", last=last, alone=True)
+        if file.bad:
+            return
+        if (file.origin, file.first, file.end, file.digest, file.after.root()) != (
+                self.forms.origin, row.first, row.end, row.digest.hex(), row.root):
+            self.tell("SEGMENT", row, f"{row.path}: it is another file than the catalog says")
+            return
+        if file.broken or counting.lost:        # by a block of a later release
+            self.tell("DICT" if counting.lost else "NOT_CHECKED", row, f"{row.path}: {counting.lost or 'a block of a later release'}")
+            return
+        if not counting.all_same():
+            self.tell("INDEX", row, f"{row.path}: its chapters are not what its records come to")
+        if file.times != [row.ts_min, row.ts_max]:
+            self.tell("INDEX", row, f"{row.path}: its records have other times than the catalog says")
+
+    def place(self, row):
+        """Its path.  A row may say anything, and links may lead anywhere: nothing is opened outside of the store's folder."""
+        if not re.fullmatch(rf"segments/{self.forms.number}/[0-9]{{6}}-{row.first}[.]tcs", row.path):
+            raise Wrong("SEGMENT", "no sealed file of these records is called so")
+        home = os.path.realpath(self.forms.verifier.folder or "")
+        folder, name = os.path.split(os.path.join(home, row.path))
+        if os.path.commonpath([home, os.path.realpath(folder)]) != home:
+            raise OSError(f"{folder} leads out of the folder of the store, where nothing is opened: verify a copy that has the files in it")
+        path = os.path.join(os.path.realpath(folder), name)
+        if not os.path.exists(path):
+            raise Wrong("SEGMENT_MISSING", "it is not here")
+        return path
+
+    # the records that say that they were sealed
+
+    def said(self, record):
+        row = self.by_record.get(record["idx"])
+        try:
+            said = fields(record["ext"] or b"")
+            good = row and said.get(0x102) == struct.pack(">QQ", row.first, row.end) and \
+                (said.get(0x107), said.get(0x108)) == (row.digest, row.root)
+        except (TypeError, ValueError, struct.error):
+            good = False
+        if good:
+            self.met += 1
+        else:
+            self.found("SEGMENT", self.forms.origin, record["idx"], "the catalog has no such file as this record says", alone=True)
+
+    def all_said(self):
+        if self.met < sum(row.set_by >= self.forms.first for row in self.listed):
+            self.found("SEGMENT", self.forms.origin, detail="the catalog has a file that no record says was sealed")
+
+    # reading
+
+    def miss(self):
+        """What is not found may be in a file that cannot be read."""
+        for why in self.why.values():
+            raise Unread(why)
+
+    def file(self, row):
+        """An open one.  Unread: it is not here, none, or of other records."""
+        if row.first in self.why:
+            raise Unread(self.why[row.first])
+        if row.first in self.opened:
+            self.opened.move_to_end(row.first)
+            return self.opened[row.first]
+        try:
+            file = Sealed(self.place(row), None)
+            file.open()
+            file.info()
+            if (file.origin, file.first, file.end) != (self.forms.origin, row.first, row.end):
+                raise ValueError("it has other records")
+        except (ValueError, OSError, sqlite3.Error) as error:
+            raise Unread(f"the sealed file {row.path} cannot be read: {error.args[-1]}")
+        self.opened[row.first] = file
+        if len(self.opened) > FILES_OPEN:
+            self.opened.popitem(last=False)[1].close()
+        return file
+
+    def block(self, row, idx):
+        """The block of a file that has this record."""
+        for block in self.recent.values():
+            if block.listed is row and 0 <= idx - block.first < block.cnt:
+                return block
+        file = self.file(row)
+        try:
+            block = Block(*file.db.execute("SELECT first, cnt, fmt, cols, hash FROM blk WHERE first <= ? ORDER BY first DESC LIMIT 1",
+                                           (idx,)).fetchone())
+            if idx - block.first >= block.cnt:
+                raise ValueError(f"it has no record {idx}")
+            self.turn(file, block)
+        except (TypeError, ValueError, sqlite3.Error) as error:
+            raise Unread(f"the sealed file {row.path} cannot be read: {error.args[-1]}")
+        block.listed = row
+        self.recent[block.first] = block
+        if len(self.recent) > BLOCKS_KEPT:
+            self.recent.popitem(last=False)
+        return block
+
+    def at(self, idx):
+        """The row of the file that has this record.  Unread: there is none."""
+        at = bisect.bisect([row.first for row in self.listed], idx) - 1
+        if at < 0 or idx >= self.listed[at].end:
+            raise Unread(f"no sealed file has record {idx} of log {self.forms.number}")
+        return self.listed[at]
+
+    def block_at(self, idx):
+        """The same, or None."""
+        try:
+            return self.block(self.at(idx), idx)
+        except Unread:
+            return None
+
+    def blocks(self, start):
+        """From the one on that has this record, or all."""
+        at = max(self.forms.first, start or 0)
+        while at < self.end:
+            row = self.at(at)
+            while at < row.end:
+                block = self.block(row, at)
+                yield block
+                at = block.first + block.cnt
+
+    def of_kinds(self, kinds, backwards):
+        """Blocks that may have records of these kinds, of files that can be read."""
+        for row in reversed(self.listed) if backwards else self.listed:
+            try:
+                firsts = [first for first, zone in self.file(row).db.execute(
+                    f"SELECT first, zone FROM blk ORDER BY first {'DESC' if backwards else 'ASC'}") if zone_may_have(zone, kinds)]
+            except (Unread, sqlite3.Error):
+                continue
+            yield from filter(None, map(self.block_at, firsts))
+
+    def turn(self, file, block):
+        """Ids of the file's texts into those of the store.  Wrong: it has no such text."""
+        for name in COLUMN_NAMES:
+            tag, form, *_ = COLUMNS[name]
+            if form == "d" and name in block.columns:
+                ids = {number: self.id(file, name, tag, number) for number in set(block.columns[name]) - {None}}
+                block.columns[name] = list(map(ids.get, block.columns[name]))
+
+    def id(self, file, name, tag, number):
+        if (tag, number) not in file.ids:
+            text = file.text(tag, number)
+            found = text is not NO_TEXT and self.db.execute("SELECT id FROM dict WHERE kind = ? AND text = ?", (tag, text.decode())).fetchone()
+            if not found:
+                raise no_block(f"{name}/{number}", "the dictionary has no such id of this kind")
+            if len(file.ids) > 1 << 16:
+                file.ids.clear()
+            file.ids[tag, number] = found[0]
+        return file.ids[tag, number]
+
+    def kept_of(self, block):
+        """What is kept of each record of a block.  Groups lie in one tile, beside each other, and may lie in two blocks."""
+        kept, end = [NOTHING_KEPT] * block.cnt, block.first + block.cnt
+        try:
+            for first, body in self.file(block.listed).db.execute(
+                    "SELECT first, body FROM blkpay WHERE first >= coalesce((SELECT max(first) FROM blkpay WHERE first <= ?1), ?1) AND "
+                    "first < ?2 ORDER BY first", (block.first, end)):
+                for idx, payload in enumerate(read_payloads(body), first):
+                    if block.first <= idx < end:
+                        kept[idx - block.first] = payload
+        except (TypeError, ValueError, sqlite3.Error) as error:
+            raise Unread(f"the sealed file {block.listed.path} cannot be read: {error.args[-1]}")
+        return kept
+
+
 def verify(args, keys):
     path = os.path.join(args.store, "toolcrib.db") if os.path.isdir(args.store) else args.store
     verifier = Verifier(open_store(path), keys, args.signer_state and read(args.signer_state),
                         [read(name).encode() for name in args.anchor], args.keys and PayloadKeys(args.keys),
-                        (args.start or 0, BIG if args.end is None else args.end) if (args.start, args.end) != (None, None) else None)
+                        (args.start or 0, BIG if args.end is None else args.end) if (args.start, args.end) != (None, None) else None,
+                        os.path.dirname(path))
     verifier.store()
     status, said = verifier.tell(not verifier.pinned and not verifier.unread)
     if verifier.since:

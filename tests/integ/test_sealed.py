@@ -1,11 +1,15 @@
 """Records in sealed files are in every answer as they were in blocks, to the byte; without a file an answer says so (SCALE SC-401,
-SC-108, SC-002)."""
+SC-108, SC-002).  toolcrib-verify and verify.py, which share no code, say the same of a store with sealed files, whatever somebody has
+done to it (SC-710, SC-711)."""
 import contextlib
 import json
 import os
+import pathlib
+import random
 import re
 import shutil
 import sqlite3
+import subprocess
 from unittest import mock
 
 import crib
@@ -18,6 +22,13 @@ def change(store, *statements):
     with contextlib.closing(sqlite3.connect(store / "toolcrib.db", isolation_level=None)) as db:
         for sql in statements:
             db.execute(sql)
+
+
+def adopt(c):
+    """What sealed this store was no server: its records are to be taken over."""
+    refused = c.run("audit", "keys")
+    assert refused.returncode == 3, refused.stderr
+    c.cli("audit", "adopt", *refused.stderr.rpartition("toolcrib audit adopt ")[2].split())
 
 
 class Sealed(test_forms.Asked):
@@ -67,7 +78,7 @@ class Sealed(test_forms.Asked):
         self.assertGreater(len(months), 1)
         missing, other = months[0], months[1]
         month = f"{missing.name[:4]}-{missing.name[4:6]}"
-        self.adopt()
+        adopt(c)
         words = ("audit", "calls", "--tenant", "fill00000", "--format", "jsonl", "--limit", "0")
         c.start()
         whole = c.run(*words)
@@ -86,12 +97,6 @@ class Sealed(test_forms.Asked):
         os.rename(c.dir / "away.tcs", missing)
         self.assertEqual(c.run(*words).returncode, 0)
 
-    def adopt(self):
-        """What sealed this store was no server: its records are to be taken over."""
-        refused = self.crib.run("audit", "keys")
-        self.assertEqual(refused.returncode, 3, refused.stderr)
-        self.crib.cli("audit", "adopt", *refused.stderr.rpartition("toolcrib audit adopt ")[2].split())
-
     def test_sc302_files_that_are_in_no_catalog_go_at_a_start(self):
         c = self.crib
         c.fill(2000, *FILL)
@@ -102,6 +107,224 @@ class Sealed(test_forms.Asked):
         (folder / "notes.txt").write_text("somebody's own")
         c.start()
         self.assertEqual([path.name for path in folder.iterdir()], ["notes.txt"])
+
+
+# --- two verifiers
+
+SMALL = ("--tenants", 2, "--principals", 3, "--tools", 3, "--failures", 0.2, "--days", 60, "--level", "request")
+FINDING = re.compile(r"([A-Z_]+) (?!\d+ records)(\S+?):?(?: (-?\d+)(?:[- ](-?\d+))?:?)?(?: (.*))?")
+
+
+def one_file(store, log=2, at=0):
+    return sorted((store / "segments" / str(log)).iterdir())[at]
+
+
+def flip(path, where):
+    """Another bit of the file at a place, or of what a query gives, where that stands in the file."""
+    data = bytearray(path.read_bytes())
+    if isinstance(where, str):
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            value = db.execute(where).fetchone()[0]
+        where = data.index(value[:64].encode() if isinstance(value, str) else value[:64]) + min(len(value), 64) // 2
+    data[where] ^= 4
+    path.write_bytes(data)
+
+
+def flipped(where):
+    return lambda store: flip(one_file(store), where)
+
+
+def in_file(*statements):
+    def do(store):
+        with contextlib.closing(sqlite3.connect(one_file(store), isolation_level=None)) as db:
+            for sql in statements:
+                db.execute(sql)
+    return do
+
+
+def in_store(*statements):
+    return lambda store: change(store, *statements)
+
+
+def in_place_of_it(other):
+    def do(store):
+        path = one_file(store)
+        other = taken(store)
+        path.unlink()
+        shutil.copy(other, path)
+    taken = other
+    return do
+
+
+def link(store):
+    path = one_file(store)
+    os.rename(path, store / "moved.tcs")
+    path.symlink_to(store / "moved.tcs")
+
+
+def a_folder(store):
+    path = one_file(store)
+    path.unlink()
+    path.mkdir()
+
+
+def cut(store):
+    path = one_file(store)
+    path.write_bytes(path.read_bytes()[:20000])
+
+
+def two_that_cover_one_index(store):
+    change(store, "INSERT INTO seg SELECT log, from_idx + 256, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, "
+                  "replace(path, '-0.', '-256.') FROM seg WHERE log = 2 AND from_idx = 0")
+    shutil.copy(one_file(store), store / "segments/2" / one_file(store).name.replace("-0.", "-256."))
+
+
+def record_of_it(store):
+    """The record that a file was sealed says another root."""
+    with contextlib.closing(sqlite3.connect(store / "toolcrib.db", isolation_level=None)) as db:
+        (trigger,), = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'rec_frozen'")
+        db.execute("DROP TRIGGER rec_frozen")
+        db.execute("UPDATE rec SET ext = CAST(substr(ext, 1, length(ext) - 1) || x'00' AS BLOB) WHERE id = (SELECT min(id) FROM rec WHERE log = 2 AND kind = 1912)")
+        db.execute(trigger)
+
+
+OTHER, CALLED = "it is another file than the catalog says", "no sealed file of these records is called so"
+# The first thing that is said of files, behind the file's name; None: in words of its own.
+DONE = (
+    ("SEGMENT_MISSING", "it is not here", lambda store: one_file(store).unlink()),
+    ("SEGMENT", OTHER, in_place_of_it(lambda store: one_file(store, 3))),               # T48
+    ("SEGMENT", OTHER, in_place_of_it(lambda store: one_file(store, 2, 1))),
+    ("SEGMENT", CALLED, in_store("UPDATE seg SET path = '/etc/passwd' WHERE log = 2 AND from_idx = 0")),
+    ("SEGMENT", CALLED, in_store("UPDATE seg SET path = 'segments/../segments/' || substr(path, 10) WHERE log = 2 AND from_idx = 0")),
+    ("SEGMENT", CALLED, in_store("UPDATE seg SET path = replace(path, '-0.', '-1.') WHERE log = 2 AND from_idx = 0")),
+    ("SEGMENT", OTHER, in_store("UPDATE seg SET digest = zeroblob(32) WHERE log = 2 AND from_idx = 0")),
+    ("SEGMENT", OTHER, in_store("UPDATE seg SET root = zeroblob(32) WHERE log = 2 AND from_idx = 0")),
+    ("SEGMENT", OTHER, in_store("UPDATE seg SET to_idx = to_idx - 256 WHERE log = 2 AND from_idx = 0")),
+    ("INDEX", "its records have other times than the catalog says", in_store("UPDATE seg SET ts_max = ts_max - 1 WHERE log = 2 AND from_idx = 0")),
+    ("INDEX", "its chapters are not what its records come to", in_store("UPDATE chap SET ts_max = ts_max - 1 WHERE log = 2 AND first = 0")),
+    ("INDEX", "its chapters are not what its records come to", in_store("UPDATE chap SET sums = x'01' WHERE log = 2 AND first = 0")),
+    ("INDEX", "its chapters are not what its records come to", in_store("DELETE FROM chap WHERE log = 2 AND first = 0")),
+    ("INDEX", "its chapters are not what its records come to",
+     in_store("INSERT INTO chap SELECT log, 7, -9, ts_min, ts_max, zone, sums FROM chap WHERE log = 2 AND first = 0")),
+    ("SEGMENT", None, two_that_cover_one_index),
+    ("SEGMENT", None, record_of_it),
+    ("SEGMENT", None, in_store("UPDATE seg SET set_by = set_by + 7 WHERE log = 2 AND from_idx = 0")),
+    ("DICT", None, in_store("UPDATE dict SET text = 'other' WHERE kind = 34 AND text = 'tool_001'")),
+    ("SEGMENT", "the file has 20000 bytes, and says that it has {size}: it was cut, or something was added", cut),
+    ("SEGMENT", "this is no sealed file", lambda store: one_file(store).write_bytes(b"")),
+    ("SEGMENT", "this is no sealed file", in_place_of_it(lambda store: store / "toolcrib.db")),
+    ("SEGMENT", "{path} is a link", link),
+    ("SEGMENT", "{path} is no file but a directory", a_folder),
+    ("SEGMENT", "the file was not made as sealed files are", flipped(18)),
+    ("SEGMENT", None, flipped(8192 + 3)),                                               # a page
+    ("SEGMENT", None, flipped("SELECT sql FROM sqlite_schema WHERE name = 'blk'")),
+    ("ROOT", "the records do not give the root behind them", flipped("SELECT hash FROM blk")),
+    ("PARSE", None, flipped("SELECT cols FROM blk")),
+    ("INDEX", "the block's zone does not list what its records have", in_file("UPDATE blk SET zone = zeroblob(9) WHERE first = 0")),
+    ("GAP", "a block is missing", in_file("DELETE FROM blk WHERE first = 0")),
+    ("ROOT", "the records do not give the root behind them", in_file("UPDATE text SET text = 'other' WHERE text = 'tool_001'")),
+    ("PAYLOAD_EXTRA", "it is damaged", in_file("UPDATE blkpay SET body = (SELECT body FROM blkpay WHERE first = 256) WHERE first = 0")),
+    ("SEGMENT", "table info does not say what a sealed file is of", in_file("DELETE FROM info")),
+    ("PARSE", "the note is malformed, of another log, or does not cover the records", in_file("UPDATE info SET note = x'00'")),
+    ("CP_SIG", "the checkpoint is not signed by the key of its epoch", flipped("SELECT substr(note, -40, 32) FROM info")),
+    ("KEYCHAIN", None, flipped("SELECT pk FROM epoch WHERE n = 1")),
+)
+
+
+class Verified(crib.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.made = c = crib.Crib()
+        cls.addClassCleanup(c.close)
+        c.fill(1800, *SMALL)
+        cls.seal(c.store, ("--block", 120, "--chapter", 3))
+        adopt(c)
+        c.start()
+        c.stop()
+        cls.store = shutil.copytree(c.store, c.dir / "whole", ignore=shutil.ignore_patterns("*.sock", "*.lock"))
+        cls.pins = crib.evidence(cls.store, keys=False)
+
+    @staticmethod
+    def seal(store, fold, *options):
+        for words in (fold, ("--seal", "all", *options)):
+            done = test_forms.run(crib.BUILD / "tests/bench/b_fold", store, *words)
+            assert done.returncode == 0, done.stderr
+
+    def copied(self):
+        shutil.rmtree(self.crib.dir / "copy", ignore_errors=True)
+        return pathlib.Path(shutil.copytree(self.store, self.crib.dir / "copy"))
+
+    def said(self, program, store, *options):
+        """Exit status, findings as (code, log, first, last, words), all of it."""
+        done = subprocess.run([str(word) for word in (*program, *options, store)], capture_output=True, text=True, timeout=crib.DEADLINE)
+        found = [FINDING.fullmatch(line).groups("") for line in done.stdout.splitlines() if re.match(r"[A-Z_]+ (?!\d+ records)\S+( |:)", line)]
+        return done.returncode, found, done.stdout + done.stderr
+
+    def both(self, store, *options):
+        return [self.said(program, store, *(options or self.pins)) for program in ((crib.BUILD / "toolcrib-verify",), crib.sceptic())]
+
+    @staticmethod
+    def of_files(found, words=True):
+        """What is said of sealed files, and of the rows and records that say where they are."""
+        about = [one for one in found if re.match("segments/|/etc/|the catalog has|a file does not begin", one[4])]
+        return about if words else [(*one[:4], one[4].split(": ")[0]) for one in about]
+
+    def test_sc710_whole(self):
+        tv, py = self.both(self.store, *crib.evidence(self.store), "--signer-state", self.store / "signer/state")
+        self.assertEqual((tv[0], py[0], tv[1], py[1]), (0, 0, [], []), tv[2] + py[2])
+        self.assertEqual(tv[2].splitlines()[-1], py[2].splitlines()[-1])
+        self.assertRegex(py[2], "INTACT 18[0-9]{2} records of 3 logs: 0 bad, 0 gaps")
+        # Without the others: what a file is, and where it begins, is still looked at.
+        for options, records in ((("--from", 700, "--to", 800), 288), (("--to", 600), 1200), (("--from", 1000), 361)):
+            status, found, text = self.said(crib.sceptic(), self.store, *self.pins, *options)
+            self.assertEqual(status, 5, text)
+            self.assertRegex(text, "INCOMPLETE [0-9]+ records of .* logs: 0 bad", records)
+        store = self.copied()
+        one_file(store).unlink()
+        self.assertEqual(self.said(crib.sceptic(), store, *self.pins, "--from", 1100)[0], 5)     # which are in others
+        self.assertEqual(self.said(crib.sceptic(), store, *self.pins, "--to", 600)[0], 4)
+
+    def test_sc710_random_stores(self):
+        """However records came to be in files, both say the same of them."""
+        for seed in range(4):
+            rnd = random.Random(seed)
+            store = self.crib.dir / f"random{seed}"
+            done = test_forms.run(crib.BUILD / "tests/bench/b_fill", store, "--records", rnd.choice((700, 1500)), *SMALL, "--seed", seed + 1)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            fold = ("--block", rnd.choice((7, 100, 4096)), "--chapter", rnd.choice((1, 5, 64)), "--seed", seed + 1, "--tail", rnd.choice((0, 100)))
+            self.seal(store, fold, *rnd.choice(((), ("--leftovers",))))
+            tv, py = self.both(store, *crib.evidence(store))
+            self.assertEqual([(one[0], [finding[:4] for finding in one[1]]) for one in (tv,)],
+                             [(one[0], [finding[:4] for finding in one[1]]) for one in (py,)], (fold, tv[2], py[2]))
+            self.assertEqual({finding[0] for finding in tv[1]}, {"UNCOVERED_TAIL"}, tv[2])         # nobody has signed what sealing added
+            self.assertEqual(tv[2].splitlines()[-1], py[2].splitlines()[-1])
+
+    def test_sc711_what_somebody_did_is_said_alike(self):
+        for code, words, done in DONE:
+            store = self.copied()
+            path = one_file(store)
+            size = path.stat().st_size
+            done(store)
+            tv, py = self.both(store)
+            self.assertEqual((tv[0], py[0]), (4, 4), (code, words, tv[2], py[2]))
+            theirs, ours = (self.of_files(one[1], words is not None) for one in (tv, py))
+            self.assertEqual(theirs, ours, (code, words, tv[2], py[2]))
+            self.assertEqual([one[0] for one in ours][:1], [code], (words, py[2]))
+            if words:
+                self.assertEqual(ours[0][4].partition(": ")[2], words.format(path=path, size=size), py[2])
+
+    def test_a_link_that_leads_elsewhere_is_not_followed(self):
+        """Nothing is opened outside of the folder of the store; inside, a folder may be a link."""
+        store = self.copied()
+        os.rename(store / "segments", store / "moved")
+        (store / "segments").symlink_to("moved")
+        self.assertEqual(self.said(crib.sceptic(), store, *self.pins)[0], 5)
+        os.rename(store / "moved", self.crib.dir / "elsewhere")
+        (store / "segments").unlink()
+        (store / "segments").symlink_to(self.crib.dir / "elsewhere")
+        status, found, text = self.said(crib.sceptic(), store, *self.pins)
+        self.assertEqual((status, found), (3, []), text)
+        self.assertIn("leads out of the folder of the store, where nothing is opened", text)
 
 
 if __name__ == "__main__":
