@@ -36,19 +36,26 @@ def hashes(s, rnd):
 
 def column_anew(s, rnd):
     """The outcome of a block's records is another one, the block, its zone and the head made anew."""
-    outcome = None
-    while not outcome:
+    anew = None
+    while not anew:
         block = pick(s, rnd)
-        read = sceptic.Block(*(block[name] for name in ("first", "cnt", "fmt", "cols", "hash")))
-        outcome = read.columns.get("outcome")
+        anew = outcome_anew(block, rnd)
+    put(s, block, cols=anew[0], zone=anew[1])
+    reseal(s, block["log"])
+
+
+def outcome_anew(block, rnd):
+    """Columns and zone of the block with another outcome of a record; None: no record has one."""
+    read = sceptic.Block(*(block[name] for name in ("first", "cnt", "fmt", "cols", "hash")))
+    outcome = read.columns.get("outcome")
+    if not outcome:
+        return None
     places = [i for i, value in enumerate(outcome) if value is not None]
     outcome[rnd.choice(places)] = rnd.choice([value for value in range(12) if value not in outcome])
     head = bytes([len(places) == block["cnt"]])
     if not head[0]:
         head += sum(1 << i for i in places).to_bytes((block["cnt"] + 7) // 8, "little")
-    put(s, block, cols=replaced(block["cols"], "outcome", head + b"".join(sceptic.varint_bytes(outcome[i]) for i in places)),
-        zone=sceptic.zone_bytes(read.zone()))
-    reseal(s, block["log"])
+    return replaced(block["cols"], "outcome", head + b"".join(sceptic.varint_bytes(outcome[i]) for i in places)), sceptic.zone_bytes(read.zone())
 
 
 def replaced(cols, name, data):

@@ -32,7 +32,8 @@ Who is left out of such a table is as tv, and that is ALWAYS.  A cell is one of
 `each`, `one_of`, `never` are codes of findings: all of these, at least one, none of these.  They are asked of each verifier
 whose cell of E1 is FOUND, and may be given by verifier as well: each={"tv": ("SCHEMA",), "py": ("SCHEMA", "INDEX")}.
 `keys` False: the verifiers run without --keys.  `form`: of which store it gets a copy: "rows"; "blocks", whose records are in
-blocks but for the newest; "leftovers", where their rows are there as well."""
+blocks but for the newest; "leftovers", where their rows are there as well; "sealed", another store, whose records are in sealed files but
+for the newest."""
 import collections
 
 FOUND, MISSED, UNCHECKED, REFUSED, SEEN = True, False, "not checked", "refused", "seen"

@@ -163,9 +163,23 @@ class Made:
         for form, options in (("blocks", ()), ("leftovers", ("--leftovers",))):
             folder = self.crib.dir / form
             folder.mkdir()
-            self.forms[form] = shutil.copy(self.pristine, folder / "toolcrib.db")
+            self.forms[form] = pathlib.Path(shutil.copy(self.pristine, folder / "toolcrib.db"))
             subprocess.run([crib.BUILD / "tests/bench/b_fold", folder, "--block", "24", "--tail", "5", "--chapter", "3", *options], check=True,
                            stdout=subprocess.DEVNULL, timeout=crib.DEADLINE)
+
+        self.sealed = Filled()
+        self.forms.update(self.sealed.forms)
+
+    def of(self, form):
+        """What is kept beside a store of that form."""
+        return self.sealed if form == "sealed" else self
+
+    def close(self):
+        self.crib.close()
+        if self.sealed:
+            self.sealed.close()
+
+    sealed = None
 
     def verify(self, store, *options):
         """toolcrib-verify: exit status and codes."""
@@ -189,11 +203,38 @@ class Made:
         for path in pathlib.Path(store.path).parent.glob("toolcrib.db*"):
             if path.name in ("toolcrib.db", "toolcrib.db-wal", "toolcrib.db-journal", "toolcrib.db-shm"):
                 shutil.copy(path, folder)
+        if (store.path.parent / "segments").exists():
+            shutil.rmtree(folder / "segments")
+            shutil.copytree(store.path.parent / "segments", folder / "segments", symlinks=True)
         for path in pathlib.Path(store.keys).iterdir() if store.keys else ():
             shutil.copy(path, folder)
         if store.state is not None:
             (folder / "signer/state").write_text(store.state)
         return folder
+
+
+class Filled(Made):
+    """Two tenants whose months are in sealed files: a store of b_fill, taken over by a server."""
+
+    def __init__(self):
+        self.crib = c = crib.Crib()
+        c.fill(1500, "--tenants", 2, "--principals", 3, "--tools", 3, "--failures", 0.2, "--days", 60, "--level", "request")
+        for words in (("--block", "150", "--chapter", "3"), ("--seal", "all")):
+            subprocess.run([crib.BUILD / "tests/bench/b_fold", c.store, *words], check=True, stdout=subprocess.DEVNULL, timeout=crib.DEADLINE)
+        c.cli("audit", "adopt", *c.run("audit", "keys").stderr.rpartition("toolcrib audit adopt ")[2].split())
+        self.start()
+        c.stop()
+        for name, age in (("new", 0), ("old", 1)):
+            (c.dir / name).write_bytes(self.query(
+                f"SELECT note FROM cp WHERE log = 1 AND epoch <= (SELECT max(n) FROM epoch) - {age} ORDER BY size DESC LIMIT 1")[0][0])
+        self.forms = {"sealed": c.store / "toolcrib.db"}
+
+
+def copy_store(file, path):
+    """A store's file, and its sealed files."""
+    shutil.copy(file, path)
+    if (file.parent / "segments").exists():
+        shutil.copytree(file.parent / "segments", path.parent / "segments")
 
 
 # --- the verifiers: (exit status, codes, CPU seconds, MiB at most); a status below 0 is a signal

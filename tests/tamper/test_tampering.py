@@ -22,7 +22,7 @@ import crib
 import made as store_and_verifiers
 import tamperings as t
 from kinds import EVIDENCE, FOUND, MISSED, NEVER, NOW, REFUSED, SEEN, UNCHECKED, VERIFIERS, Kind, accepted
-from made import Made, audit_verify, remember_what_is_dear, sceptics, toolcrib_verify
+from made import Made, audit_verify, copy_store, remember_what_is_dear, sceptics, toolcrib_verify
 from tamperings import sceptic
 
 SEEDS = int(os.environ.get("TOOLCRIB_SEEDS", "20"))
@@ -89,19 +89,20 @@ def attempt(number, seed, served=False, form="rows"):
     codes, CPU seconds, MiB; None to evidence that this try is without."""
     kind = KINDS[number] if number is not None else None
     with tempfile.TemporaryDirectory(dir=made.crib.dir) as folder:
-        path = pathlib.Path(folder) / "toolcrib.db"
-        shutil.copy(made.forms[kind.form if kind else form], path)
-        store = t.Store(path, made)
+        path, form = pathlib.Path(folder) / "toolcrib.db", kind.form if kind else form
+        its = made.of(form)
+        copy_store(made.forms[form], path)
+        store = t.Store(path, its)
         done = kind and kind.tamper(store, random.Random(f"{kind.id} {seed}"))
         store.close()
         if done is False:
             return None
-        options = [[*each, path] for each in made.evidence(store, not kind or kind.keys)]
+        options = [[*each, path] for each in its.evidence(store, not kind or kind.keys)]
         asked = range(len(options)) if seed < FULL_SEEDS else [seed % len(options)]
         found = {"tv": [toolcrib_verify(options[i]) for i in asked], "py": sceptics([options[i] for i in asked])}
         said = {who: [dict(zip(asked, each)).get(i) for i in range(len(options))] for who, each in found.items()}
         if served:
-            said["av"] = [audit_verify(made, store, pathlib.Path(folder) / "whole")]
+            said["av"] = [audit_verify(its, store, pathlib.Path(folder) / "whole")]
         return said
 
 
@@ -119,7 +120,7 @@ class Tampering(unittest.TestCase):
     def setUpClass(cls):
         global made
         made = Made()
-        cls.addClassCleanup(made.crib.close)
+        cls.addClassCleanup(made.close)
         made.fold()
 
     def test_what_nobody_has_changed_is_intact(self):
@@ -161,7 +162,7 @@ class Tampering(unittest.TestCase):
         self.assertIn("verified 0 new records", done.stdout)
 
     def test_each_kind_is_found_as_the_table_says(self):
-        remember_what_is_dear([[*options, made.pristine] for options in made.evidence()])
+        remember_what_is_dear([[*options, made.forms[form]] for form in ("rows", "sealed") for options in made.of(form).evidence()])
         rows = []
         with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as pool:
             tries = [[pool.submit(attempt, number, seed, seed < AV_SEEDS) for seed in range(SEEDS)] for number in range(len(KINDS))]
