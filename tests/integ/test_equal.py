@@ -28,7 +28,7 @@ def to_rows(store):
         db.execute(f"DROP TRIGGER {name}")
     records = []
     for log, origin in db.execute("SELECT id, origin FROM log").fetchall():
-        forms = sceptic.Forms(sceptic.Verifier(db), log, origin, 0, 0)
+        forms = sceptic.Forms(sceptic.Verifier(db, folder=str(store)), log, origin, 0, 0)
         for block in forms.blocks(None):
             records += zip(forms.rows_of(block), forms.leaves(block), forms.kept_of(block))
         db.execute("DELETE FROM pay WHERE rec IN (SELECT id FROM rec WHERE log = ? AND idx < ?)", (log, forms.line))
@@ -42,7 +42,7 @@ def to_rows(store):
         db.execute(f"INSERT INTO rec(id, enc, leaf, {names}) VALUES(?, 1, ?{', ?' * len(sceptic.ROW_NAMES)})", (number, leaf, *row.values()))
         if kept[0] is not None:
             db.execute("INSERT INTO pay(rec, salt, nonce, ct) VALUES(?, ?, ?, ?)", (number, *kept))
-    for table in ("blk", "blkpay", "chap", "open_call"):
+    for table in ("blk", "blkpay", "chap", "open_call", "seg"):
         db.execute(f"DELETE FROM {table}")
     for _, sql in triggers:
         db.execute(sql)

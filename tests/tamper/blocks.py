@@ -71,7 +71,7 @@ def replaced(cols, name, data):
 
 def reseal(s, log):
     """The head of a folded log, as its records are now."""
-    maker = sceptic.Verifier(s.db)
+    maker = sceptic.Verifier(s.db, folder=str(s.path.parent))
     tree = sceptic.Tree()
     size = s.one("SELECT size FROM head WHERE log = ?", log)
     for _, leaf in sceptic.Forms(maker, log, s.origin(log), 0, 0).records(size):

@@ -1,7 +1,7 @@
 """make check-forgery: edits that nobody thought of.  Copies of a store are changed at random, anywhere: any column of any
 table of toolcrib.db and keys.db, with values of any storage class, rows and tables, objects of the schema, the files
-themselves; half of them are resealed; half of the copies have their records in blocks.  Then toolcrib-verify and verify.py look at each copy, with pinned keys, the
-signer's state and the keys of payloads.  Where one of them says that all is well, the statements of all reports are asked
+themselves, sealed files too; half of them are resealed; most of the copies have their records in blocks or sealed files.  Then
+toolcrib-verify and verify.py look at each copy, with pinned keys, the signer's state and the keys of payloads.  Where one of them says that all is well, the statements of all reports are asked
 of the copy: what they say must be what they said of the store before; of some copies `toolcrib audit …` prints them all as
 well, so that nothing is in a report that no statement says.  A changed report with exit status 0 is a bug of that
 verifier, and so is a crash, more than 10 s of CPU and more than 256 MiB.
@@ -35,13 +35,13 @@ import tamperings as t
 import blocks
 import test_equal
 import test_reports
-from made import Made, remember_what_is_dear, sceptics, toolcrib_verify
+from made import Made, copy_store, remember_what_is_dear, sceptics, toolcrib_verify
 
 OPEN = pathlib.Path(__file__).resolve().parent / "forgery-open"
 LARGEST = (1 << 63) - 1
 PRINTED = 4                     # of how many mutants that pass one has its reports printed by the program as well
-FORMS = ("rows", "rows", "blocks", "leftovers")
-OF_BLOCKS = ("blk", "blkpay", "chap", "open_call", "rec", "pay")
+FORMS = ("rows", "rows", "blocks", "leftovers", "sealed")
+OF_BLOCKS = ("blk", "blkpay", "chap", "open_call", "rec", "pay", "seg")
 STEPS = 20000                   # times 1,000 instructions that a statement of a report may take
 
 
@@ -72,11 +72,20 @@ class Forger:
         self.store, self.rnd, self.made = store, rnd, made
         self.sql, self.labels, self.old_state = [], [], False
         self.keys = None                # a connection to the copy of keys.db
+        self.sealed = {}                # sealed file -> a connection to it
         self.prefix = ""
 
-    # the file that is changed: the store's, or keys.db
+    # the file that is changed: the store's, keys.db, or a sealed file
+
+    def files(self):
+        return sorted((self.store.path.parent / "segments").glob("*/*.tcs"))
 
     def choose_file(self):
+        if self.files() and self.rnd.random() < 0.4:
+            path = self.rnd.choice(self.files())
+            self.sealed[path] = self.sealed.get(path) or sqlite3.connect(path, isolation_level=None)
+            self.db, self.prefix = self.sealed[path], "sealed:"
+            return
         if self.rnd.random() < 0.85:
             self.db, self.prefix = self.store.db, ""
             return
@@ -297,6 +306,9 @@ class Forger:
 
     def file(self):
         rnd = self.rnd
+        if self.files() and rnd.random() < 0.7:
+            self.sealed_file()
+            return
         how = rnd.choice(("old store", "old store, old state", "old keys", "bytes", "cut", "zeros", "wal", "journal", "old state"))
         if how == "wal":
             self.in_wal = True
@@ -317,6 +329,15 @@ class Forger:
             self.store.later.append(lambda path: spoil(path, how, at, junk))
         self.sql.append(f"-- {how}")
         self.labels.append(f"file {how}")
+
+    def sealed_file(self):
+        """A sealed file is another one, or not there, or somewhere else."""
+        how = self.rnd.choice(("gone", "exchanged", "copied", "bytes", "cut", "zeros", "renamed"))
+        paths = self.rnd.sample(self.files(), 2)
+        at, junk = self.rnd.random(), self.rnd.randbytes(self.rnd.choice((1, 8, 512, 4096)))
+        self.store.later.append(lambda _: shuffle(paths, how, at, junk))
+        self.sql.append(f"-- {how} {' '.join(path.name for path in paths)}")
+        self.labels.append(f"sealed file {how}")
 
     in_wal = False
     EDITS = {cell: 12, swap: 4, whole_column: 1, delete: 3, empty: 1, insert: 3, add_object: 3, change_object: 2, drop_object: 1,
@@ -348,8 +369,9 @@ class Forger:
         wal = None
         if self.in_wal:
             wal = pathlib.Path(f"{self.store.path}-wal")
-        if self.keys:
-            self.keys.close()
+        for each in (self.keys, *self.sealed.values()):
+            if each:
+                each.close()
         if not wal:
             self.store.close()
             return
@@ -367,6 +389,21 @@ class Forger:
         self.store.later[:0] = [lambda path: [file.write_bytes(data) for file, data in kept]]
         for step in self.store.later:
             step(self.store.path)
+
+
+def shuffle(paths, how, at, junk):
+    one, other = paths
+    if how in ("bytes", "cut", "zeros"):
+        spoil(one, how, at, junk)
+    elif how == "gone":
+        one.unlink()
+    elif how == "copied":
+        shutil.copy(other, one)
+    else:
+        os.rename(one, one.with_suffix(".x"))
+        if how == "exchanged":
+            os.rename(other, one)
+            os.rename(one.with_suffix(".x"), other)
 
 
 def spoil(path, how, at, junk):
@@ -566,6 +603,8 @@ def as_rows(path, form):
     for each in path.parent.glob("toolcrib.db*"):
         if each.is_file():
             shutil.copy(each, folder)
+    if (path.parent / "segments").exists():
+        shutil.copytree(path.parent / "segments", folder / "segments", symlinks=True)
     with contextlib.suppress(Exception):        # then no statement says what it said
         test_equal.to_rows(folder)
     return folder / "toolcrib.db"
@@ -599,9 +638,10 @@ def attempt(seed, number, drop=()):
         path = pathlib.Path(folder) / "toolcrib.db"
         rnd = random.Random(f"{seed} {number}")
         form = rnd.choice(FORMS)
-        shutil.copy(made.forms[form], path)
-        store = t.Store(path, made)
-        forger = Forger(store, rnd, made)
+        its = made.of(form)
+        copy_store(pathlib.Path(made.forms[form]), path)
+        store = t.Store(path, its)
+        forger = Forger(store, rnd, its)
         forger.favoured = OF_BLOCKS if form != "rows" else ()
         try:
             forger.mutate(rnd.choices((1, 2, 3), (6, 3, 1))[0])
@@ -609,7 +649,7 @@ def attempt(seed, number, drop=()):
         except (Undone, sqlite3.Error, OSError):
             store.db.close()
             return None
-        options = made.evidence(store)
+        options = its.evidence(store)
         options = [*options[1], *(options[3][-2:] if forger.old_state else ()), path]
         found = {"tv": toolcrib_verify(options), "py": sceptics([options])[0]}
         said = {}
@@ -622,7 +662,7 @@ def attempt(seed, number, drop=()):
         changed, asked = [], False
         if 0 in said.values():
             changed = reports[form].changed(as_rows(path, form))
-            asked = not changed and number % PRINTED == 0
+            asked = not changed and number % PRINTED == 0 and its is made
             changed += printed.changed(store) if asked else []
         return Result(number, sorted({label if form == "rows" else f"{form}: {label}" for label in forger.labels}), forger.sql, said, changed, asked)
 
@@ -733,8 +773,8 @@ def main():
     args.seed = args.seed or int(time.time())
     made = Store()
     try:
-        remember_what_is_dear([[*options, made.pristine] for options in made.evidence()])
         made.fold()
+        remember_what_is_dear([[*options, made.forms[form]] for form in ("rows", "sealed") for options in made.of(form).evidence()])
         reports = {form: Reports(as_rows(pathlib.Path(path), form)) for form, path in made.forms.items()}
         failing = sorted({which for (which, whose), digest in reports["rows"].before.items() if digest is None and whose == "system"})
         if failing:
@@ -748,7 +788,7 @@ def main():
               "alike twice", flush=True)
         tally = search(args.seed, args.seconds, args.jobs, numbers)
     finally:
-        made.crib.close()
+        made.close()
     tally.show()
     return 1 if tally.bugs or tally.broken or not tally.tried else 0
 

@@ -227,7 +227,7 @@ class Filled(Made):
         for name, age in (("new", 0), ("old", 1)):
             (c.dir / name).write_bytes(self.query(
                 f"SELECT note FROM cp WHERE log = 1 AND epoch <= (SELECT max(n) FROM epoch) - {age} ORDER BY size DESC LIMIT 1")[0][0])
-        self.forms = {"sealed": c.store / "toolcrib.db"}
+        self.forms, self.past = {"sealed": c.store / "toolcrib.db"}, []
 
 
 def copy_store(file, path):
