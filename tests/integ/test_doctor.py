@@ -154,7 +154,7 @@ class Doctor(crib.Case):
     @unittest.skipUnless(can_trace(), "needs strace")
     def test_a_disk_that_fails_or_is_slow(self):
         def inject(fault):
-            return ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", f"inject=fdatasync:{fault}"]
+            return ["strace", "-D", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", f"inject=fdatasync:{fault}"]
         self.assertIn("mend", self.bad("disk", "fail", self.c.store, "Input/output error", wrapper=inject("error=EIO")))
         self.assertIn("faster", self.bad("disk", "warn", self.c.store, "each call waits for two", wrapper=inject("delay_enter=50000")))
         self.configure("audit: {deadline_ms: 50}\n")
