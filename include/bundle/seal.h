@@ -1,6 +1,7 @@
 #ifndef BUNDLE_SEAL_H
 #define BUNDLE_SEAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +19,8 @@
  *				audit_seal_drop() until nothing is left
  *	a start			audit_seal_sweep(): files that are in no catalog go; their records are in blocks still
  *
- * As with blocks (audit/fold.h), what is erased while a file waits does not come back by it (SC-301). */
+ * As with blocks (audit/fold.h), what is erased while a file waits does not come back by it (SC-301).  Folders are the
+ * store's user's alone, and no links: what stands there under a name of ours and is in no catalog is nobody's. */
 
 enum { AUDIT_SEAL_PATH_MAX = 80, AUDIT_SEAL_BLOCKS = 4, AUDIT_SEAL_GROUPS = 64 };       /* that one slice takes */
 
@@ -39,11 +41,17 @@ void audit_sealed_fini(struct audit_sealed *sealed);
 /* Which records of a log are the next to be sealed: those of a month that has ended at until_us, as far as they are
  * in blocks alone and a checkpoint covers them; fewer where a file has no room for more.  1: *ret has log, from, to,
  * month, path and erasures; 0: there are none.  db: a reader that sees forms. */
-FOR_TESTS int audit_seal_next(struct db *db, int64_t log, int64_t until_us, struct audit_sealed *ret,
-			      struct err *err) MUST_CHECK;
-/* Their file, in its place in the store, durable and verified; what audit_seal_put() takes is in *s.  db: a reader that
- * sees forms.  ERR_CONFLICT: there is such a file; errors of audit_segment_write(). */
-FOR_TESTS int audit_seal_make(struct db *db, struct audit_sealed *s, struct err *err) MUST_CHECK;
+int audit_seal_next(struct db *db, int64_t log, int64_t until_us, struct audit_sealed *ret,
+		    struct err *err) MUST_CHECK;
+/* Bytes that their file takes at most, about: twice those of its blocks. */
+int audit_seal_room(struct db *db, const struct audit_sealed *s, int64_t *ret, struct err *err) MUST_CHECK;
+/* Their file, in its place in the store, durable and verified; what audit_seal_put() takes is in *s.  What stands
+ * there and is in no catalog is removed first.  db: a reader that sees forms.  stop: ends it, from any thread,
+ * ERR_CANCELLED; or NULL.  Of one that failed nothing is left.  ERR_CONFLICT: the catalog has this file elsewhere;
+ * ERR_DENIED: a folder is not ours alone; errors of audit_segment_write(). */
+int audit_seal_make(struct db *db, struct audit_sealed *s, const atomic_bool *stop, struct err *err) MUST_CHECK;
+/* The file that was made goes, unless the catalog has it after all, or cannot be asked. */
+void audit_seal_unmake(struct db *db, const struct audit_sealed *s);
 /* Times and chapters of a file that was just made; puts them in place of those of its blocks. */
 int audit_seal_chapters(struct db *db, const char *path, struct audit_sealed *sealed, struct err *err) MUST_CHECK;
 int audit_seal_put_chapters(struct db *db, const struct audit_sealed *sealed, struct err *err) MUST_CHECK;
@@ -57,12 +65,17 @@ int audit_seal_check(struct db *db, const char *origin, const struct audit_seale
 
 /* Writer thread, in its transaction: the row of the catalog and the record SEGMENT_SEAL, which says so.  ERR_CONFLICT:
  * it does not follow any more, or something was erased meanwhile; nothing was changed, and the file is of no use. */
-FOR_TESTS int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_sealed *sealed,
-			     struct err *err) MUST_CHECK;
+int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_sealed *sealed,
+		   struct err *err) MUST_CHECK;
 /* Deletes the next blocks of a log that its files have. */
-FOR_TESTS int audit_seal_drop(struct db *db, int64_t log, bool *ret_more, struct err *err) MUST_CHECK;
-/* Removes files of the store in that folder that nobody finished, or that are in no catalog.  Nobody makes one
- * meanwhile.  *ret_n: how many. */
+int audit_seal_drop(struct db *db, int64_t log, bool *ret_more, struct err *err) MUST_CHECK;
+/* Whether there are any. */
+int audit_seal_left(struct db *db, int64_t log, bool *ret, struct err *err) MUST_CHECK;
+/* 1: the catalog has a file of that path, of whatever records. */
+int audit_seal_listed(struct db *db, const char *path, struct err *err) MUST_CHECK;
+/* Makes the folder, so that who may read nothing else afterwards can keep it, and removes files of the store there that
+ * nobody finished, or that are in no catalog.  Links are not followed.  Nobody makes one meanwhile.  *ret_n: how many
+ * went. */
 int audit_seal_sweep(struct db *db, const char *store, size_t *ret_n, struct err *err) MUST_CHECK;
 
 #endif

@@ -1,6 +1,7 @@
 #ifndef BUNDLE_SEGMENT_H
 #define BUNDLE_SEGMENT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@ struct audit_segment {
 struct audit_segment_req {
 	int64_t log, from, to;          /* multiples of SEGMENT_UNIT */
 	const char *origin;
+	const atomic_bool *stop;        /* ends it, looked at tile by tile: ERR_CANCELLED; or NULL */
 };
 /* A new file, durable on return but for its name; nothing is left of it after a failure.  db: a reader that sees forms.
  * ERR_CONFLICT: the file exists, or no checkpoint covers `to` yet; ERR_INVALID: no such range, or a record that blocks

@@ -10,6 +10,6 @@ void jobs_resume(struct commands *a);
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command payload_commands[], drill_commands[], sign_commands[], hold_commands[],
-	retention_commands[], prune_commands[], compact_commands[], erase_commands[];
+	retention_commands[], prune_commands[], compact_commands[], erase_commands[], seal_commands[];
 
 #endif

@@ -159,6 +159,13 @@ ORDER BY _idx DESC LIMIT ?8;
 
 -- audit anchors: what was taken outside, the oldest record that it does not cover, and epochs of the signing key, by the
 -- records epoch.start, of which none is pruned.  A walk of a small table; rec_pos, rec_kind.
+-- audit segments: the catalog; log 0: of every log.  Primary key, or a walk of the table, which is small.
+-- any tenant: who asks for every log may read them.
+-- name: report_segments
+SELECT l.tenant_id, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), s.month, s.to_idx - s.from_idx, s.bytes, s.path, s.from_idx
+FROM log l JOIN seg s ON s.log = l.id
+WHERE (?1 = 0 OR l.id = ?1) AND s.ts_max >= ?2 AND s.ts_min < ?3 ORDER BY s.log, s.from_idx LIMIT ?8;
+
 -- name: report_anchors
 SELECT strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS time,
   CASE a.kind WHEN 1 THEN 'anchor in a file' WHEN 2 THEN 'anchor by a command' ELSE 'anchor ' || a.kind END AS what, a.size AS covers,

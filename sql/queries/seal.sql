@@ -55,3 +55,27 @@ SELECT path FROM main.seg WHERE log = ?1 AND from_idx = ?2;
 -- name: seal_list_chapters
 SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1 AND first < ?3
   AND (first >= ?2 OR first + cnt > ?2 OR NOT EXISTS (SELECT 1 FROM main.seg WHERE log = ?1 AND from_idx < ?2)) ORDER BY first;
+
+-- audit_seal_left(): are blocks, or groups of what is kept, beside the files that have them?  Primary keys.
+-- name: seal_left
+SELECT EXISTS(SELECT 1 FROM main.blk WHERE log = s.log AND first < s.to_idx) OR
+  EXISTS(SELECT 1 FROM main.blkpay WHERE log = s.log AND first < s.to_idx)
+FROM main.seg s WHERE s.log = ?1 ORDER BY s.from_idx DESC LIMIT 1;
+
+-- audit_seal_room(): bytes of blocks, and of what is kept beside them.  Primary keys; no page of a large value is read.
+-- name: seal_bytes
+SELECT coalesce((SELECT sum(length(cols) + length(hash) + length(zone)) FROM main.blk WHERE log = ?1 AND first >= ?2 AND first < ?3), 0)
+  + coalesce((SELECT sum(length(body)) FROM main.blkpay WHERE log = ?1 AND first >= ?2 AND first < ?3), 0);
+
+-- audit_seal_listed(): has the catalog a file, of whatever records?  Walk of the table, where a file stands that should not.
+-- any tenant: a name has to be nobody's.
+-- name: seal_listed
+SELECT 1 FROM main.seg WHERE path = ?1 LIMIT 1;
+
+-- writer/seal.c: the next log; that of a tenant.  Primary key; the table of tenants is small.
+-- any tenant: all logs are sealed.
+-- name: seal_next_log
+SELECT min(id) FROM main.log WHERE id > ?1;
+
+-- name: seal_log_of
+SELECT l.id FROM main.log l JOIN main.tenant t ON t.id = l.tenant_id WHERE t.name = ?1;

@@ -60,6 +60,7 @@ const struct command *const app_commands[] = {
 	retention_commands,
 	prune_commands,
 	compact_commands,
+	seal_commands,
 	erase_commands,
 	level_commands,
 	limit_commands,

@@ -27,6 +27,7 @@
 #include "mcp/mcp.h"
 #include "oauth/oauth.h"
 #include "writer/fold.h"
+#include "writer/seal.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -476,14 +477,17 @@ static void watch(void *arg)
 	ev_timer_start(a->watch, WATCH_US);
 }
 
-/* The writer ends it. */
-static void fold(struct app *a)
+/* The writer ends both. */
+static void fold_and_seal(struct app *a)
 {
 	const struct conf *conf = a->opt.conf;
 
-	if (conf)
-		writer_fold_start(a->writer, &(struct writer_fold_limits){ .fold_rows = conf->fold_rows,
-			.plain_rows = conf->plain_rows, .fold_age_s = conf->fold_age_s });
+	if (!conf)
+		return;
+	writer_fold_start(a->writer, &(struct writer_fold_limits){ .fold_rows = conf->fold_rows,
+		.plain_rows = conf->plain_rows, .fold_age_s = conf->fold_age_s });
+	writer_seal_start(a->writer, &(struct writer_seal_limits){ .on = strcmp(conf->audit_seal, "on") == 0,
+		.after_s = conf->seal_after_s });
 }
 
 int app_watch_start(struct app *a, struct err *err)
@@ -496,7 +500,7 @@ int app_watch_start(struct app *a, struct err *err)
 	a->watch = ev_timer_new(a->loop, watch, a);
 	ev_timer_start(a->watch, WATCH_US);
 	watchdog_start(a);
-	fold(a);
+	fold_and_seal(a);
 	return 0;
 }
 

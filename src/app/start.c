@@ -48,6 +48,7 @@
 #include "upstream/upstream.h"
 #include "worker/worker.h"
 #include "writer/fold.h"
+#include "writer/seal.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -443,6 +444,8 @@ static int writer_start(struct app *a, struct err *err)
 	free(by);
 	if (rc == 0)
 		metric_add(METRIC_calls_recovered, recovered);
+	if (rc == 0 && a->opt.profile == APP_EMBEDDED)
+		writer_seal_start(a->writer, NULL);
 	if (rc == 0 && recovered > 0)
 		log_warn(NULL, "calls without an end recovered count=%zu", recovered);
 	return rc;

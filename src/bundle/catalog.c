@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@
 #define FILE_END FORMS_FILE_END
 #define TMP_END ".tmp"
 #define SECOND_US INT64_C(1000000)
+#define ROOM_LEAST (INT64_C(1) << 20)   /* of texts, and of a file by itself */
 
 /* --- which records */
 
@@ -322,6 +324,34 @@ int audit_seal_drop(struct db *db, int64_t log, bool *ret_more, struct err *err)
 	return rc < 0 ? rc : drop_some(db, SQL_SEAL_DROP_GROUPS, log, line, AUDIT_SEAL_GROUPS, ret_more, err);
 }
 
+int audit_seal_left(struct db *db, int64_t log, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LEFT);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		*ret = rc == 1 && db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int audit_seal_room(struct db *db, const struct audit_sealed *s, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_BYTES);
+	int rc;
+
+	db_bind_i64(st, 1, s->log);
+	db_bind_i64(st, 2, s->from);
+	db_bind_i64(st, 3, s->to);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = 2 * db_col_i64(st, 0) + ROOM_LEAST;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 /* --- a file by itself, and what the catalog says of it */
 
 struct checking { const char *origin; const struct audit_sealed *s; audit_found_fn *found; void *arg; bool bad; };
@@ -426,22 +456,35 @@ static int64_t first_of(const char *name, bool *ret_tmp)
 	return *ret_tmp || *end == '\0' ? first : -1;
 }
 
-/* 1: the catalog has it. */
+int audit_seal_listed(struct db *db, const char *path, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LISTED);
+	int rc;
+
+	db_bind_textz(st, 1, path);
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* 1: the catalog has it; as a rule where its name says. */
 static int is_listed(struct db *db, int64_t log, int64_t first, const char *name, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_FILE_AT);
 	char path[AUDIT_SEAL_PATH_MAX];
 	int rc = snprintf(path, sizeof(path), FORMS_FOLDER "/%" PRId64 "/%s", log, name);
 
-	if (rc < 0 || rc >= (int)sizeof(path))
+	if (rc < 0 || rc >= (int)sizeof(path)) {
+		db_stmt_put(&st);
 		return 0;
+	}
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, first);
 	rc = db_step(st, err);
 	if (rc == 1)
 		rc = strcmp(db_col_text(st, 0, NULL), path) == 0;
 	db_stmt_put(&st);
-	return rc;
+	return rc == 0 ? audit_seal_listed(db, path, err) : rc;
 }
 
 static int sweep_file(struct db *db, int64_t log, const char *dir, const char *name, size_t *n, struct err *err)
@@ -464,9 +507,20 @@ static int sweep_file(struct db *db, int64_t log, const char *dir, const char *n
 	return rc;
 }
 
+/* What a link leads to is not ours.  NULL: there is none. */
+static DIR *open_folder(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (fd >= 0 && !d)
+		close(fd);
+	return d;
+}
+
 static int sweep_log(struct db *db, int64_t log, const char *dir, size_t *n, struct err *err)
 {
-	DIR *d = opendir(dir);
+	DIR *d = open_folder(dir);
 	const struct dirent *e;
 	int rc = 0;
 
@@ -480,11 +534,14 @@ static int sweep_log(struct db *db, int64_t log, const char *dir, size_t *n, str
 int audit_seal_sweep(struct db *db, const char *store, size_t *ret_n, struct err *err)
 {
 	char *folder = path_join(store, FORMS_FOLDER);
-	DIR *d = opendir(folder);
 	const struct dirent *e;
+	DIR *d;
 	int rc = 0;
 
 	*ret_n = 0;
+	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+		rc = err_set(err, ERR_IO, folder, "it cannot be made: %s", strerror(errno));
+	d = open_folder(folder);
 	while (d && rc == 0 && (e = readdir(d))) {
 		char *dir;
 		int64_t log = 0;

@@ -3,19 +3,24 @@
 
 #include "config.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "audit/keep.h"
 #include "audit/record.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "bundle/seal.h"
 #include "bundle/segment.h"
 #include "db/db.h"
+#include "forms/forms.h"
 #include "segment/segment.h"
 
 #include "bundle_int.h"
@@ -87,10 +92,22 @@ static int wrong_record(const struct sealing *s, int64_t idx, struct err *err)
 	return ERR_CORRUPT;
 }
 
+static int go_on(const atomic_bool *stop, struct err *err)
+{
+	return stop && atomic_load(stop) ? err_set(err, ERR_CANCELLED, "", "it was stopped") : 0;
+}
+
+static int begin_tile(struct sealing *s, int64_t tile, struct err *err)
+{
+	int rc = go_on(s->req->stop, err);
+
+	return rc < 0 ? rc : read_kept(s, tile, err);
+}
+
 static int put_record(struct sealing *s, const struct audit_read *got, struct err *err)
 {
 	const int64_t at = got->idx % SEGMENT_UNIT;
-	int rc = at == 0 ? read_kept(s, got->idx, err) : 0;
+	int rc = at == 0 ? begin_tile(s, got->idx, err) : 0;
 
 	if (rc == 0)
 		rc = segment_put(s->m, &got->row, s->kept[at].salt.p ? &s->kept[at] : NULL, err);
@@ -270,20 +287,41 @@ static int verify_file(const char *path, struct audit_sealed *s, struct err *err
 	return 0;
 }
 
-/* The name of its folder, and of that, are durable as well. */
-static int put_in_place(const char *tmp, const char *path, const char *folder, struct err *err)
+/* Ours alone, and no link: what is made there, or removed, is nowhere else. */
+static int own_folder(const char *path, struct err *err)
 {
-	int rc = rename(tmp, path) == 0 ? path_sync_parent(path, err) : err_set(err, ERR_IO, path, "it cannot be renamed");
+	struct stat st;
 
-	if (rc == 0)
-		rc = path_sync_parent(folder, err);
-	return rc;
+	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+		return err_set(err, ERR_IO, path, "it cannot be made: %s", strerror(errno));
+	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return 0;
+	(void)err_set(err, ERR_DENIED, path, "it is a link, or not a folder of the store's user alone");
+	err_hint(err, "sealed files are made in folders that nobody else can write: see what is there, and move it away");
+	return ERR_DENIED;
 }
 
-static int make_in(struct db *db, struct audit_sealed *s, const char *path, const char *tmp, const char *folder,
-		   struct err *err)
+/* The name of its folder, and of that, are durable as well.  Nothing that came meanwhile is written over. */
+static int put_in_place(const char *tmp, const char *path, const char *folder, struct err *err)
 {
-	struct audit_segment_req req = { .log = s->log, .from = s->from, .to = s->to };
+	int rc;
+
+	CRASH_AT("seal.written");
+	rc = renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE);
+
+	if (rc != 0 && errno == EINVAL)         /* a file system without it */
+		rc = rename(tmp, path);
+	if (rc != 0)
+		return err_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_IO, path, "%s cannot take its name: %s", tmp,
+			       strerror(errno));
+	CRASH_AT("seal.renamed");
+	rc = path_sync_parent(path, err);
+	return rc < 0 ? rc : path_sync_parent(folder, err);
+}
+
+static int make_as(struct db *db, struct audit_sealed *s, const char *tmp, const atomic_bool *stop, struct err *err)
+{
+	struct audit_segment_req req = { .log = s->log, .from = s->from, .to = s->to, .stop = stop };
 	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_ORIGIN);
 	char *origin = NULL;
 	int rc;
@@ -296,29 +334,66 @@ static int make_in(struct db *db, struct audit_sealed *s, const char *path, cons
 	if (rc == 0)
 		rc = err_set(err, ERR_NOT_FOUND, "audit", "there is no log %" PRId64, s->log);
 	if (rc == 1)
-		rc = path_mkdirs(folder, 0700, err);
-	path_unmake(tmp);                       /* of who did not finish */
-	if (rc == 0)
 		rc = audit_segment_write(db, &req, tmp, err);
 	free(origin);
 	if (rc == 0)
+		rc = go_on(stop, err);
+	if (rc == 0)
 		rc = verify_file(tmp, s, err);
 	if (rc == 0)
-		rc = audit_seal_chapters(db, tmp, s, err);
-	return rc < 0 ? rc : put_in_place(tmp, path, folder, err);
+		rc = go_on(stop, err);
+	return rc < 0 ? rc : audit_seal_chapters(db, tmp, s, err);
 }
 
-int audit_seal_make(struct db *db, struct audit_sealed *s, struct err *err)
+/* A file that stands where the next one comes. */
+static int make_way(struct db *db, const struct audit_sealed *s, const char *path, struct err *err)
 {
-	char *path = db_beside(db, s->path), *tmp = mem_printf("%s.tmp", path);
-	char *folder = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
-	int rc = path_exists(path) ? err_set(err, ERR_CONFLICT, path, "there is such a file")
-		: make_in(db, s, path, tmp, folder, err);
+	struct stat was;
+	int rc;
 
-	if (rc < 0 && rc != ERR_CONFLICT)
-		path_unmake(tmp);
+	if (lstat(path, &was) != 0)
+		return 0;
+	rc = audit_seal_listed(db, s->path, err);
+	if (rc == 1)
+		rc = err_set(err, ERR_CONFLICT, path, "the catalog has this file for other records");
+	if (rc == 0 && unlink(path) != 0)
+		rc = err_set(err, ERR_IO, path, "what is in no catalog cannot be removed: %s", strerror(errno));
+	if (rc == 0)
+		log_warn(NULL, "removed a sealed file that is in no catalog; its records are in blocks file=%s", path);
+	return rc;
+}
+
+int audit_seal_make(struct db *db, struct audit_sealed *s, const atomic_bool *stop, struct err *err)
+{
+	char *path = db_beside(db, s->path), *tmp = mem_printf("%s.tmp", path), *all = db_beside(db, FORMS_FOLDER);
+	char *folder = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
+	int rc = own_folder(all, err);
+
+	if (rc == 0)
+		rc = own_folder(folder, err);
+	if (rc == 0)
+		rc = make_way(db, s, path, err);
+	if (rc == 0) {
+		path_unmake(tmp);               /* of who did not finish */
+		rc = make_as(db, s, tmp, stop, err);
+		if (rc == 0)
+			rc = put_in_place(tmp, path, folder, err);
+		if (rc < 0)
+			path_unmake(tmp);
+	}
+	free(all);
 	free(folder);
 	free(tmp);
 	free(path);
 	return rc;
+}
+
+void audit_seal_unmake(struct db *db, const struct audit_sealed *s)
+{
+	char *path = db_beside(db, s->path);
+	struct err why;
+
+	if (audit_seal_listed(db, s->path, &why) == 0)
+		path_unmake(path);
+	free(path);
 }

@@ -15,6 +15,7 @@
 #include "keeping/keeping.h"
 #include "review/review.h"
 #include "toolset/toolset.h"
+#include "writer/seal.h"
 #include "writer/writer.h"
 
 #include "keeping_int.h"
@@ -75,12 +76,26 @@ static void runner_end(struct job_runner *r, int rc)
 
 static void runner_stepped(void *arg, int rc, const struct err *err);
 
+static void runner_again(void *arg);
+
+/* 1: later.  What is being sealed was read before something was erased. */
+static int runner_waits(struct job_runner *r)
+{
+	if (!r->job.flush || r->tries == FLUSH_TRIES || writer_seal_yield(commands_env(r->admin)->writer))
+		return 0;
+	r->tries++;
+	ev_timer_start(r->again, FLUSH_PAUSE_US);
+	return 1;
+}
+
 static int runner_next(struct job_runner *r)
 {
 	/* The record of the intent speaks for all slices, the last one has a record of its own. */
 	const struct writer_job step = { .name = "job", .run = runner_step, .volatile_only = true, .done = runner_stepped };
 	const struct writer_job flush = { .name = "job", .run = runner_flush, .between = true, .done = runner_stepped };
 
+	if (runner_waits(r))
+		return 0;
 	return writer_submit(commands_env(r->admin)->writer, r->job.flush ? &flush : &step, r);
 }
 

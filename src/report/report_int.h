@@ -46,6 +46,7 @@ int report_texts_row(struct report_texts *t, struct db_stmt *st, struct reply *o
 int report_tool_health(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_stats(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_export_check(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
+int report_segments(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_sample(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 
 #endif

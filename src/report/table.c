@@ -82,6 +82,8 @@ static const struct report reports[] = {
 		   { .sql = SQL_REPORT_CAPACITY } },
 	  .room = true,
 	  .reads = " pragma pragma_page_count pragma_page_size pragma_freelist_count sqlite_master dbstat of " },
+	{ "audit", "segments", SCOPE_ALL,
+	  .way = { { .sql = SQL_REPORT_SEGMENTS, .body = report_segments, .not_evidence = "month, bytes, bytes_a_record" } } },
 	{ "audit", "anchors", SCOPE_SYSTEM, .way = { { .sql = SQL_REPORT_ANCHORS } },
 	  .reads = " anchor " },
 	{ "audit", "tool-health", SCOPE_TENANT, BODY(SQL_REPORT_DURATIONS, report_tool_health) },

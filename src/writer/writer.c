@@ -667,6 +667,8 @@ int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)
 	if (!w)
 		return 0;
 	*wp = NULL;
+	if (w->sealer)
+		w->sealer->close(w->sealer);
 	if (w->follower)
 		w->follower->close(w->follower);
 	w->closing = true;

@@ -134,7 +134,7 @@ struct writer {
 	void (*on_records)(void *arg);
 	void *on_records_arg;
 	const char *held, *fold_held;   /* why; NULL = not held */
-	struct wfollower *follower;     /* NULL: nothing is folded */
+	struct wfollower *follower, *sealer;    /* NULL: nothing is folded; is sealed */
 	bool showing;                   /* at the end of this turn */
 	bool stalled, closing;          /* stalled: a commit has not returned in time */
 	const char *patient;            /* name of the last job that may take long; NULL: none is on its way */

@@ -57,7 +57,7 @@ static int seal_log(struct sealing *s, int64_t log, int64_t until_us, struct err
 	int rc;
 
 	while ((rc = audit_seal_next(s->reader, log, until_us, &file, err)) == 1) {
-		rc = audit_seal_make(s->reader, &file, err);
+		rc = audit_seal_make(s->reader, &file, NULL, err);
 		if (rc == 0)
 			rc = put(s, &file, err);
 		audit_sealed_fini(&file);

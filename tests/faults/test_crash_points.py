@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integ"))
 import crib
+import test_seal
 from witness import Witness
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -217,6 +218,31 @@ class CrashPoints(crib.Case):
         self.assertEqual(c.daemon.wait(crib.DEADLINE), DEAD, "the point was not passed")
 
 
+@crib.unittest.skipUnless(BUILT, "needs ./configure --enable-crash-points")
+class SealPoints(test_seal.Seal):
+    """Deaths of a server that seals months which have ended: of records from before, so there is no witness but what was answered."""
+
+    def die_at(self, name, n):
+        c = self.crib
+        c.start(test_seal.PLAIN)
+        before = self.asked()
+        c.stop()
+        try:
+            c.start(test_seal.ON, env={"TOOLCRIB_CRASH_AT": f"{name}:{n}"})
+        except AssertionError:
+            self.assertIsNotNone(c.daemon.poll())
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), DEAD, "the point was not passed")
+        c.daemon = None
+        c.start(test_seal.PLAIN)
+        self.assertEqual(self.files(), sorted(path for *_, path in self.catalog()))
+        self.assertEqual(self.asked(), before)
+        crib.wait_for("no leftovers", lambda: self.leftovers() == 0)
+        self.sealed()
+        self.assertEqual(self.asked(), before)
+        self.assertGreater(len(self.catalog()), 3)
+        self.whole()
+
+
 def add(name, scenario):
     def test(self):
         for n in (1, 2, 3) if name not in ONCE else (1,):
@@ -225,8 +251,17 @@ def add(name, scenario):
     setattr(CrashPoints, f"test_{name.replace('.', '_')}", test)
 
 
-for point in points():
-    add(*point)
+def add_seal(name, n):
+    """Each has a store of its own."""
+    setattr(SealPoints, f"test_{name.replace('.', '_')}_{n}", lambda self: self.die_at(name, n))
+
+
+for point, scenario in points():
+    if scenario == "seal":
+        for n in (1, 2, 3):
+            add_seal(point, n)
+    else:
+        add(point, scenario)
 
 
 @crib.unittest.skipUnless(BUILT and not crib.sanitized(), "needs ./configure --enable-crash-points, and no sanitizers, which confine nothing")

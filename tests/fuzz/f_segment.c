@@ -62,7 +62,7 @@ static void remove_store(void)
 
 static void set_up(void)
 {
-	struct audit_segment_req req = { SEAL_LOG, 0, TO, rig.store.origin };
+	struct audit_segment_req req = { SEAL_LOG, 0, TO, rig.store.origin, NULL };
 	struct db *db = NULL;
 	char path[600];
 	struct err err;

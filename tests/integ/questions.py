@@ -75,6 +75,7 @@ QUESTIONS = [
     ("Q37", SMALL, "audit capacity", {}),
     ("Q37", SMALL, "audit capacity", {"events": True}),
     ("Q37", ALL, "audit capacity", {"tables": True}),
+    ("Q37", SMALL, "audit segments", {}),
     ("Q38", PAGED, "audit tail", {**T, "number": "10"}),
     ("Q38", ALL, "audit export", {**T}),
     ("Q38", SMALL, "audit export-check", {"cursor": "{cursor}"}),

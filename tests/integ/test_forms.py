@@ -92,7 +92,7 @@ class Asked(crib.Case):
         self.crib.start()
         asked = []
         for question in QUESTIONS:
-            if "tables" in question[3]:         # that is about the file
+            if "tables" in question[3] or question[2] == "audit segments":      # these are about files
                 continue
             self.crib.ask(question[2], **filled(question[3], planted))
             lines = heard.read_text().splitlines() if heard.exists() else []

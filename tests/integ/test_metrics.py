@@ -145,7 +145,7 @@ class Formats(Case):
         in_store = dict(c.rows("SELECT kind, count(*) FROM v_records GROUP BY kind"))
         self.assertEqual(records(after)["server.start"], 1)
         self.assertGreater(in_store["server.start"], 1, "the commands before it were other processes")
-        self.assertEqual(sorted(labels["lane"] for labels, _ in after.series("toolcrib_pool_jobs_waiting")), ["fold", "ops", "read", "sign"])
+        self.assertEqual(sorted(labels["lane"] for labels, _ in after.series("toolcrib_pool_jobs_waiting")), ["fold", "ops", "read", "seal", "sign"])
 
     def test_a_verification_of_the_whole_store_is_told(self):
         c = self.serve()

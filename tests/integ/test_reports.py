@@ -87,7 +87,7 @@ class Reports(crib.Case):
            "sample --kind tool.register", "sample --kind tool.register --method hash", "after-revocation", "continuity",
            "continuity --executions", "clock", "erasures", "blast-radius --key {key}", "blast-radius --tool-hash 00", "drift", "config",
            "isolation", "key-history", "dual-control", "reviews", "anomalies --tenant acme", "sandbox", "oversight", "capacity",
-           "capacity --events", "capacity --tables", "anchors", "tool-health --tenant acme", "stats"]
+           "capacity --events", "capacity --tables", "segments", "anchors", "tool-health --tenant acme", "stats"]
 
     def use(self):
         peer = self.crib.http(self.key)

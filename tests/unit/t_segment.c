@@ -50,7 +50,7 @@ static struct fix {
 
 static int try_seal(int64_t from, int64_t to, const char *path)
 {
-	const struct audit_segment_req req = { SEAL_LOG, from, to, fix.rig.origin };
+	const struct audit_segment_req req = { SEAL_LOG, from, to, fix.rig.origin, NULL };
 	struct db *db = NULL;
 	int rc;
 

@@ -1,0 +1,288 @@
+"""A server seals: months that have ended become files of their own while it serves, by itself or when told to; whatever it answered it
+answers, and nothing of an enemy's in the folder of such files is followed, believed or lost (SCALE SC-105, SC-106, SC-302)."""
+import datetime
+import hashlib
+import os
+import pathlib
+import sqlite3
+import subprocess
+
+import crib
+
+FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 70, "--level", "request")
+PLAIN = "audit: {plain_rows: 0, fold_age: 86400}\n"
+ON = "audit: {plain_rows: 0, fold_age: 86400, seal: on, seal_after: 0}\n"
+QUESTIONS = (("calls", "--limit", "0"), ("calls", "--group-by", "tool,outcome,day", "--limit", "0"), ("sandbox",), ("export",),
+             ("sample", "--number", "9", "--to", "300"), ("credentials", "--limit", "0"), ("admin", "--limit", "0"))
+SEAL, PRUNE = 1912, 1904
+
+
+def month_of(day):
+    return f"{day:%Y-%m}"
+
+
+THIS = datetime.datetime.now(datetime.timezone.utc).date().replace(day=1)
+LAST = THIS - datetime.timedelta(days=1)
+
+
+class Seal(crib.Case):
+    records = 6000
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib
+        c.fill(self.records, *FILL)
+        done = subprocess.run([crib.BUILD / "tests/bench/b_fold", c.store, "--block", "200", "--chapter", "3"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.until = c.rows("SELECT max(ts_max) + 1 FROM blk")[0][0]
+        self.tenants = [name for name, in c.rows("SELECT name FROM tenant WHERE name LIKE 'fill%' ORDER BY name")]
+
+    def asked(self):
+        """What was there before this server began to write; headers say how far the log has come since."""
+        at = datetime.datetime.fromtimestamp(self.until / 1e6, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        said = {(tenant, *words): self.crib.cli("--json", "audit", words[0], "--tenant", tenant, *words[1:],
+                                                *(() if words[0] == "sample" else ("--until", at)))
+                for tenant in self.tenants for words in QUESTIONS}
+        self.assertGreater(sum(map(len, said.values())), 1000000)
+        rows = {question: [line for line in text.splitlines(True) if not line.startswith('{"header"')] for question, text in said.items()}
+        return {question: (len(lines), hashlib.sha256("".join(lines).encode()).hexdigest()) for question, lines in rows.items()}
+
+    def catalog(self):
+        return self.crib.rows("SELECT log, from_idx, to_idx, month, path FROM seg ORDER BY log, from_idx")
+
+    def files(self):
+        folder = self.crib.store / "segments"
+        return sorted(str(path.relative_to(self.crib.store)) for path in folder.rglob("*") if not path.is_dir())
+
+    def leftovers(self):
+        return self.crib.rows("SELECT count(*) FROM blk b WHERE first < (SELECT max(to_idx) FROM seg s WHERE s.log = b.log)")[0][0]
+
+    def sealed(self, *words):
+        return self.crib.json("audit", "seal", *words)[0]
+
+    def refused(self, *words):
+        done = self.crib.run("audit", "seal", *words)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stderr
+
+    def whole(self):
+        """The store, and each file by itself; what is in the catalog is there, and nothing else is."""
+        c = self.crib
+        self.assertEqual(self.files(), sorted(path for *_, path in self.catalog()))
+        done = c.run("audit", "verify")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        keys = [word for key in c.cli("audit", "keys").split() for word in ("--key", key)]
+        done = subprocess.run([crib.BUILD / "toolcrib-verify", *keys, *(c.store / path for path in self.files())], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class ByItself(Seal):
+    def test_sc105_months_that_have_ended_become_files(self):
+        """One for a log and month, in order, without a gap; the month that goes on stays; each has its record."""
+        c = self.crib
+        c.start(PLAIN)
+        before = self.asked()
+        c.stop()
+        c.start(ON)
+        crib.wait_for("files", lambda: "records are in sealed files" in c.log.read_text())
+        self.assertGreater(c.status()["counters"]["seal_files"], 3)
+        crib.wait_for("no leftovers", lambda: self.leftovers() == 0)
+        self.assertEqual(self.asked(), before)
+        catalog = self.catalog()
+        ends = {}
+        for log, first, end, month, _ in catalog:
+            self.assertEqual(first, ends.get(log, 0))
+            self.assertEqual((first % 256, end % 256), (0, 0))
+            self.assertLessEqual(month, int(f"{LAST:%Y%m}"))
+            ends[log] = end
+        self.assertEqual(len({(log, month) for log, _, _, month, _ in catalog}), len(catalog))
+        for log, end in ends.items():       # fewer than a tile is left of what has ended
+            late = c.rows("SELECT min(ts_min) FROM blk WHERE log = ? AND first >= ?", log, end + 256)[0][0]
+            self.assertTrue(late is None or late >= self.midnight() or self.held_up(log, end), (log, end))
+        self.assertEqual(c.status()["counters"]["seal_files"], len(catalog))
+        self.assertEqual(c.status()["counters"]["seal_failed"], 0)
+        c.stop()
+        c.start(ON)
+        self.assertEqual(self.asked(), before)
+        self.assertEqual(self.catalog(), catalog)
+        self.whole()
+
+    def midnight(self):
+        return int(datetime.datetime(THIS.year, THIS.month, 1, tzinfo=datetime.timezone.utc).timestamp() * 1e6)
+
+    def held_up(self, log, end):
+        """No checkpoint covers the next tile."""
+        return self.crib.rows("SELECT max(size) FROM cp WHERE log = ?", log)[0][0] < end + 256
+
+
+class WhenTold(Seal):
+    def test_a_tenant_and_a_month_are_chosen(self):
+        c = self.crib
+        c.start(PLAIN)
+        before = self.asked()
+        self.assertEqual(self.catalog(), [])
+        first = f"{LAST:%Y-%m}"
+        one = self.sealed("--tenant", self.tenants[1], "--before", first)
+        log = c.rows("SELECT l.id FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE t.name = ?", self.tenants[1])[0][0]
+        catalog = self.catalog()
+        self.assertEqual({row[0] for row in catalog}, {log})
+        self.assertTrue(all(row[3] < int(f"{LAST:%Y%m}") for row in catalog), catalog)
+        self.assertEqual((one["files"], one["records"]), (len(catalog), sum(row[2] - row[1] for row in catalog)))
+        self.assertEqual(one["bytes"], sum((c.store / row[4]).stat().st_size for row in catalog))
+        self.assertGreater(self.sealed()["files"], 3)
+        self.assertEqual(self.sealed()["files"], 0)
+        self.assertEqual(self.asked(), before)
+        listed = c.json("audit", "segments")
+        self.assertEqual(len(listed), len(self.catalog()))
+        self.assertEqual({row["state"] for row in listed}, {"here"})
+        of_one = c.json("audit", "segments", "--tenant", self.tenants[1])
+        self.assertEqual({row["tenant"] for row in of_one}, {self.tenants[1]})
+        self.assertEqual([row["path"] for row in of_one], [row[4] for row in self.catalog() if row[0] == log])
+        self.assertEqual(len(c.json("audit", "segments", "--limit", "2")), 2)
+        said = c.rows("SELECT detail FROM v_records WHERE kind = 'admin.cmd' AND detail LIKE '%audit seal%'")
+        self.assertEqual(len(said), 2 * 3)      # before it and behind it
+        self.whole()
+
+    def test_without_a_server(self):
+        self.assertGreater(self.sealed()["files"], 3)
+        self.assertEqual(len(self.files()), len(self.catalog()))
+        self.crib.start(PLAIN)
+        self.whole()
+
+    def test_what_cannot_be_is_refused(self):
+        c = self.crib
+        c.start(PLAIN)
+        later = month_of(THIS + datetime.timedelta(days=40))
+        for words, said in ((("--before", later), f"{later} has not begun yet"), (("--before", "2026-13"), "is no month"),
+                            (("--before", "2026-1"), "is no month"), (("--before", "yesterday"), "is no month"),
+                            (("--tenant", "nobody"), "there is no tenant nobody")):
+            self.assertIn(said, self.refused(*words))
+        self.assertEqual((self.catalog(), self.files()), ([], []))
+
+    def test_sc808_no_file_takes_the_room_of_calls(self):
+        c = self.crib
+        c.start("audit: {plain_rows: 0, fold_age: 86400, space_floor: 1048576, space_warn: 0}\n")
+        self.assertIn("are for calls", self.refused())
+        self.assertEqual((self.catalog(), self.files()), ([], []))
+        self.assertGreater(c.status()["counters"]["seal_failed"], 0)
+        c.stop()
+        c.start(PLAIN)
+        self.assertGreater(self.sealed()["files"], 3)
+
+    def test_what_is_in_files_is_neither_pruned_nor_erased_yet(self):
+        c = self.crib
+        c.cli("approval", "policy", "one")
+        c.start(PLAIN)
+        self.sealed("--tenant", self.tenants[0])
+        c.cli("retention", "set", self.tenants[0], "--min-days", "0")
+        for words in (("retention", "prune", self.tenants[0], "--before", "0s", "--bundle", c.dir / "gone.tar"),
+                      ("erase", "--ground", "asked for", "--ticket", "E-1", "--tenant", self.tenants[0])):
+            done = c.run("--yes", *words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("in sealed files", done.stderr)
+        done = c.run("--yes", "erase", "--ground", "asked for", "--ticket", "E-1", "--tenant", self.tenants[1])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.whole()
+
+
+class Enemy(Seal):
+    """Somebody who can write in the store's folder."""
+
+    def test_a_link_is_not_followed(self):
+        c = self.crib
+        away = c.dir / "away"
+        away.mkdir()
+        precious = away / "202601-0.tcs"
+        precious.write_text("of somebody")
+        log = c.rows("SELECT max(id) FROM log")[0][0]
+        c.start(PLAIN)
+        os.symlink(away, c.store / f"segments/{log}")
+        self.assertIn("it is a link, or not a folder of the store's user alone", self.refused())
+        self.assertEqual(precious.read_text(), "of somebody")
+        self.assertEqual(list(away.iterdir()), [precious])
+        self.assertNotIn(log, {row[0] for row in self.catalog()})
+        self.assertGreater(len(self.catalog()), 3)      # other logs are sealed
+        c.stop()
+        c.start(PLAIN)
+        self.assertEqual(list(away.iterdir()), [precious])
+        os.unlink(c.store / f"segments/{log}")
+        self.assertGreater(self.sealed()["files"], 0)
+        self.whole()
+
+    def test_a_folder_that_others_can_write_is_refused(self):
+        c = self.crib
+        log = c.rows("SELECT max(id) FROM log")[0][0]
+        c.start(PLAIN)
+        folder = c.store / f"segments/{log}"
+        folder.mkdir()
+        folder.chmod(0o777)
+        self.assertIn("nobody else can write", self.refused("--tenant", self.tenants[-1]))
+        folder.chmod(0o700)
+        self.assertGreater(self.sealed("--tenant", self.tenants[-1])["files"], 0)
+
+    def test_files_under_the_next_name_are_no_files_of_ours(self):
+        """Another log's file, a link, one that nobody finished."""
+        c = self.crib
+        c.start(PLAIN)
+        self.sealed("--tenant", self.tenants[0])
+        logs = [row[0] for row in c.rows("SELECT l.id FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE t.name LIKE 'fill%' ORDER BY t.name")]
+        mine = [pathlib.Path(path).name for log, *_, path in self.catalog() if log == logs[0]]
+        precious = c.dir / "precious"
+        precious.write_text("of somebody")
+        for log in logs[1:]:
+            (c.store / f"segments/{log}").mkdir(mode=0o700)
+        (c.store / f"segments/{logs[1]}/{mine[0]}").write_bytes((c.store / f"segments/{logs[0]}/{mine[0]}").read_bytes())
+        for month in {name[:6] for name in mine}:
+            os.symlink(precious, c.store / f"segments/{logs[2]}/{month}-0.tcs")
+            os.symlink(precious, c.store / f"segments/{logs[2]}/{month}-0.tcs.tmp")
+        self.assertGreater(self.sealed()["files"], 2)
+        self.assertEqual(precious.read_text(), "of somebody")
+        c.stop()
+        c.start(PLAIN)                          # and those of another month go
+        self.assertEqual(precious.read_text(), "of somebody")
+        self.whole()
+
+    def test_a_file_that_the_catalog_has_elsewhere_stays(self):
+        """A row of another log that was pointed to the name that comes next."""
+        c = self.crib
+        c.start(PLAIN)
+        self.sealed("--tenant", self.tenants[0])
+        log, first, end, month, path = self.catalog()[0]
+        other = c.rows("SELECT l.id FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE t.name = ?", self.tenants[1])[0][0]
+        taken = path.replace(f"segments/{log}/", f"segments/{other}/")
+        c.stop()
+        (c.store / f"segments/{other}").mkdir(mode=0o700)
+        os.rename(c.store / path, c.store / taken)
+        db = sqlite3.connect(c.store / "toolcrib.db")
+        db.execute("UPDATE seg SET path = ? WHERE log = ? AND from_idx = ?", (taken, log, first))
+        db.commit()
+        db.close()
+        data = (c.store / taken).read_bytes()
+        c.start(PLAIN)
+        self.assertIn("for other records", self.refused("--tenant", self.tenants[1]))
+        self.assertEqual((c.store / taken).read_bytes(), data)
+
+    def test_a_missing_file_is_said(self):
+        """Not the first one, in which the header looks for the log's first record."""
+        c = self.crib
+        c.start(PLAIN)
+        self.assertGreater(self.sealed("--tenant", self.tenants[0])["files"], 1)
+        path = c.store / self.catalog()[-1][-1]
+        data = path.read_bytes()
+
+        def state():
+            return [row["state"] for row in c.json("audit", "segments", "--tenant", self.tenants[0])][-1]
+        path.unlink()
+        self.assertEqual(state(), "missing")
+        path.write_bytes(data[:-1])
+        self.assertEqual(state(), "damaged")
+        path.unlink()
+        os.symlink(path.parent, path)
+        self.assertEqual(state(), "damaged")
+        path.unlink()
+        path.write_bytes(data)
+        self.assertEqual(state(), "here")
+
+
+if __name__ == "__main__":
+    crib.main()
