@@ -118,5 +118,8 @@ void block_summer_end(struct block_summer *s, struct audit_bytes *out);
 int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
 		    struct err *err) MUST_CHECK;
 void block_sums_fini(struct block_sums *sums);
+/* Whether two say the same of such a chapter: numbers are compared, what zlib makes of them is its own.  err: why one
+ * cannot be read, which is not the same then. */
+bool block_sums_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err);
 
 #endif

@@ -709,3 +709,26 @@ void block_sums_fini(struct block_sums *sums)
 	free(sums->apart);
 	*sums = (struct block_sums){ .partial = true };
 }
+
+static bool same_list(const void *a, size_t n, const void *b, size_t m, size_t size)
+{
+	return n == m && (n == 0 || memcmp(a, b, n * size) == 0);
+}
+
+static bool same_numbers(const struct block_sums *a, const struct block_sums *b)
+{
+	return a->partial == b->partial && same_list(a->sum, a->sums, b->sum, b->sums, sizeof(*a->sum)) &&
+		same_list(a->hist, a->hists, b->hist, b->hists, sizeof(*a->hist)) &&
+		same_list(a->apart, a->aparts, b->apart, b->aparts, sizeof(*a->apart));
+}
+
+bool block_sums_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err)
+{
+	struct block_sums x, y = { .partial = true };
+	const bool same = block_sums_read(a.p, a.len, first, cnt, &x, err) == 0 &&
+		block_sums_read(b.p, b.len, first, cnt, &y, err) == 0 && same_numbers(&x, &y);
+
+	block_sums_fini(&x);
+	block_sums_fini(&y);
+	return same;
+}

@@ -124,38 +124,14 @@ static struct block_bytes bytes_of(struct db_stmt *st, unsigned col)
 	return b;
 }
 
-static bool same_list(const void *a, size_t n, const void *b, size_t m, size_t size)
-{
-	return n == m && (n == 0 || memcmp(a, b, n * size) == 0);
-}
-
-static bool same_numbers(const struct block_sums *a, const struct block_sums *b)
-{
-	return a->partial == b->partial && same_list(a->sum, a->sums, b->sum, b->sums, sizeof(*a->sum)) &&
-		same_list(a->hist, a->hists, b->hist, b->hists, sizeof(*a->hist)) &&
-		same_list(a->apart, a->aparts, b->apart, b->aparts, sizeof(*a->apart));
-}
-
-/* Numbers are compared: what zlib makes of them is its own. */
-static bool same_sums(const struct audit_sealed_chapter *c, struct block_bytes sums)
-{
-	struct block_sums a = { .partial = true }, b = { .partial = true };
-	struct err why;
-	bool same = block_sums_read(c->sums.p, c->sums.len, c->first, c->cnt, &a, &why) == 0;
-
-	same = block_sums_read(sums.p, sums.len, c->first, c->cnt, &b, &why) == 0 && same && same_numbers(&a, &b);
-	block_sums_fini(&a);
-	block_sums_fini(&b);
-	return same;
-}
-
 static bool is_it(struct db_stmt *st, const struct audit_sealed_chapter *c)
 {
-	const struct block_bytes zone = bytes_of(st, 4);
+	const struct block_bytes zone = bytes_of(st, 4), sums = { c->sums.p, c->sums.len };
+	struct err why;
 
 	return db_col_i64(st, 0) == c->first && db_col_i64(st, 1) == c->cnt && db_col_i64(st, 2) == c->ts_min &&
-		db_col_i64(st, 3) == c->ts_max && same_list(zone.p, zone.len, c->zone.p, c->zone.len, 1) &&
-		same_sums(c, bytes_of(st, 5));
+		db_col_i64(st, 3) == c->ts_max && zone.len == c->zone.len && memcmp(zone.p, c->zone.p, zone.len) == 0 &&
+		block_sums_same(sums, bytes_of(st, 5), c->first, c->cnt, &why);
 }
 
 int audit_seal_chapters_same(struct db *db, const struct audit_sealed *made, bool *ret, struct err *err)

@@ -273,26 +273,6 @@ static int next_chapter(struct verify_log *c, struct err *err)
 	return first < INT64_MAX ? find_chapter(c, SQL_VERIFY_NEXT_CHAPTER, first + 1, err) : 0;
 }
 
-static bool same_numbers(const void *a, size_t n, const void *b, size_t m, size_t size)
-{
-	return n == m && (n == 0 || memcmp(a, b, n * size) == 0);
-}
-
-/* Numbers are compared: what zlib makes of them is its own. */
-static bool same_sums(const struct chapters *k, const struct audit_bytes *counted, struct err *err)
-{
-	struct block_sums a, b = { .partial = true };
-	bool same = block_sums_read(k->sums.p, k->sums.len, k->first, k->cnt, &a, err) == 0 &&
-		block_sums_read(counted->p, counted->len, k->first, k->cnt, &b, err) == 0;
-
-	same = same && a.partial == b.partial && same_numbers(a.sum, a.sums, b.sum, b.sums, sizeof(*a.sum)) &&
-		same_numbers(a.hist, a.hists, b.hist, b.hists, sizeof(*a.hist)) &&
-		same_numbers(a.apart, a.aparts, b.apart, b.aparts, sizeof(*a.apart));
-	block_sums_fini(&a);
-	block_sums_fini(&b);
-	return same;
-}
-
 static void compare_chapter(struct verify_log *c)
 {
 	struct chapters *k = &c->forms->chapters;
@@ -307,7 +287,8 @@ static void compare_chapter(struct verify_log *c)
 		tell_chapter(c, "the chapter says other times than its records have");
 	else if (zone.len != k->zone.len || memcmp(zone.p, k->zone.p, zone.len) != 0)
 		tell_chapter(c, "the chapter's zone does not list what its records have");
-	else if (!same_sums(k, &sums, &err))
+	else if (!block_sums_same((struct block_bytes){ k->sums.p, k->sums.len }, (struct block_bytes){ sums.p, sums.len },
+				  k->first, k->cnt, &err))
 		tell_chapter(c, *err.msg ? err.msg : "the chapter's sums are not what its records come to");
 	free(zone.p);
 	free(sums.p);
