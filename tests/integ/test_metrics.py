@@ -329,14 +329,19 @@ class Doors(Case):
         self.assertNotEqual(done.returncode, 0, done.stderr)
         return done.stderr
 
-    def test_off_loopback_each_missing_key_is_named(self):
-        """OP-101: TLS and token, or no start."""
+    def certified(self):
+        """What a listener for strangers needs: a certificate, its key, the file of a token."""
         c = self.crib.init()
         ca = certs.Ca(c.dir)
         cert, key = ca.sign("metrics", "DNS:localhost,IP:127.0.0.1")
         token = c.dir / "token"
         token.write_text(TOKEN)
         token.chmod(0o600)
+        return c, ca, cert, key, token
+
+    def test_off_loopback_each_missing_key_is_named(self):
+        """OP-101: TLS and token, or no start."""
+        c, _, cert, key, token = self.certified()
         all_ = {"cert": cert, "key": key, "token_file": token}
         for missing in all_:
             rest = "".join(f", {name}: {value}" for name, value in all_.items() if name != missing)
@@ -347,12 +352,7 @@ class Doors(Case):
         self.assertIn("a socket has no TLS", self.refused(f"metrics: {{listen: {c.dir}/m.sock, cert: {cert}, key: {key}}}\n"))
 
     def test_over_tls_with_the_token(self):
-        c = self.crib.init()
-        ca = certs.Ca(c.dir)
-        cert, key = ca.sign("metrics", "DNS:localhost,IP:127.0.0.1")
-        token = c.dir / "token"
-        token.write_text(TOKEN)
-        token.chmod(0o600)
+        c, ca, cert, key, token = self.certified()
         c.start(f'metrics: {{listen: "0.0.0.0:0", cert: {cert}, key: {key}, token_file: {token}}}\n')
         context = ssl.create_default_context(cafile=str(ca.cert))
         host = ("127.0.0.1", c.address("metrics")[1])

@@ -59,18 +59,24 @@ static int append(struct making *m, unsigned i)
 	return audit_append(m->logs, m->db, &ev, NULL, m->err);
 }
 
-static int transaction(struct making *m, unsigned from, unsigned to)
+/* Heads go with the records. */
+static int end_txn(struct making *m, int rc)
 {
-	int rc = db_txn_begin(m->db, true, m->err);
-
-	for (unsigned i = from; rc == 0 && i < to; i++)
-		rc = append(m, i);
 	if (rc == 0)
 		rc = audit_logs_flush(m->logs, m->db, m->err);
 	rc = db_txn_end(m->db, rc, m->err);
 	if (rc == 0)
 		audit_logs_commit(m->logs);
 	return rc;
+}
+
+static int transaction(struct making *m, unsigned from, unsigned to)
+{
+	int rc = db_txn_begin(m->db, true, m->err);
+
+	for (unsigned i = from; rc == 0 && i < to; i++)
+		rc = append(m, i);
+	return end_txn(m, rc);
 }
 
 static void sign(const struct making *m, unsigned epoch, const struct audit_head *head, struct str *ret)
@@ -111,11 +117,7 @@ static int checkpoint(struct making *m, unsigned epoch)
 	}
 	if (rc == 0)
 		rc = audit_beat_store(m->logs, m->db, &b, note, epoch, m->err);
-	if (rc == 0)
-		rc = audit_logs_flush(m->logs, m->db, m->err);
-	rc = db_txn_end(m->db, rc, m->err);
-	if (rc == 0)
-		audit_logs_commit(m->logs);
+	rc = end_txn(m, rc);
 	for (size_t i = 0; i < NELEMS(text); i++)
 		str_fini(&text[i]);
 	audit_beat_fini(&b);
@@ -133,12 +135,7 @@ static int begin_epoch(struct making *m, unsigned n)
 	}
 	if (rc == 0)
 		rc = audit_epoch_begin(m->logs, m->db, n, m->public[n], n > 0 ? cert : NULL, m->err);
-	if (rc == 0)
-		rc = audit_logs_flush(m->logs, m->db, m->err);
-	rc = db_txn_end(m->db, rc, m->err);
-	if (rc == 0)
-		audit_logs_commit(m->logs);
-	return rc;
+	return end_txn(m, rc);
 }
 
 static int create_logs(struct making *m)
@@ -149,12 +146,7 @@ static int create_logs(struct making *m)
 		rc = audit_log_create(m->logs, m->db, 0, NULL, m->err);
 	if (rc == 0)
 		rc = audit_log_create(m->logs, m->db, ACME, "acme", m->err);
-	if (rc == 0)
-		rc = audit_logs_flush(m->logs, m->db, m->err);
-	rc = db_txn_end(m->db, rc, m->err);
-	if (rc == 0)
-		audit_logs_commit(m->logs);
-	return rc;
+	return end_txn(m, rc);
 }
 
 static int see_log(void *arg, const struct audit_log_view *log, struct err *err)

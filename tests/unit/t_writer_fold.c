@@ -248,15 +248,22 @@ static int refused_at(struct fix *f, int64_t n, const char **ret_why)
 	return writer_state(f->w, ret_why);
 }
 
+/* How many blocks the writer makes itself when n wait, and calls go on. */
+static uint64_t made_by_writer(struct fix *f, int64_t n)
+{
+	const uint64_t before = metric_get(METRIC_fold_by_writer);
+	const char *why = "";
+
+	assert_int_equal(refused_at(f, n, &why), 0);
+	until(f, has_tail_from, n);
+	return metric_get(METRIC_fold_by_writer) - before;
+}
+
 static void calls_are_refused_when_eight_times_as_many_wait(void **state)
 {
 	struct fix *f = *state;
-	const uint64_t own = metric_get(METRIC_fold_by_writer);
-	const char *why = "";
 
-	assert_int_equal(refused_at(f, WRITER_FOLD_REFUSE * ROWS, &why), 0);
-	until(f, has_tail_from, WRITER_FOLD_REFUSE * ROWS);
-	assert_true(metric_get(METRIC_fold_by_writer) > own);   /* for more than twice as many waited */
+	assert_true(made_by_writer(f, WRITER_FOLD_REFUSE * ROWS) > 0);  /* for more than twice as many waited */
 	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1610"), 0);
 	assert_int_equal(writer_reserve(f->w, 1), 0);
 	writer_release(f->w, 1);
@@ -277,24 +284,12 @@ static void calls_are_refused_when_more_wait(void **state)
 
 static void the_writer_makes_no_block_when_twice_as_many_wait(void **state)
 {
-	struct fix *f = *state;
-	const uint64_t own = metric_get(METRIC_fold_by_writer);
-	const char *why = "";
-
-	assert_int_equal(refused_at(f, WRITER_FOLD_BEHIND * ROWS, &why), 0);
-	until(f, has_tail_from, WRITER_FOLD_BEHIND * ROWS);
-	assert_int_equal(metric_get(METRIC_fold_by_writer), own);
+	assert_int_equal(made_by_writer(*state, WRITER_FOLD_BEHIND * ROWS), 0);
 }
 
 static void the_writer_makes_blocks_when_more_wait(void **state)
 {
-	struct fix *f = *state;
-	const uint64_t own = metric_get(METRIC_fold_by_writer);
-	const char *why = "";
-
-	assert_int_equal(refused_at(f, WRITER_FOLD_BEHIND * ROWS + 1, &why), 0);
-	until(f, has_tail_from, WRITER_FOLD_BEHIND * ROWS + 1);
-	assert_true(metric_get(METRIC_fold_by_writer) > own);
+	assert_true(made_by_writer(*state, WRITER_FOLD_BEHIND * ROWS + 1) > 0);
 }
 
 static void what_waited_at_the_start_refuses_nothing(void **state)
