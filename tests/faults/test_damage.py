@@ -171,8 +171,7 @@ class Damage(crib.Case):
         c = self.crib
         c.cli("approval", "policy", "one")
         roles = f"roles: [{{role: auditor, uid: {os.geteuid()}}}]\n"     # who has the store is no auditor by that
-        (c.dir / "config" / "toolcrib").mkdir(parents=True)
-        (c.dir / "config" / "toolcrib" / "toolcribd.yaml").write_text(roles)
+        c.config_alone(roles)
         c.start(roles)
         self.calls(5)
         old = c.dir / "old.db"
@@ -212,7 +211,6 @@ class FullDisk(crib.Case):
         self.addCleanup(lambda: subprocess.run(["umount", "-l", self.mount]))
         self.crib = crib.Crib(self.mount / "crib")
         self.addCleanup(lambda: self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait()))
-        self.crib.dir.mkdir()
         self.w = Witness(self.crib.init())
         self.crib.cli("approval", "policy", "one")
         self.crib.cli("retention", "set", "acme", "--min-days", "0")

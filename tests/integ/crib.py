@@ -215,8 +215,7 @@ class Crib:
         self.env = dict(os.environ, TOOLCRIB_RUN=str(BUILD / "toolcrib-run"), NO_COLOR="1",
                         XDG_CONFIG_HOME=str(self.dir / "config"))
         self.env.pop("TOOLCRIB_KEY", None)
-        (self.dir / "config/toolcrib").mkdir(parents=True, exist_ok=True)
-        (self.dir / "config/toolcrib/toolcribd.yaml").write_text(self.alone_and_awake(""))     # of commands without a server
+        self.config_alone()
 
     def let_others_in(self):
         """Other users reach what lies in the folder, such as a socket for them."""
@@ -399,6 +398,12 @@ class Crib:
         if self.report_class and "admin:" not in extra:
             extra += f"\nadmin: {{report_class: {self.report_class}}}\n"
         return extra
+
+    def config_alone(self, extra=""):
+        """What commands find that run without a server."""
+        path = self.dir / "config/toolcrib/toolcribd.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.alone_and_awake(extra))
 
     def config(self, extra=""):
         extra = self.alone_and_awake(extra)

@@ -171,7 +171,6 @@ class Night(unittest.TestCase):
         c.tool(crib.tool_yaml("far", '{type: http, method: GET, url: "https://far.example.com/"}'))
         c.cli("grant", "add", "acme", "far")
         other = crib.Crib(cls.top / "others")
-        other.dir.mkdir()
         other.cli("init")
         other.tool(crib.ECHO)
         for name in ("a", "b"):

@@ -29,9 +29,7 @@ class Payload(crib.Case):
         c.tool(LOGIN)
         key = c.tenant("acme", "*")
         self.config = f"{extra}roles: [{{role: auditor, uid: {os.geteuid()}}}]\n"   # who has the store is no auditor by that
-        mine = c.dir / "config" / "toolcrib"
-        mine.mkdir(parents=True)
-        (mine / "toolcribd.yaml").write_text(self.config)
+        c.config_alone(self.config)
         c.start(self.config)
         self.peer = c.http(key)
         self.addCleanup(self.peer.close)
