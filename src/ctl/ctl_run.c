@@ -472,7 +472,7 @@ static int receive_answer(struct ctl_wire *w, const struct ctl_sink *sink, struc
 			done += n + 1;
 		}
 		str_drop_front(&in, done);
-		if (sink && sink->rows && rows->len > 0 && rc >= 0) {
+		if (sink && sink->rows && rows->len > 0) {      /* also those that came together with an error */
 			sink->rows(sink->arg, rows);
 			str_reset(rows);
 		}
