@@ -12,6 +12,7 @@
 #include "exec/exec.h"
 #include "exec/sandbox.h"
 #include "json/json.h"
+#include "proto/trace.h"
 #include "sandbox/sandbox.h"
 
 #include "exec_int.h"
@@ -298,7 +299,21 @@ int exec_render_argv(const struct exec_plan *plan, const struct backend_req *req
 	return rc;
 }
 
-/* SEC S-505: these two and the definition's, nothing else. */
+/* Of which trace the call is, for what the program asks in its turn (OP-404). */
+static int put_trace(const struct trace *trace, struct arena *mem, const char **env, struct err *err)
+{
+	char var[sizeof("TRACESTATE=") + TRACE_STATE_MAX];
+	int n = snprintf(var, sizeof(var), "TRACEPARENT=%s", trace->parent);
+
+	if (!(env[0] = arena_strndup(mem, var, (size_t)n)))
+		return command_too_long(err);
+	n = snprintf(var, sizeof(var), "TRACESTATE=%s", trace->state);
+	if (*trace->state && !(env[1] = arena_strndup(mem, var, (size_t)n)))
+		return command_too_long(err);
+	return 0;
+}
+
+/* SEC S-505: these two, the caller's trace and the definition's, nothing else. */
 int exec_render_env(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
 		    const char **env, struct err *err)
 {
@@ -318,7 +333,9 @@ int exec_render_env(const struct exec_plan *plan, const struct backend_req *req,
 	}
 	env[n++] = "PATH=/usr/bin:/bin";
 	if (!lang)
-		env[n] = "LANG=C.UTF-8";
+		env[n++] = "LANG=C.UTF-8";
+	if (rc == 0 && plan->traced && req->trace)
+		rc = put_trace(req->trace, mem, &env[n], err);
 	str_wipe(&tmp);
 	str_wipe(&var);
 	return rc;
@@ -502,6 +519,19 @@ static void exec_sandbox_of(const struct backend_env *env, const void *plan, str
 }
 
 /* A process that is kept is the same for all calls of a tenant: what differs comes by its input. */
+/* A process of several calls is of no trace. */
+static int bind_trace(const json_t *handler, struct exec_plan *plan, struct err *err)
+{
+	plan->traced = true;
+	int rc = jx_get_bool(handler, "", "trace", JX_OPTIONAL, &plan->traced, err);
+	for (size_t i = 0; i < plan->nenv; i++)
+		if (strcmp(plan->env[i].name, "TRACEPARENT") == 0 || strcmp(plan->env[i].name, "TRACESTATE") == 0)
+			plan->traced = false;
+	if (plan->reuse)
+		plan->traced = false;
+	return rc;
+}
+
 static int bind_reuse(const json_t *handler, struct exec_plan *plan, struct err *err)
 {
 	struct str text = STR_INIT;
@@ -535,7 +565,7 @@ static int bind_reuse(const json_t *handler, struct exec_plan *plan, struct err 
 static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
 	static const char *const known[] = { "type", "argv", "stdin", "output", "env", "cwd", "sandbox",
-		"reuse", "sha256" };
+		"reuse", "sha256", "trace" };
 	static const char *const outputs[] = { "text", "json", "stream" };
 	struct exec_plan *plan = arena_alloc(mem, sizeof(*plan));
 	unsigned out = EXEC_TEXT;
@@ -562,6 +592,8 @@ static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_
 		rc = exec_sandbox_bind(handler, mem, &plan->sandbox, err);
 	if (rc == 0)
 		rc = bind_reuse(handler, plan, err);
+	if (rc == 0)
+		rc = bind_trace(handler, plan, err);
 	if (rc == 0)
 		*ret_plan = plan;
 	return rc;

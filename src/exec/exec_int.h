@@ -34,6 +34,7 @@ struct exec_plan {
 	enum exec_stdin in;
 	const struct tpl *in_tpl;       /* EXEC_STDIN_TEMPLATE */
 	enum exec_output out;
+	bool traced;                    /* the caller's trace is in its environment */
 	unsigned reuse;                 /* how many processes wait for further calls; 0 = none */
 	uint8_t handler[32];            /* with reuse: digest of the handler block */
 	const char *const *files;       /* absolute paths that argv names by constants; NULL-terminated */

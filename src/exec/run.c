@@ -913,7 +913,7 @@ static void on_deadline(void *arg)
 
 static int launch(struct exec_op *x, const struct backend_env *env, const struct backend_req *req, struct err *err)
 {
-	const char *argv[EXEC_ARGV_MAX + 1] = { NULL }, *vars[EXEC_ENV_MAX + 3] = { NULL };
+	const char *argv[EXEC_ARGV_MAX + 1] = { NULL }, *vars[EXEC_ENV_MAX + 5] = { NULL };
 	uint64_t now = ev_now_us(x->op.loop);
 
 	if (req->deadline_us <= now)

@@ -357,6 +357,16 @@ static int bind_headers(const json_t *handler, struct arena *mem, struct http_pl
 
 /* --- body */
 
+/* Unless the definition says that it is for nobody, or says the headers itself (OP-404). */
+static int bind_trace(const json_t *handler, struct http_plan *plan, struct err *err)
+{
+	plan->traced = true;
+	int rc = jx_get_bool(handler, "", "trace", JX_OPTIONAL, &plan->traced, err);
+	if (find_header(plan, "traceparent", plan->nheaders) || find_header(plan, "tracestate", plan->nheaders))
+		plan->traced = false;
+	return rc;
+}
+
 /* The Content-Type of the definition's headers as far as it decides about the body; NULL: there is none. */
 static const char *type_of(const json_t *handler, const struct http_plan *plan)
 {
@@ -500,7 +510,7 @@ static int bind_url(const json_t *handler, struct arena *mem, struct http_plan *
 static int http_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
 	static const char *const known[] = { "type", "method", "url", "query", "headers", "body", "encoding", "result",
-		"allow", "ca" };
+		"allow", "ca", "trace" };
 	struct http_plan *plan = arena_alloc(mem, sizeof(*plan));
 
 	if (!plan)
@@ -516,6 +526,8 @@ static int http_bind(const json_t *handler, struct arena *mem, const void **ret_
 		rc = bind_pairs(handler, "query", mem, &plan->query, &plan->nquery, err);
 	if (rc == 0)
 		rc = bind_headers(handler, mem, plan, err);
+	if (rc == 0)
+		rc = bind_trace(handler, plan, err);
 	if (rc == 0)
 		rc = bind_body(handler, mem, plan, err);
 	if (rc == 0)

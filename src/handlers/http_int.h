@@ -45,6 +45,7 @@ struct http_plan {
 	enum http_result_kind result;
 	const char *pointer;
 	struct fetch_policy policy;
+	bool traced;                    /* the caller's trace goes along */
 };
 
 /* --- uri.c */
@@ -74,7 +75,7 @@ bool http_has_value(const struct tpl *t, const struct backend_req *req);
 /* One request, ready to be sent, perhaps more than once; holds secrets, http_message_fini() wipes. */
 struct http_message {
 	char *url;
-	struct fetch_header headers[HTTP_PAIRS_MAX + 1]; size_t nheaders;       /* the names are the plan's */
+	struct fetch_header headers[HTTP_PAIRS_MAX + 3]; size_t nheaders;       /* the names are the plan's, or ours */
 	char *body; size_t body_len;
 };
 FOR_TESTS int http_message_make(const struct http_plan *plan, const struct backend_req *req, struct http_message *ret,

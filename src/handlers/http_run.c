@@ -19,6 +19,7 @@
 #include "json/json.h"
 #include "net/breaker.h"
 #include "net/http_server.h"
+#include "proto/trace.h"
 
 #include "http_int.h"
 
@@ -120,6 +121,11 @@ static int make_headers(const struct http_plan *plan, const struct backend_req *
 	}
 	if (rc == 0 && plan->body_type)
 		ret->headers[ret->nheaders++] = (struct fetch_header){ "Content-Type", mem_strdup(plan->body_type) };
+	if (rc == 0 && plan->traced && req->trace) {
+		ret->headers[ret->nheaders++] = (struct fetch_header){ "traceparent", mem_strdup(req->trace->parent) };
+		if (*req->trace->state)
+			ret->headers[ret->nheaders++] = (struct fetch_header){ "tracestate", mem_strdup(req->trace->state) };
+	}
 	return rc;
 }
 

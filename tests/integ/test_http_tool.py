@@ -287,6 +287,28 @@ toolcrib grant add acme get_user""".splitlines()
         self.assertRegex(headers["X-Trace"], "^[0-9a-f-]{36}$")
         self.assertNotIn("Authorization", headers, "the caller's key goes nowhere")
 
+    def test_a_callers_trace_goes_along(self):
+        """OP-404: to servers as headers, to programs in their environment, unchanged, unless the definition says otherwise."""
+        server, url = self.serve()
+        parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        for name, more in (("along", ""), ("quiet", ", trace: false")):
+            self.tool(f"http-{name}", f"{{type: http, url: '{url}/users/ann', allow: {{private: true}}{more}}}")
+            self.tool(f"exec-{name}", f'{{type: exec, argv: ["/usr/bin/env"], output: text{more}}}')
+        def sent(tool, meta):
+            got = self.peer.call(tool, {}, crib.MODERN, _meta=meta)["result"]
+            self.assertFalse(got.get("isError"), got)
+            if tool.startswith("http"):
+                there = {name.lower(): value for name, value in server.seen[-1][2].items()}
+                return there.get("traceparent"), there.get("tracestate")
+            there = dict(line.split("=", 1) for line in got["content"][0]["text"].splitlines())
+            return there.get("TRACEPARENT"), there.get("TRACESTATE")
+        for kind in ("http", "exec"):
+            for meta, want in (({"traceparent": parent, "tracestate": "a=1,b=2", "baggage": "user=ann"}, (parent, "a=1,b=2")),
+                               ({"traceparent": parent}, (parent, None)), ({"traceparent": parent, "tracestate": "x" * 513}, (parent, None)),
+                               ({"traceparent": "00-rubbish", "tracestate": "a=1"}, (None, None)), ({}, (None, None))):
+                self.assertEqual(sent(f"{kind}-along", meta), want, (kind, meta))
+                self.assertEqual(sent(f"{kind}-quiet", meta), (None, None), (kind, meta))
+
     def test_tool_test_names_the_server_that_failed(self):
         """To the author: method, scheme, host, port and the place in the definition."""
         self.crib.init()

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../../src/exec/exec_int.h"
 #include "backend_run.h"
 #include "../unit/handler_table.h"
 #include "base/mem.h"
@@ -173,6 +174,7 @@ static void exec_blocks_are_strict(void **state)
 		  NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:}'}}", "/env/A", "a name has 1 to 64 of", NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:a/b}'}}", "/env/A", "a name has 1 to 64 of", NULL },
+		{ "{'type':'exec','argv':['/x'],'trace':1}", "/trace", "", NULL },
 		{ "{'type':'exec','argv':['/x'],'reuse':2}", "/reuse", "output: stream", NULL },
 		{ "{'type':'exec','argv':['/x'],'output':'stream','reuse':0}", "/reuse", "", NULL },
 		{ "{'type':'exec','argv':['/x'],'output':'stream','reuse':17}", "/reuse", "", NULL },
@@ -424,9 +426,38 @@ static void block_that_does_not_fit_is_a_limit(void **state)
 	str_fini(&big);
 }
 
+/* A process that serves several calls would keep the trace of its first one (OP-404). */
+static void environment_has_a_trace_where_it_is_one_calls(void **state)
+{
+	static const struct { const char *handler; bool traced; } cases[] = {
+		{ "{'type':'exec','argv':['/x']}", true },
+		{ "{'type':'exec','argv':['/x'],'trace':true}", true },
+		{ "{'type':'exec','argv':['/x'],'trace':false}", false },
+		{ "{'type':'exec','argv':['/x'],'output':'stream','reuse':1}", false },
+		{ "{'type':'exec','argv':['/x'],'output':'stream','reuse':1,'trace':true}", false },
+		{ "{'type':'exec','argv':['/x'],'env':{'TRACEPARENT':'mine'}}", false },
+		{ "{'type':'exec','argv':['/x'],'env':{'TRACESTATE':'mine'}}", false },
+		{ "{'type':'exec','argv':['/x'],'env':{'TRACE':'mine'}}", true },
+	};
+
+	for (size_t i = 0; i < NELEMS(cases); i++) {
+		struct arena *mem = arena_new(1 << 20);
+		const struct backend_ops *ops = NULL;
+		const void *plan = NULL;
+		struct err err;
+		json_t *h = handler_json(cases[i].handler);
+
+		assert_int_equal(bind_handler(h, mem, &ops, &plan, &err), 0);
+		assert_int_equal(((const struct exec_plan *)plan)->traced, cases[i].traced);
+		json_decref(h);
+		arena_free(&mem);
+	}
+}
+
 SUITE(bind)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(environment_has_a_trace_where_it_is_one_calls),
 		cmocka_unit_test(type_is_known_or_refused_with_a_hint),
 		cmocka_unit_test(static_has_a_result_or_a_text),
 		cmocka_unit_test(static_gives_what_was_written),

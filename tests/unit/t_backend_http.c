@@ -22,6 +22,7 @@
 #include "json/json.h"
 #include "base/metric.h"
 #include "net/breaker.h"
+#include "proto/trace.h"
 
 #include "../unit/http_peer.h"
 #include "suite.h"
@@ -323,6 +324,47 @@ static void body_at_its_limit_is_made_and_one_byte_more_is_not(void **state)
 	}
 	free(half);
 	arena_free(&mem);
+}
+
+/* The most headers that there can be, with a body's type and the caller's trace (OP-404). */
+static void trace_goes_along_unless_the_definition_says_otherwise(void **state)
+{
+	static const struct { const char *more; size_t want; const char *last, *value; } cases[] = {
+		{ "", HTTP_PAIRS_MAX + 3, "tracestate", "a=1" },
+		{ ",'trace':true", HTTP_PAIRS_MAX + 3, "tracestate", "a=1" },
+		{ ",'trace':false", HTTP_PAIRS_MAX + 1, "Content-Type", "application/json" },
+	};
+	const struct trace trace = { .parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", .state = "a=1" };
+
+	for (size_t i = 0; i <= NELEMS(cases); i++) {
+		const bool own = i == NELEMS(cases);    /* one of them is the definition's own */
+		struct arena *mem = arena_new(1 << 20);
+		struct str text = STR_INIT;
+		const struct backend_ops *ops = NULL;
+		const void *plan = NULL;
+		struct http_message m;
+		struct err err;
+		json_t *h, *args = json_object();
+
+		str_puts(&text, "{'type':'http','url':'https://h/','method':'POST','body':'arguments','headers':{");
+		for (int n = 0; n < HTTP_PAIRS_MAX - own; n++)
+			str_printf(&text, "%s'X-%d':'v'", n > 0 ? "," : "", n);
+		str_printf(&text, "%s}%s}", own ? ",'TraceParent':'mine'" : "", own ? "" : cases[i].more);
+		h = handler_json(str_text(&text));
+		assert_int_equal(bind_handler(h, mem, &ops, &plan, &err), 0);
+		const struct backend_req req = { .args = args, .tenant = "acme", .principal = "bot", .trace = &trace };
+		assert_int_equal(http_message_make(plan, &req, &m, &err), 0);
+		assert_int_equal(m.nheaders, own ? HTTP_PAIRS_MAX + 1 : cases[i].want);
+		if (!own) {
+			assert_string_equal(m.headers[m.nheaders - 1].name, cases[i].last);
+			assert_string_equal(m.headers[m.nheaders - 1].value, cases[i].value);
+		}
+		http_message_fini(&m);
+		json_decref(args);
+		json_decref(h);
+		str_fini(&text);
+		arena_free(&mem);
+	}
 }
 
 /* --- answers ------------------------------------------------------------------------------------- */
@@ -733,6 +775,7 @@ SUITE(http)
 		TEST(arguments_that_would_bend_the_request_send_nothing),
 		TEST(url_of_arguments_is_bounded),
 		TEST(body_at_its_limit_is_made_and_one_byte_more_is_not),
+		cmocka_unit_test(trace_goes_along_unless_the_definition_says_otherwise),
 		TEST(json_becomes_structured_content_and_text),
 		TEST(number_that_no_tree_holds_stays_in_the_text),
 		TEST(pointer_takes_a_part),
