@@ -52,6 +52,11 @@ struct forms_absent {
  * (block_class) and step (block_step_of()).  Rows without: how many records of calls (n) there were, and the longest
  * duration (dur_max), by slot, tool, kind and outcome.  Both of one pass through the log.
  *
+ * parts: asked by log, since, until, lo, hi, chapters and of_kind; positions from lo to below hi in their order, as
+ * parts from first to below, each with how many records (n) of that time and kind (-1: of calls: call.end, call.denied
+ * and call.recovered) it has: a block, or with chapters = 1 a chapter where one is whole.  NULL where its zone does not
+ * say: of rows, all of which are one part, and at the edges of positions and times.
+ *
  * Whether the store has blocks or not; outside of statements. */
 int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;
 

@@ -296,6 +296,11 @@ SELECT ?12 AS rank, time, idx AS "index", kind, object, principal, detail FROM v
 SELECT count(*) FROM rec WHERE log = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
   AND (+kind = ?12 OR (?12 IS NULL AND +kind IN (1002, 1003, 1004)));
 
+-- audit sample: how many parts of a log have, ?8: chapters where there are such; NULL: they are to be counted.  Zones.
+-- name: report_sample_parts
+SELECT first, below, n FROM parts WHERE log = ?1 AND since = ?2 AND until = ?3 AND lo = ?10 AND hi = ?9 AND chapters = ?8
+  AND of_kind = coalesce(?12, -1);
+
 -- audit sample: where they stand.  rec_pos.
 -- name: report_sample_places
 SELECT idx FROM rec WHERE log = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3

@@ -34,7 +34,7 @@ struct forms {
 	struct forms_file *file[FORMS_FILES];
 	struct forms_absent *absent;    /* NULL: a file that is not here is an error */
 };
-extern const struct db_vtab forms_pay;
+extern const struct db_vtab forms_pay, forms_parts;
 struct forms *forms_new(struct db *db, struct forms_absent *absent);
 void forms_free(void *forms);
 

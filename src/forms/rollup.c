@@ -875,5 +875,6 @@ int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err)
 		forms_free(f);
 		return rc;
 	}
-	return db_vtab_make(db, &hist_table, f, err);   /* which frees it */
+	rc = db_vtab_make(db, &forms_parts, f, err);
+	return rc < 0 ? rc : db_vtab_make(db, &hist_table, f, err);     /* which frees it */
 }

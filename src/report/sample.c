@@ -14,7 +14,7 @@
 
 #include "report_int.h"
 
-#define PIECE 256                       /* positions that are counted at once, and read for a rank among them */
+#define PIECE 256                       /* rows that are counted at once, and read for a rank among them */
 #define PASSED_BYTES 65536
 
 /* What a sample is drawn from. */
@@ -22,9 +22,13 @@ struct population {
 	const struct report_ask *ask;
 	int64_t kind;                   /* 0: calls */
 	enum sql_id count, places;
-	int64_t from, below, width;     /* positions, and how many of them are a piece */
-	int64_t *piece, pieces, total;  /* how many records of it each piece has */
+	int64_t from, below, width;     /* positions, and how many of them are a piece where nothing else says it */
+	int64_t total;
 };
+
+/* Positions, and how many of the population they have, -1: not counted yet.  whole: blocks say it of parts of it. */
+struct piece { int64_t first, below, n; bool whole; };
+struct pieces { struct piece *v; size_t n, cap; };
 
 /* --- ranks */
 
@@ -69,12 +73,12 @@ static void draw(uint64_t seed, uint64_t total, size_t n, int64_t *ret)
 
 /* --- positions */
 
-static struct db_stmt *ask_piece(const struct population *p, struct db *db, enum sql_id id, int64_t i)
+static struct db_stmt *ask_piece(const struct population *p, struct db *db, enum sql_id id, const struct piece *at,
+				 int64_t chapters)
 {
-	const int64_t from = p->from + i * p->width, below = p->below - from > p->width ? from + p->width : p->below;
 	struct db_stmt *st = db_stmt_get(db, id);
 
-	report_bind(st, p->ask, p->ask->log, from, below, 0);
+	report_bind(st, p->ask, p->ask->log, at->first, at->below, chapters);
 	if (p->kind)
 		db_bind_i64(st, 12, p->kind);
 	else
@@ -117,39 +121,78 @@ static int open_population(struct population *p, struct db *db, struct report_as
 	p->count = few ? SQL_REPORT_SAMPLE_KIND_COUNT : SQL_REPORT_SAMPLE_COUNT;
 	p->places = few ? SQL_REPORT_SAMPLE_KIND_PLACES : SQL_REPORT_SAMPLE_PLACES;
 	p->width = few ? INT64_MAX / 2 : PIECE;
-	p->pieces = p->from >= 0 && p->from < p->below ? (p->below - p->from - 1) / p->width + 1 : 0;
-	p->piece = mem_calloc(p->pieces ? (size_t)p->pieces : 1, sizeof(*p->piece));
 	return 0;
 }
 
+static void add_piece(struct pieces *to, struct piece one)
+{
+	if (to->n == to->cap) {
+		to->cap = to->cap ? 2 * to->cap : 64;
+		to->v = mem_realloc(to->v, to->cap * sizeof(*to->v));
+	}
+	to->v[to->n++] = one;
+}
+
+/* What zones say of some positions: of chapters, or of blocks (SC-404). */
+static int list_parts(const struct population *p, struct db *db, const struct piece *of, bool chapters,
+		      struct pieces *ret, struct err *err)
+{
+	struct db_stmt *st = ask_piece(p, db, SQL_REPORT_SAMPLE_PARTS, of, chapters);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1)
+		add_piece(ret, (struct piece){ db_col_i64(st, 0), db_col_i64(st, 1),
+			db_col_type(st, 2) == DB_NULL ? -1 : db_col_i64(st, 2), chapters && db_col_type(st, 2) != DB_NULL });
+	db_stmt_put(&st);
+	return rc;
+}
+
 /* Each piece is a transaction of its own: what is counted neither comes nor changes. */
-static int count_pieces(struct population *p, struct db *db, struct err *err)
+static int count_rest(const struct population *p, struct db *db, struct pieces *of, int64_t *ret_total, struct err *err)
 {
 	int rc = 0;
 
-	p->total = 0;
-	for (int64_t i = 0; rc >= 0 && i < p->pieces; i++) {
-		struct db_stmt *st = ask_piece(p, db, p->count, i);
+	*ret_total = 0;
+	for (size_t i = 0; rc >= 0 && i < of->n; i++) {
+		struct db_stmt *st = of->v[i].n < 0 ? ask_piece(p, db, p->count, &of->v[i], 0) : NULL;
 
-		rc = db_step(st, err);
-		if (rc == 1)
-			p->piece[i] = db_col_i64(st, 0);
-		p->total += p->piece[i];
-		db_stmt_put(&st);
+		if (st) {
+			rc = db_step(st, err);
+			of->v[i].n = rc == 1 ? db_col_i64(st, 0) : 0;
+			db_stmt_put(&st);
+		}
+		*ret_total += of->v[i].n;
 	}
 	return rc < 0 ? rc : 0;
 }
 
-/* Once more when the first blocks have come meanwhile: rows may have gone. */
-static int count(struct population *p, struct db *db, struct err *err)
+static int count_pieces(struct population *p, struct db *db, struct pieces *ret, struct err *err)
+{
+	const struct piece all = { .first = p->from, .below = p->below };
+	int rc = 0;
+
+	ret->n = 0;
+	if (forms_seen(db)) {
+		p->count = SQL_REPORT_SAMPLE_COUNT;     /* no index of rows is of use: few are no block's */
+		p->places = SQL_REPORT_SAMPLE_PLACES;
+		rc = list_parts(p, db, &all, true, ret, err);
+	} else {
+		for (int64_t at = p->from; at < p->below; at = p->below - at > p->width ? at + p->width : p->below)
+			add_piece(ret, (struct piece){ at, p->below - at > p->width ? at + p->width : p->below, -1, false });
+	}
+	return rc < 0 ? rc : count_rest(p, db, ret, &p->total, err);
+}
+
+/* Again when blocks have come meanwhile, whose rows may have gone. */
+static int count(struct population *p, struct db *db, struct pieces *ret, struct err *err)
 {
 	bool seen;
 	int rc = forms_see(db, err);
 
 	do {
 		seen = forms_seen(db);
-		if (rc == 0)
-			rc = count_pieces(p, db, err);
+		if (rc == 0 && p->from >= 0 && p->from < p->below)
+			rc = count_pieces(p, db, ret, err);
 		if (rc == 0)
 			rc = forms_see(db, err);
 	} while (rc == 0 && !seen && forms_seen(db));
@@ -164,9 +207,12 @@ static int pruned(struct err *err)
 	return ERR_CONFLICT;
 }
 
-/* The positions of those ranks that lie in a piece, whose first one is rank first; *i goes on. */
-static int find_in(const struct population *p, struct db *db, int64_t piece, int64_t first, const int64_t *rank,
-		   size_t n, size_t *i, int64_t *ret, struct err *err)
+/* Ranks that are looked for, ascending, and the positions of those that were found. */
+struct search { const int64_t *rank; size_t n, found; int64_t *ret; };
+
+/* Those of them that lie in a piece, whose first one is rank first. */
+static int find_in(const struct population *p, struct db *db, const struct piece *piece, int64_t first,
+		   struct search *s, struct err *err)
 {
 	struct db_stmt *st;
 	int64_t at = first;
@@ -174,24 +220,47 @@ static int find_in(const struct population *p, struct db *db, int64_t piece, int
 
 	if (rc < 0)
 		return rc;
-	st = ask_piece(p, db, p->places, piece);
+	st = ask_piece(p, db, p->places, piece, 0);
 	for (; (rc = db_step(st, err)) == 1; at++)
-		if (*i < n && rank[*i] == at)
-			ret[(*i)++] = db_col_i64(st, 0);
+		if (s->found < s->n && s->rank[s->found] == at)
+			s->ret[s->found++] = db_col_i64(st, 0);
 	db_stmt_put(&st);
-	return rc < 0 ? rc : at - first == p->piece[piece] ? 0 : pruned(err);
+	return rc < 0 ? rc : at - first == piece->n ? 0 : pruned(err);
 }
 
-static int find(const struct population *p, struct db *db, const int64_t *rank, size_t n, int64_t *ret,
+/* The blocks of a chapter, or whatever is there now. */
+static int look_into(const struct population *p, struct db *db, const struct piece *piece, struct pieces *ret,
+		     struct err *err)
+{
+	int64_t total = 0;
+	int rc = forms_see(db, err);
+
+	if (rc == 0)
+		rc = list_parts(p, db, piece, false, ret, err);
+	if (rc == 0)
+		rc = count_rest(p, db, ret, &total, err);
+	return rc < 0 ? rc : total == piece->n ? 0 : pruned(err);
+}
+
+static int find(const struct population *p, struct db *db, const struct pieces *of, int64_t first, struct search *s,
 		struct err *err)
 {
-	int64_t first = 0;
-	size_t found = 0;
 	int rc = 0;
 
-	for (int64_t i = 0; rc == 0 && found < n; first += p->piece[i++])
-		if (rank[found] < first + p->piece[i])
-			rc = find_in(p, db, i, first, rank, n, &found, ret, err);
+	for (size_t i = 0; rc == 0 && i < of->n && s->found < s->n; first += of->v[i++].n) {
+		struct pieces in = { NULL, 0, 0 };
+
+		if (s->rank[s->found] >= first + of->v[i].n)
+			continue;
+		if (!of->v[i].whole) {
+			rc = find_in(p, db, &of->v[i], first, s, err);
+			continue;
+		}
+		rc = look_into(p, db, &of->v[i], &in, err);
+		if (rc == 0)
+			rc = find(p, db, &in, first, s, err);
+		free(in.v);
+	}
 	return rc;
 }
 
@@ -228,15 +297,17 @@ static int put_head(struct report_out *out, struct db *db, const struct report_a
 	return rc;
 }
 
-static int put_rows(struct report_out *out, struct db *db, const struct population *p, struct err *err)
+static int put_rows(struct report_out *out, struct db *db, const struct population *p, const struct pieces *pieces,
+		    struct err *err)
 {
 	const struct report_ask *ask = p->ask;
 	const size_t n = ask->limit < p->total ? (size_t)ask->limit : (size_t)p->total;
 	int64_t *rank = mem_calloc(2 * n + 1, sizeof(*rank)), *idx = rank + n;
+	struct search search = { rank, n, 0, idx };
 	int rc;
 
 	draw((uint64_t)ask->number, (uint64_t)p->total, n, rank);
-	rc = find(p, db, rank, n, idx, err);
+	rc = find(p, db, pieces, 0, &search, err);
 	for (size_t i = 0; rc == 0 && i < n && !reply_full(out->reply); i++) {
 		rc = put_row(out, db, ask, rank[i], idx[i], err);
 		if (rc == 0 && out->part && out->reply->text.len >= PASSED_BYTES)
@@ -249,19 +320,20 @@ static int put_rows(struct report_out *out, struct db *db, const struct populati
 int report_sample(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
 {
 	struct population p = { 0 };
+	struct pieces pieces = { NULL, 0, 0 };
 	int rc;
 
 	out->seen(out->arg, ask->tenant_id, -1);
 	rc = open_population(&p, db, ask, err);
 	if (rc == 0)
-		rc = count(&p, db, err);
+		rc = count(&p, db, &pieces, err);
 	if (rc == 0) {
 		ask->population = p.total;
 		out->looked(out->arg, ask->tenant_id, p.from, p.below);
 		rc = put_head(out, db, ask, err);
 	}
 	if (rc == 0)
-		rc = put_rows(out, db, &p, err);
-	free(p.piece);
+		rc = put_rows(out, db, &p, &pieces, err);
+	free(pieces.v);
 	return rc;
 }

@@ -279,7 +279,13 @@ static const char slots_meant[] = "WITH r(slot, tool, kind, outcome, dur) AS (SE
 	"SELECT slot, tool, kind, outcome, 1, count(*), coalesce(max(dur), 0) FROM r GROUP BY 1, 2, 3, 4 UNION ALL "
 	"SELECT slot, tool, kind, NULL, 0, count(*), NULL FROM r WHERE kind = 1002 GROUP BY 1, 2 ORDER BY 1, 2, 3, 4, 5";
 static const struct asked of_slots = { "log = 2 AND since = @ AND until = # AND every = 9000000", "e.log = 2 AND e.ts >= @ AND e.ts < #" };
-enum { SLOTS_ASKED = 4 };
+/* And of parts, with a count of what zones do not say. */
+static const char parts_said[] = "SELECT sum(coalesce(n, (SELECT count(*) FROM rec e WHERE log = 2 AND idx >= first AND idx < below AND %s))), "
+	"min(first), max(below), sum(below - first) FROM parts WHERE log = 2 AND since = @ AND until = # AND lo = 5 AND hi = 444 "
+	"AND chapters = @ % 2 AND of_kind = -1";
+static const char parts_meant[] = "SELECT (SELECT count(*) FROM main.rec e WHERE log = 2 AND idx >= 5 AND idx < 444 AND %s), 5, 444, 439";
+static const char calls_then[] = "e.ts >= @ AND e.ts < # AND e.kind IN (1002, 1003, 1004)";
+enum { SLOTS_ASKED = 4, PARTS_ASKED = 8 };
 
 static void fill_in(struct str *ret, const char *frame, const char *what, int64_t since, int64_t until)
 {
@@ -320,7 +326,7 @@ static struct db *reader_of_sums(struct fix *f)
 	return db;
 }
 
-enum { SUMS_ASKED = NELEMS(asked) * 4, ALL_ASKED = SUMS_ASKED + SLOTS_ASKED + 2 };
+enum { SUMS_ASKED = NELEMS(asked) * 4, PARTS_FROM = SUMS_ASKED + SLOTS_ASKED, ALL_ASKED = PARTS_FROM + PARTS_ASKED + 2 };
 
 /* The i-th question, of sums or of records; the last two compare forms alone. */
 static void ask_one(struct db *db, bool sums, size_t i, uint64_t seed, struct str *out)
@@ -331,10 +337,12 @@ static void ask_one(struct db *db, bool sums, size_t i, uint64_t seed, struct st
 	const struct asked *a = i < SUMS_ASKED ? &asked[i % NELEMS(asked)] : &of_slots;
 
 	str_reset(out);
-	if (i >= SUMS_ASKED + SLOTS_ASKED)
+	if (i >= PARTS_FROM + PARTS_ASKED)
 		answer(db, i == ALL_ASKED - 1 ? hist : by, out);
 	else if (i < SUMS_ASKED)
 		ask_sums(db, sums ? sums_said : sums_meant, sums ? a->sums : a->records, seed + i, out);
+	else if (i >= PARTS_FROM)
+		ask_sums(db, sums ? parts_said : parts_meant, calls_then, seed + i, out);
 	else
 		ask_sums(db, sums ? slots_said : slots_meant, sums ? a->sums : a->records, seed + i, out);
 }
