@@ -40,7 +40,7 @@ struct units_block {
 	const struct block_reader *reader;      /* it is open there, with all columns, until the record behind its last */
 	bool lies;                      /* its times or its zone are not what a count of the records gives, */
 	char said[320];                 /* namely this */
-	bool beyond;                    /* something is kept of records behind its last one */
+	bool beyond, twice;             /* something is kept of records behind its last one; of its own in two groups */
 };
 
 struct units_read {

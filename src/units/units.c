@@ -193,7 +193,7 @@ static int open_block(struct units *s, struct unit *u, struct err *err)
 struct groups {
 	struct db_stmt *st;
 	int64_t first, end;             /* of v */
-	bool more, odd;                 /* v is one; they overlap, or one cannot be read */
+	bool more, odd, twice;          /* v is one; they overlap, or one cannot be read; they overlap */
 	struct block_payload v[BLOCK_PAYLOADS_MAX];
 };
 
@@ -209,7 +209,8 @@ static int next_group(struct groups *g, struct err *err)
 		return rc;
 	first = db_col_i64(g->st, 0);
 	body = db_col_blob(g->st, 1, &len);
-	g->odd |= first < g->end || block_payloads_read(body, len, g->v, &n, NULL) < 0;
+	g->twice |= first < g->end;
+	g->odd |= g->twice || block_payloads_read(body, len, g->v, &n, NULL) < 0;
 	g->first = first;
 	g->end = first + (int64_t)n;
 	return 0;
@@ -246,9 +247,12 @@ static int read_records(struct units *s, struct unit *u, struct groups *g, struc
 		rc = kept_of(g, u->seen.b.first + (int64_t)i, &kept, err);
 		u->kept[i] = g->odd ? UNITS_KEPT_LOOK : s->ask.look(s->ask.arg, &u->row, kept);
 	}
+	u->seen.beyond = g->more && !g->odd && g->end > u->seen.b.first + u->seen.b.cnt;
+	if (rc == 0 && g->more && !g->odd)
+		rc = next_group(g, err);        /* one that is left begins before this one ends */
 	if (rc == 0 && g->odd)
 		memset(u->kept, UNITS_KEPT_LOOK, u->n);
-	u->seen.beyond = g->more && !g->odd && g->end > u->seen.b.first + u->seen.b.cnt;
+	u->seen.twice = g->twice;
 	return rc < 0 ? rc : 1;
 }
 

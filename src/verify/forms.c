@@ -215,6 +215,8 @@ static void tell_beside(struct verify_log *c, const struct units_block *seen)
 	if (seen->beyond)
 		tell_block(&of, AUDIT_FINDING_PAYLOAD_EXTRA, &seen->b,
 			   "something is kept beside it of records that it does not have");
+	if (seen->twice)
+		tell_block(&of, AUDIT_FINDING_PAYLOAD_EXTRA, &seen->b, "something is kept beside it twice");
 }
 
 /* --- chapters: derived from blocks, so counted while these are read (SC-207) */

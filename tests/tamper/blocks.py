@@ -313,6 +313,18 @@ def payload_extra(s, rnd):
     put_group(s, log, s.one("SELECT size FROM head WHERE log = ?", log) + rnd.randrange(1, 1000), payloads)
 
 
+def payload_twice(s, rnd):
+    """A second group of what is kept of records in a block, which begins within the first."""
+    log, first, payloads = group(s, rnd)
+    if len(payloads) < 2:
+        return False
+    at = rnd.randrange(1, len(payloads))
+    if s.all("SELECT 1 FROM blkpay WHERE log = ? AND first = ?", log, first + at):
+        return False
+    put_group(s, log, first + at, payloads[at:] if rnd.random() < 0.5 else [(rnd.randbytes(16), None, None)])
+    return None
+
+
 def unerase(s, rnd):
     """What was erased put back beside a block."""
     gone = []
@@ -358,6 +370,7 @@ KINDS = [
     Kind("A-T118", payload_exchanged, each=("PAYLOAD",), never=LEAVES, form="blocks"),
     Kind("A-T119", payload_extra, each=("PAYLOAD_EXTRA",), never=LEAVES, form="blocks"),
     Kind("A-T120", unerase, each=("ERASED_BUT_PRESENT",), never=LEAVES, form="blocks"),
+    Kind("A-T124", payload_twice, each=("PAYLOAD_EXTRA",), never=LEAVES, form="blocks"),
     Kind("A-T122", chapter_zone, each=("INDEX",), never=LEAVES, form="blocks"),
     Kind("A-T123", chapter_place, each=("INDEX",), never=LEAVES, form="blocks"),
     Kind("A-T121", open_call, each={"tv": ("INDEX",), "py": ("INDEX",)}, never=LEAVES, form="blocks"),

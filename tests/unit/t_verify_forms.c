@@ -456,6 +456,13 @@ static void group_of_no_block(void **state)
 	      AUDIT_FINDING_PAYLOAD_EXTRA);
 }
 
+/* Who erases one of them leaves the other. */
+static void group_within_another(void **state)
+{
+	finds(*state, "INSERT INTO blkpay SELECT log, first + 1, CAST(x'01110000' || zeroblob(16) AS BLOB) FROM blkpay "
+	      "WHERE log = 2 AND first = 0", AUDIT_FINDING_PAYLOAD_EXTRA);
+}
+
 static void group_longer_than_its_block(void **state)
 {
 	finds(*state, "DELETE FROM blkpay WHERE log = 2 AND first > 0; UPDATE blkpay SET first = (SELECT max(first) FROM blk "
@@ -609,6 +616,7 @@ SUITE(verify_forms)
 		WITH_LEFTOVERS(leftover_without_a_leaf), WITH_LEFTOVERS(leftover_of_no_record), WITH_LEFTOVERS(what_is_kept_twice_differs),
 		WITH_LEFTOVERS(what_was_erased_from_the_block), WITH_LEFTOVERS(leftovers_may_go),
 		TEST(salt_of_a_record_in_a_block), TEST(group_dropped), TEST(group_of_another_place), TEST(group_of_no_block),
+		TEST(group_within_another),
 		TEST(group_longer_than_its_block), TEST(group_that_is_none), WITH_OPEN(call_that_has_not_ended),
 		WITH_OPEN(call_that_is_listed_elsewhere), TEST(call_that_has_ended_is_listed),
 		WITH_LEFTOVERS(new_blocks_alone), WITH_LEFTOVERS(zone_of_a_new_block), TEST(old_block_dropped),
