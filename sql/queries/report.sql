@@ -465,6 +465,19 @@ LEFT JOIN rec a ON a.id = (SELECT min(x.id) FROM rec x
 WHERE q.log_id = ?1 AND q.idx < ?9 AND q.idx >= ?10 AND +q.ts >= ?2 AND +q.ts < ?3 AND +q.outcome_code = 7
 ORDER BY q.idx DESC LIMIT ?8;
 
+-- The same of a store with blocks, which are read in their order up to the answer.
+-- name: report_oversight_forms
+SELECT q.time AS time, q.tool AS tool, q.principal AS principal, q.call AS call,
+  strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS answered,
+  lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-' || substr(hex(a.call), 13, 4) || '-'
+    || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) AS next_round,
+  a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
+FROM v_calls q CROSS JOIN rec r ON r.log = ?1 AND r.idx = q.idx
+LEFT JOIN rec a ON a.id = (SELECT x.id FROM rec x
+  WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND x.prev = r.call ORDER BY x.idx LIMIT 1)
+WHERE q.log_id = ?1 AND q.idx < ?9 AND q.idx >= ?10 AND +q.ts >= ?2 AND +q.ts < ?3 AND +q.outcome_code = 7
+ORDER BY q.idx DESC LIMIT ?8;
+
 -- audit anomalies: plain rules.  A tool that a principal had not used before; a day with ten times the calls of the days
 -- before it (at least 50); calls between 22 and 6 h UTC by who makes less than a twentieth of its calls then; a day with 20
 -- refusals or more.  Sums.
@@ -504,6 +517,18 @@ ORDER BY f.ts DESC, what, 3, 4 LIMIT ?8;
 SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) AS tenant, h.size AS records,
   (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 86400000000 ORDER BY x.ts LIMIT 1) AS last_day,
   (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 604800000000 ORDER BY x.ts LIMIT 1) AS last_week,
+  round(100.0 * h.size / (SELECT max(sum(size), 1) FROM head), 1) AS percent
+FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
+
+-- The same of a store with blocks: what comes first by position says before which time the first one is.  Times of blocks.
+-- name: report_capacity_forms
+SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) AS tenant, h.size AS records,
+  h.size - (SELECT x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 86400000000
+    AND x.ts <= (SELECT y.ts FROM rec y WHERE y.log = l.id AND y.kind <> 1001 AND y.ts >= ?12 - 86400000000 ORDER BY y.idx LIMIT 1)
+    ORDER BY x.ts LIMIT 1) AS last_day,
+  h.size - (SELECT x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 604800000000
+    AND x.ts <= (SELECT y.ts FROM rec y WHERE y.log = l.id AND y.kind <> 1001 AND y.ts >= ?12 - 604800000000 ORDER BY y.idx LIMIT 1)
+    ORDER BY x.ts LIMIT 1) AS last_week,
   round(100.0 * h.size / (SELECT max(sum(size), 1) FROM head), 1) AS percent
 FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 
@@ -644,6 +669,16 @@ SELECT count(*) FROM chap WHERE log = ?1 AND ts_max >= ?2 AND ts_min < ?3 AND le
 SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
   (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size - l.min_idx), 0),
   coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1
+    ORDER BY x.ts LIMIT 1)), 0),
+  (SELECT x.ts FROM rec x JOIN log s ON s.id = 1 WHERE x.log = 1 AND x.idx = s.min_idx)
+FROM head h JOIN log l ON l.id = h.log;
+
+-- The same of a store with blocks, as report_capacity_forms.
+-- name: report_room_in_forms
+SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
+  (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size - l.min_idx), 0),
+  coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1
+    AND x.ts <= (SELECT y.ts FROM rec y WHERE y.log = h.log AND y.kind <> 1001 AND y.ts >= ?1 ORDER BY y.idx LIMIT 1)
     ORDER BY x.ts LIMIT 1)), 0),
   (SELECT x.ts FROM rec x JOIN log s ON s.id = 1 WHERE x.log = 1 AND x.idx = s.min_idx)
 FROM head h JOIN log l ON l.id = h.log;

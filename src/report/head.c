@@ -467,7 +467,7 @@ struct room {
 
 static int read_room(struct db *db, int64_t since_us, struct room *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_ROOM);
+	struct db_stmt *st = db_stmt_get(db, forms_seen(db) ? SQL_REPORT_ROOM_IN_FORMS : SQL_REPORT_ROOM);
 	int rc;
 
 	db_bind_i64(st, 1, since_us);

@@ -27,7 +27,8 @@ class Plans(crib.Case):
 
     def test_n08_what_strangers_and_agents_fill_is_read_in_its_order(self):
         """N-08, SC-004: a page of calls, refusals or failed logins is a walk by position, and no sort of all that there are."""
-        walked = {name: sql for name, sql in statements() if "?10" in sql and "AS _idx" in sql}
+        # what is asked of a store with blocks has no indexes: its order is the table's (test_report_work.py)
+        walked = {name: sql for name, sql in statements() if "?10" in sql and "AS _idx" in sql and not name.endswith("_forms")}
         self.assertEqual(sorted(walked), sorted("report_" + name for name in (
             "calls", "denied", "auth_failures", "credential_timeline", "subject_export", "oversight")))
         for name, sql in walked.items():
