@@ -498,29 +498,28 @@ static int signed_since(const struct verify_log *c, struct err *err)
 
 static int checkpoints_end(struct verify_log *c, struct err *err)
 {
+	const struct verify_checkpoints *k = c->checkpoints;
 	bool system = verify_is_system(c);
 	uint64_t size = c->tree.size;
-	int rc = 0;
+	int since = system && !k->next.due ? signed_since(c, err) : 0;
 
+	if (since < 0)
+		return since;
 	/* Also a start that nothing signed covers is nobody's word: a server has its start signed before it serves, and the
 	 * next one asks an administrator about what it finds there (A-722). */
 	if (system)
-		c->v->stopped = c->checkpoints->last_kind == AUDIT_SERVER_STOP ||
-				c->checkpoints->covered_kind == AUDIT_SERVER_STOP;
+		c->v->stopped = k->last_kind == AUDIT_SERVER_STOP || (k->covered_kind == AUDIT_SERVER_STOP && !since);
 	/* else one is missing in between */
-	if (c->checkpoints->next.due && c->checkpoints->next.size > (uint64_t)c->head->found)
-		tell(c, AUDIT_FINDING_TRUNCATED, c->checkpoints->next.size, "covers records that are not there");
+	if (k->next.due && k->next.size > (uint64_t)c->head->found)
+		tell(c, AUDIT_FINDING_TRUNCATED, k->next.size, "covers records that are not there");
 	if (!keys_signed(c->v))
 		return 0;
-	if (system && (!c->checkpoints->noted || c->checkpoints->last_epoch < keys_newest(c->v)) &&
-	    !c->checkpoints->next.due && (rc = signed_since(c, err)) == 0)
+	if (system && (!k->noted || k->last_epoch < keys_newest(c->v)) && !k->next.due && !since)
 		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin, "the newest epoch has no checkpoint");
-	if (rc < 0)
-		return rc;
 	if (!system && c->cover.owed_size > 0 && c->cover.owed_epoch + 1 < keys_newest(c->v))
 		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin,
 				  "the log grew in an epoch and was not signed since");
-	if (c->cover.covered < size && !c->checkpoints->next.due)
+	if (c->cover.covered < size && !k->next.due)
 		tell_tail(c);
 	return 0;
 }

@@ -1,6 +1,7 @@
 """What verifiers say of what they did not look at, of evidence that does not fit, and of stores made by an enemy (decision 0049)."""
 import contextlib
 import json
+import os
 import re
 import resource
 import sqlite3
@@ -200,6 +201,27 @@ class Evidence(crib.Case):
                 # What is not signed yet is a gap for whoever does not ask the server.
                 self.assertIn(child.returncode, (0, 5), text)
                 self.assertLessEqual(set(re.findall(r"(?m)^([A-Z_]+) (?!\d+ records)", text)), {"UNCOVERED_TAIL"})
+
+    def test_a_note_that_a_newer_one_replaces_is_no_damage(self):
+        """AUDIT A-706, A-722: between the reading of a head and of its notes; what then ends with a stop has gone on since."""
+        c = self.ready()
+        c.start()
+        work, gate = c.dir / "work", c.dir / "gate"
+        newest = "SELECT max(size) FROM cp WHERE log = 1"
+        gate.touch()
+        env = {**c.env, "LD_PRELOAD": str(crib.BUILD / "tests/integ/work.so"), "ASAN_OPTIONS": "verify_asan_link_order=0",
+               "TOOLCRIB_TEST_WORK": str(work), "TOOLCRIB_TEST_GATE": str(gate), "TOOLCRIB_TEST_PAUSE": "SELECT l.id, l.origin, h.size"}
+        crib.wait_for("all signed", lambda: c.rows("SELECT max(idx) + 1 FROM rec WHERE log = 1") == c.rows(newest))
+        noted = c.rows(newest)
+        child = subprocess.Popen([*TV, *self.pins, c.store / "toolcrib.db"], stdout=subprocess.PIPE, text=True, env=env)
+        crib.wait_for("the head read", lambda: gate.stat().st_size)
+        c.key("acme/later")
+        crib.wait_for("a newer note", lambda: c.rows(newest) > noted)
+        self.assertEqual(c.rows(f"SELECT count(*) FROM cp WHERE log = 1 AND size = {noted[0][0]}"), [(0,)])
+        os.truncate(gate, 0)
+        text, _ = child.communicate(timeout=crib.DEADLINE)
+        self.assertEqual(child.returncode, 5, text)
+        self.assertRegex(text, "(?m)^UNCOVERED_TAIL ")
 
 
 if __name__ == "__main__":
