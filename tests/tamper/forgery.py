@@ -312,6 +312,8 @@ class Forger:
         how = rnd.choice(("old store", "old store, old state", "old keys", "bytes", "cut", "zeros", "wal", "journal", "old state"))
         if how == "wal":
             self.in_wal = True
+        elif how.startswith("old") and not self.made.past:
+            raise Undone
         elif how in ("old store", "old store, old state"):
             which = rnd.randrange(len(self.made.past))
             store, _, state = self.made.past[which]
@@ -548,7 +550,7 @@ class Printed:
     SECRETS_ASIDE = {"actor", "key"}
 
     HEADER = ("at", "drawn_to", "anchor_age", "anchor", "checkpoint", "signed", "verified", "records", "erasures", "logs", "store_bytes",
-              "unused_bytes", "bytes_per_record", "records_a_day", "free_bytes", "full_in_days")
+              "unused_bytes", "bytes_per_record", "records_a_day", "free_bytes", "full_in_days", "chapters_decoded")
 
     def __init__(self):
         with contextlib.closing(sqlite3.connect(f"file:{made.pristine}?mode=ro", uri=True)) as db:
@@ -556,7 +558,7 @@ class Printed:
         self.until = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(last // 1000000)) + f".{last % 1000000:06}Z"
         words = (report.format(key=reports["rows"].keys[0]) for report in dict.fromkeys(test_reports.Reports.ALL))
         self.asked = [["audit", *word.split(), "--until", self.until, "--format", "json"]
-                      for word in words if word not in ("capacity", "capacity --tables", "anchors")]     # which count what was written since
+                      for word in words if word not in ("capacity", "capacity --tables", "capacity --events", "anchors")]     # which count what was written since
         self.asked += [["--json", *words.split()] for words in self.COMMANDS]
         path = pathlib.Path(tempfile.mkdtemp(dir=made.crib.dir)) / "toolcrib.db"
         shutil.copy(made.pristine, path)
