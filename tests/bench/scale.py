@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integ"))
 import crib  # noqa: E402
 from questions import QUESTIONS, filled, title  # noqa: E402
-from test_report_work import NOTARY, Store  # noqa: E402
+from test_report_work import OWN, Store  # noqa: E402
 
 ASKED = [question for question in QUESTIONS if question[1] in os.environ.get("BENCH_KINDS", question[1]).split()]
 FOLD = os.environ.get("BENCH_FOLD", "").split()          # options of b_fold; with --leftovers a server starts on it
@@ -111,7 +111,7 @@ def said(name, rows, cold, warm, counts):
 
 def counted(store, question):
     """Steps, MiB that SQLite read, MiB of the reporter at most; of what no reporter answers the last is not known."""
-    runs = [run for run in store.counted(lambda: timed(store, question))[1] if run[0] not in NOTARY]
+    runs = [run for run in store.counted(lambda: timed(store, question))[1] if not OWN.match(run[0])]
     most = max([kib for *_, pid, kib in runs if pid != store.crib.daemon.pid], default=0)
     steps, pages = sum(run[1] for run in runs), sum(run[2] for run in runs)
     return f"{steps:,}", f"{pages * store.page / MIB:.2f}", f"{most / 1024:.1f}" if most else "–"

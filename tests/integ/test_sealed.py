@@ -142,6 +142,14 @@ def in_file(*statements):
     return do
 
 
+def sign_otherwise(store):
+    """In the signature of the note, which is base64 still."""
+    with contextlib.closing(sqlite3.connect(one_file(store), isolation_level=None)) as db:
+        note, = db.execute("SELECT note FROM info").fetchone()
+        letter = b"A" if note[-30:-29] != b"A" else b"B"
+        db.execute("UPDATE info SET note = ?", (note[:-30] + letter + note[-29:],))
+
+
 def in_store(*statements):
     return lambda store: change(store, *statements)
 
@@ -226,7 +234,7 @@ DONE = (
     ("PAYLOAD_EXTRA", "it is damaged", in_file("UPDATE blkpay SET body = (SELECT body FROM blkpay WHERE first = 256) WHERE first = 0")),
     ("SEGMENT", "table info does not say what a sealed file is of", in_file("DELETE FROM info")),
     ("PARSE", "the note is malformed, of another log, or does not cover the records", in_file("UPDATE info SET note = x'00'")),
-    ("CP_SIG", "the checkpoint is not signed by the key of its epoch", flipped("SELECT substr(note, -40, 32) FROM info")),
+    ("CP_SIG", "the checkpoint is not signed by the key of its epoch", sign_otherwise),
     ("KEYCHAIN", None, flipped("SELECT pk FROM epoch WHERE n = 1")),
 )
 
@@ -261,7 +269,10 @@ class Verified(crib.Case):
         return done.returncode, found, done.stdout + done.stderr
 
     def both(self, store, *options):
-        return [self.said(program, store, *(options or self.pins)) for program in ((crib.BUILD / "toolcrib-verify",), crib.sceptic())]
+        """What each says; in a build with a sanitizer verify.py is what it is in any other."""
+        programs = ((crib.BUILD / "toolcrib-verify",), crib.sceptic())[:1 if crib.sanitized("toolcrib-verify") else 2]
+        said = [self.said(program, store, *(options or self.pins)) for program in programs]
+        return said[0], said[-1]
 
     @staticmethod
     def of_files(found, words=True):
