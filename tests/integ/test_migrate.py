@@ -35,9 +35,11 @@ class Migrate(crib.Case):
         return {name for name, in self.crib.rows("SELECT name FROM sqlite_schema WHERE type = 'index'")} & INDEXES
 
     def verify(self):
+        """In a build with a sanitizer verify.py is what it is in any other."""
         c = self.crib
-        for program, store in (([crib.BUILD / "toolcrib-verify"], c.store),
-                               ([sys.executable, crib.SOURCE / "contrib/verify/verify.py"], c.store / "toolcrib.db")):
+        both = (([crib.BUILD / "toolcrib-verify"], c.store),
+                ([sys.executable, crib.SOURCE / "contrib/verify/verify.py"], c.store / "toolcrib.db"))
+        for program, store in both[:1 if crib.sanitized("toolcrib-verify") else 2]:
             done = subprocess.run([*program, *crib.evidence(c.store), store], capture_output=True, text=True, timeout=crib.DEADLINE)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
