@@ -101,11 +101,11 @@ static bool has(const struct pollfd *p, short events)
 /* Until the server has ended and all it said is written. */
 static int copy(struct flow *up, struct flow *down, struct err *err)
 {
-	bool closed = false;
+	bool closed = false, deaf = false;
 
 	while (!down->eof || down->len > 0) {
 		struct pollfd p[] = {
-			{ .fd = up->len == 0 && !up->eof ? up->from : -1, .events = POLLIN },
+			{ .fd = up->len == 0 && !up->eof && !deaf ? up->from : -1, .events = POLLIN },
 			{ .fd = up->len > 0 ? up->to : -1, .events = POLLOUT },
 			{ .fd = down->len == 0 && !down->eof ? down->from : -1, .events = POLLIN },
 			{ .fd = down->len > 0 ? down->to : -1, .events = POLLOUT },
@@ -118,7 +118,7 @@ static int copy(struct flow *up, struct flow *down, struct err *err)
 		}
 		if (!step(up, has(&p[0], POLLIN), has(&p[1], POLLOUT))) {
 			/* The server hears nothing more; it may still have said something */
-			up->eof = true;
+			deaf = true;
 			up->len = 0;
 			closed = true;
 		}

@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -277,6 +278,29 @@ class Daemon(crib.Case):
         c.daemon.wait()
         c.daemon = None
         self.assertIsNone(peer.receive())
+        self.assertEqual(peer.close(), 1)
+        self.assertIn("the server has ended", (c.dir / "stdio.log").read_text())
+
+    def test_relay_that_holds_lines_says_that_the_server_ended(self):
+        """What cannot be handed over any more is no end of input."""
+        c, key = self.prepare()
+        c.start()
+        peer = c.stdio(key)
+        peer.initialize()
+        c.daemon.send_signal(signal.SIGSTOP)            # more lines than all that is between them holds
+        lines = (json.dumps({"jsonrpc": "2.0", "method": "notifications/nothing"}).encode() + b"\n") * 100_000
+
+        def write():
+            for step in (lambda: peer.child.stdin.write(lines), peer.child.stdin.close):
+                with contextlib.suppress(BrokenPipeError):
+                    step()
+        writer = threading.Thread(target=write)
+        writer.start()
+        c.daemon.kill()
+        c.daemon.wait()
+        c.daemon = None
+        self.assertIsNone(peer.receive())
+        writer.join(crib.DEADLINE)
         self.assertEqual(peer.close(), 1)
         self.assertIn("the server has ended", (c.dir / "stdio.log").read_text())
 
