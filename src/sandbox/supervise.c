@@ -176,8 +176,9 @@ static bool is_over(struct watch *w)
 	look_as_tool(w);
 	add_listed(t, w->children_fd);
 	for (size_t i = 0; i < t->n && (!max || t->threads <= max); i++)
-		add_process(t, t->at[i]);
-	bool over = max && t->threads > max + (w->size.pid > 0);
+		if (t->at[i] != w->size.pid)
+			add_process(t, t->at[i]);
+	bool over = max && t->threads > max;
 	bool large = may_be_large(w, t);
 	look_as_ours(w);
 	if (large && !w->size.memory)
@@ -369,7 +370,7 @@ static void own_size_tick(struct own_size *o, int children_fd)
 {
 	int to[2];
 
-	if (o->pid > 0 || now_ms() < o->due_ms || pipe2(to, O_CLOEXEC | O_NONBLOCK))
+	if (o->pid > 0 || o->fd >= 0 || now_ms() < o->due_ms || pipe2(to, O_CLOEXEC | O_NONBLOCK))
 		return;
 	o->began_ms = now_ms();
 	o->pid = fork();
@@ -396,7 +397,6 @@ static bool own_size_take(struct own_size *o, struct own_sizes *ret)
 
 	close(o->fd);
 	o->fd = -1;
-	o->pid = 0;
 	o->due_ms = now + (pause < least ? least : pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause);
 	return got;
 }
@@ -529,6 +529,8 @@ static void note_end(struct watch *w, pid_t pid, int status)
 	if (pid == w->tool) {
 		w->status = status;
 		w->tool_ended = true;
+	} else if (pid == w->size.pid) {
+		w->size.pid = 0;
 	}
 }
 
