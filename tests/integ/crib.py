@@ -306,21 +306,28 @@ class Crib:
         self.ahead(("init",), ["init"])
         return self
 
-    def fill(self, records, *options):
-        """A store by tests/bench/b_fill instead, made once for all that want the same; what was planted in it."""
-        steps = ("fill", str(records), *map(str, options))
+    def fill(self, records, *options, fold=()):
+        """A store by tests/bench/b_fill instead, folded with these options if there are some, made once for all that want the
+        same; what was planted in it."""
+        options = [str(records), *map(str, options)]
+        steps = ("fill", *options, *(("fold", *fold) if fold else ()))
         said = shelf().said(steps)
         if said is None:
-            done = subprocess.run([str(BUILD / "tests/bench/b_fill"), str(self.store), "--records", *steps[1:]],
-                                  capture_output=True, text=True, env=self.env)
-            if done.returncode != 0:
-                raise Failed(done.returncode, done.stdout, done.stderr)
-            said = done.stdout
+            said = self.made_by("b_fill", "--records", *options)
+            if fold:
+                self.made_by("b_fold", *fold)
             if records <= KEPT_FILLS:
                 shelf().put(steps, self.path, said)
         else:
             shutil.copytree(shelf().place(steps) / "store", self.store)
         return json.loads(said)["planted"]
+
+    def made_by(self, program, *options):
+        """What one of tests/bench says that makes something of the store."""
+        done = subprocess.run([BUILD / "tests/bench" / program, self.store, *options], capture_output=True, text=True, env=self.env)
+        if done.returncode != 0:
+            raise Failed(done.returncode, done.stdout, done.stderr)
+        return done.stdout
 
     def tenant(self, name, *grants):
         """Add a tenant with one key; the key."""

@@ -26,14 +26,12 @@ LAST = THIS - datetime.timedelta(days=1)
 
 
 class Seal(crib.Case):
-    records = 6000
+    records, questions = 6000, QUESTIONS
 
     def setUp(self):
         super().setUp()
         c = self.crib
-        c.fill(self.records, *FILL)
-        done = subprocess.run([crib.BUILD / "tests/bench/b_fold", c.store, "--block", "200", "--chapter", "3"], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        c.fill(self.records, *FILL, fold=("--block", "200", "--chapter", "3"))
         self.until = c.rows("SELECT max(ts_max) + 1 FROM blk")[0][0]
         self.tenants = [name for name, in c.rows("SELECT name FROM tenant WHERE name LIKE 'fill%' ORDER BY name")]
 
@@ -42,7 +40,7 @@ class Seal(crib.Case):
         at = datetime.datetime.fromtimestamp(self.until / 1e6, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         said = {(tenant, *words): self.crib.cli("--json", "audit", words[0], "--tenant", tenant, *words[1:],
                                                 *(() if words[0] == "sample" else ("--until", at)))
-                for tenant in self.tenants for words in QUESTIONS}
+                for tenant in self.tenants for words in self.questions}
         self.assertGreater(sum(map(len, said.values())), 1000000)
         rows = {question: [line for line in text.splitlines(True) if not line.startswith('{"header"')] for question, text in said.items()}
         return {question: (len(lines), hashlib.sha256("".join(lines).encode()).hexdigest()) for question, lines in rows.items()}
