@@ -213,17 +213,15 @@ class Daemon(crib.Case):
 
     def test_second_signal_does_not_wait(self):
         c, key = self.prepare()
-        c.start()
+        c.start("drain_ms: 600000\n")
         peer = c.tcp(key)
-        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "25"}}, crib.MODERN, id=1))
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": NAP}}, crib.MODERN, id=1))
         crib.wait_for("a running call", lambda: c.json("status")[0]["running"] == 1)
-        begun = time.monotonic()
         c.daemon.send_signal(signal.SIGTERM)
         self.says("stopping signal")
         c.daemon.send_signal(signal.SIGTERM)
         self.assertEqual(c.daemon.wait(crib.DEADLINE), 0)
         c.daemon = None
-        self.assertLess(time.monotonic() - begun, 15)
         rows = c.json("audit", "calls", "--tenant", "acme")
         self.assertEqual([row["outcome"] for row in rows], ["aborted"])
 
@@ -237,13 +235,11 @@ class Daemon(crib.Case):
 
     def test_idle_peers_do_not_hold_a_stop(self):
         c, key = self.prepare()
-        c.start()
+        c.start("drain_ms: 600000\n")
         peers = [c.tcp(key), c.unix(key), c.http(key), socket.create_connection(c.address("http")),
                  socket.create_connection(c.address("tcp"))]
         peers[2].tools(crib.MODERN)
-        begun = time.monotonic()
         self.assertEqual(c.stop(), 0)
-        self.assertLess(time.monotonic() - begun, 4)
         for peer in peers:
             peer.close()
 
