@@ -429,7 +429,7 @@ WORDS = {"report_calls_grouped": [",client,obo,tool,principal,key,outcome,transp
          "report_definition_events": [None, "tool/echo", "tool/edited"], "report_sample_kind_hash": ["1501", "1301"]}
 KEYED = ("report_calls_cred", "report_credential", "report_credential_timeline", "report_blast_key")
 PEOPLE = ("report_calls_prn", "report_subject", "report_subject_export")
-WITHOUT = ("report_room", "report_capacity_tables", "report_record_time", "report_find_log", "report_find_key", "report_next_log",
+WITHOUT = ("report_room", "report_room_in_forms", "report_capacity_tables", "report_record_time", "report_find_log", "report_find_key", "report_next_log",
            "report_word", "report_person")      # asked on the way, or bytes of the file
 AT_LEAST = ("report_head_signed",)              # claims that a forger gains nothing by making smaller
 KINDS_OF_HEADS = (1803, 1907)
