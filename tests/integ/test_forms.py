@@ -20,6 +20,8 @@ FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--d
 FOLDS = (("--block", 512, "--chapter", 2), ("--block", 100, "--tail", 40, "--leftovers", "--chapter", 16),
          ("--block", 4096, "--tail", 1, "--seed", 3, "--chapter", 1),
          ("--block", 300, "--chapter", 3, "--partial"))
+if crib.sanitized("toolcrib-report"):   # which want each line of the code once; other borders are in the build that users get
+    FOLDS = FOLDS[1::2]
 # What the server would start: it keeps the question, and nobody gets an answer.
 LISTENER = """#!{python}
 import os, socket, struct

@@ -16,6 +16,9 @@ import crib
 import test_forms
 
 FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 60, "--level", "request")
+FOLDS = (("--block", 300, "--chapter", 3), ("--block", 90, "--tail", 300, "--chapter", 2, "--seed", 4))
+if crib.sanitized("toolcrib-report"):   # as in test_forms.py
+    FOLDS = FOLDS[1:]
 
 
 def change(store, *statements):
@@ -59,7 +62,7 @@ class Sealed(test_forms.Asked):
     def test_sc401_the_same_answers(self):
         _, asked = self.questions(3000, FILL)
         self.assertGreater(len(asked), 50)
-        for fold in ("--block", 300, "--chapter", 3), ("--block", 90, "--tail", 300, "--chapter", 2, "--seed", 4):
+        for fold in FOLDS:
             blocks, files = self.sealed(fold)
             before = self.answers(asked, blocks, self.scratch)
             self.same(asked, files, before, self.scratch, "beside their blocks")
