@@ -403,7 +403,8 @@ class Doors(Case):
         self.assertEqual(ready(), 200)
 
     def test_prometheus_takes_it(self):
-        """A real scrape, over TLS and with the token, as Prometheus asks; its answer has labels and values."""
+        """A real scrape, over TLS and with the token, as Prometheus asks; its answer has labels and values, of which it evaluates
+        each rule that is shipped."""
         if not shutil.which("prometheus"):
             self.skipTest("there is no prometheus: Debian's package has it")
         c = self.crib.init()
@@ -417,7 +418,9 @@ class Doors(Case):
         c.start(f'metrics: {{listen: "127.0.0.1:0", cert: {cert}, key: {own}, token_file: {token}}}\n')
         self.call(3, key=key)
         config = c.dir / "prometheus.yml"
-        config.write_text(f"""scrape_configs:
+        config.write_text(f"""global: {{evaluation_interval: 1s}}
+rule_files: ["{crib.SOURCE}/contrib/monitoring/toolcrib.rules.yaml"]
+scrape_configs:
 - job_name: toolcrib
   scrape_interval: 1s
   scheme: https
@@ -433,19 +436,29 @@ class Doors(Case):
                                            f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
         self.addCleanup(prometheus.wait)
         self.addCleanup(prometheus.kill)
-        def value(query):
+
+        def data(path):
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": query})) as r:
-                    found = json.load(r)["data"]["result"]
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}") as r:
+                    return json.load(r)["data"]
             except OSError:
                 if prometheus.poll() is not None:
                     raise AssertionError((c.dir / "prometheus.log").read_text()[-2000:])
-                return None
+                return {}
+
+        def value(query):
+            found = data("query?" + urllib.parse.urlencode({"query": query})).get("result")
             return found and found[0]["value"][1]
+
+        def rules():
+            return [rule for group in data("rules").get("groups", []) for rule in group["rules"]]
         crib.wait_for("a scrape", lambda: value('up{job="toolcrib"}') == "1")
         self.assertEqual(value('toolcrib_calls_total{tenant="acme",outcome="ok"}'), "3")
         self.assertEqual(value('toolcrib_call_duration_seconds_bucket{tenant="acme",le="+Inf"}'), "3")
         self.assertEqual(value("toolcrib_ready"), "1")
+        crib.wait_for("all rules to be evaluated", lambda: (all_ := rules()) and all(rule["health"] != "unknown" for rule in all_))
+        self.assertEqual({rule["name"]: rule["lastError"] for rule in rules() if rule["health"] != "ok"}, {})
+        self.assertGreaterEqual(len(rules()), 18)
 
     def test_a_socket(self):
         c = self.crib.init()
