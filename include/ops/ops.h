@@ -54,6 +54,8 @@ struct ops_env {                        /* copied; what it names is borrowed for
 	/* fn of each upstream that is in use.  NULL: nobody knows. */
 	void (*upstreams)(void *arg, ops_upstream_fn *fn, void *fn_arg);
 	void *arg;
+	const char *store;              /* its folder; NULL: there is none */
+	const char *const *files;       /* those in it whose sizes are told; NULL ends them */
 	const char *version, *engine;   /* of the server, and of its SQLite */
 	uint64_t started_us;            /* wall clock */
 	struct ops_process process;     /* taken, unless ops_open() fails */

@@ -98,6 +98,14 @@ int writer_reserve(struct writer *w, size_t bytes) MUST_CHECK;
 void writer_release(struct writer *w, size_t bytes);
 /* ERR_OK, or why calls are refused now ("disk full"); for status. */
 int writer_state(const struct writer *w, const char **ret_reason);
+/* The same as one of a closed set, the first that holds: of a failed store, a disk that does not answer, one that is
+ * full or cannot be written, a stop, writer_hold(), rows that are not folded, room for calls. */
+enum writer_why {
+	WRITER_TAKES, WRITER_FAILED, WRITER_STALLED, WRITER_FULL, WRITER_STOPS, WRITER_HELD, WRITER_BEHIND, WRITER_ROOM,
+	WRITER_WHYS
+};
+enum writer_why writer_why(const struct writer *w);
+const char *writer_why_name(enum writer_why why);       /* a word, as a label of metrics; any thread */
 
 /* Refuse calls for this reason (static text), or go on (NULL); jobs and other records are still taken. */
 void writer_hold(struct writer *w, const char *reason);

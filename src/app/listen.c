@@ -565,6 +565,7 @@ static void upstreams(void *arg, ops_upstream_fn *fn, void *fn_arg)
 
 int app_ops_start(struct app *a, struct err *err)
 {
+	static const char *const files[] = { DB_FILE, DB_FILE "-wal", DB_KEYS, NULL };
 	bool fixed;
 	int rc;
 
@@ -573,6 +574,7 @@ int app_ops_start(struct app *a, struct err *err)
 		return 0;
 	rc = ops_open(&(struct ops_env){ .loop = a->loop, .gate = a->gate, .writer = a->writer, .draining = stops,
 					 .quotas = app_quotas, .upstreams = upstreams, .arg = a,
+					 .store = a->store, .files = files,
 					 .version = PACKAGE_VERSION, .engine = db_engine(&fixed), .started_us = a->started_us,
 					 .process = a->process }, a->opt.conf, &a->ops, err);
 	if (rc < 0)

@@ -7,13 +7,16 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "audit/audit.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/path.h"
 #include "base/tally.h"
 #include "base/text.h"
 #include "ev/ev.h"
@@ -329,6 +332,33 @@ static void put_lanes(struct str *ret, enum metric_format f, struct ev_loop *loo
 			   ev_lane_waiting(loop, (enum ev_lane)lane));
 }
 
+/* --- the store */
+
+/* What a file has on its disk is another figure: one that was cut has less, and one with holes. */
+static void put_files(struct str *ret, enum metric_format f, const char *store, const char *const *files)
+{
+	struct stat st;
+
+	metric_head(ret, f, METRIC_PREFIX "store_bytes", METRIC_GAUGE,
+		    "Size of a file of the store, without those of sealed months");
+	for (; *files; files++) {
+		char *path = path_join(store, *files);
+
+		if (stat(path, &st) == 0)
+			str_printf(ret, METRIC_PREFIX "store_bytes{file=\"%s\"} %" PRIu64 "\n", *files,
+				   (uint64_t)st.st_size);
+		free(path);
+	}
+}
+
+static void put_refusing(struct str *ret, enum metric_format f, enum writer_why why)
+{
+	metric_head(ret, f, METRIC_PREFIX "audit_refusing", METRIC_GAUGE,
+		    "Whether calls are refused for want of records, by the reason: 1, else 0");
+	for (enum writer_why i = WRITER_TAKES + 1; i < WRITER_WHYS; i++)
+		str_printf(ret, METRIC_PREFIX "audit_refusing{reason=\"%s\"} %d\n", writer_why_name(i), i == why);
+}
+
 /* --- what the loop has seen */
 
 /* Of tenants that have slots: who is counted under the label other has no quota of that name. */
@@ -375,6 +405,9 @@ void ops_expose(const struct ops_env *env, const struct ops_seen *seen, enum met
 	metric_expose(ret, f);
 	put_records(ret, f);
 	put_lanes(ret, f, env->loop);
+	if (env->store)
+		put_files(ret, f, env->store, env->files);
+	put_refusing(ret, f, seen->why);
 	put_quotas(ret, f, seen);
 	put_upstreams(ret, f, seen);
 	for (size_t i = 0; i < NELEMS(families); i++)

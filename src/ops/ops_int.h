@@ -5,10 +5,12 @@
 #include "base/metric.h"
 #include "base/text.h"
 #include "ops/ops.h"
+#include "writer/writer.h"
 
 /* What only the loop can see, as a text begins. */
 struct ops_seen {
 	bool ready;                     /* the server is */
+	enum writer_why why;            /* what is written is refused, if it is */
 	double (*quota)[OPS_QUOTAS];    /* of each slot of a tenant; negative: it has none */
 	size_t nquotas;
 	struct ops_upstream { char name[64]; bool up; } *upstream;

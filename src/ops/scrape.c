@@ -325,7 +325,8 @@ static struct making *making_new(struct ops *o, enum metric_format format)
 {
 	struct making *m = mem_zalloc(sizeof(*m));
 
-	*m = (struct making){ .o = o, .format = format, .seen = { .ready = ready(&o->env, NULL) } };
+	*m = (struct making){ .o = o, .format = format, .seen = {
+		.ready = ready(&o->env, NULL), .why = o->env.writer ? writer_why(o->env.writer) : WRITER_TAKES } };
 	str_init(&m->text, OPS_TEXT_MAX);
 	list_init(&m->waiters);
 	tally_hold();

@@ -165,25 +165,29 @@ static void wait_for(struct writer *w, struct witem *it)
 }
 
 /* Like writer_state(), but for the room on the disk. */
+static enum writer_why refuses(const struct writer *w)
+{
+	uint64_t full_until = atomic_load(&w->full_until_us);
+
+	return atomic_load(&w->failed) ? WRITER_FAILED :
+		w->stalled ? WRITER_STALLED :
+		full_until && ev_now_us(w->loop) < full_until ? WRITER_FULL :
+		w->closing ? WRITER_STOPS : WRITER_TAKES;
+}
+
 static int refusal(const struct writer *w, const char **ret_reason)
 {
-	static const char *const reasons[] = { "", "the store has failed; restart to recover",
-					       "the disk of the store does not answer",
-		"no space is left on the disk of the store, or it cannot be written", "the server is stopping" };
-	uint64_t full_until = atomic_load(&w->full_until_us);
-	int rc = ERR_OK, why = 0;
+	static const char *const reasons[] = {
+		[WRITER_TAKES] = "",
+		[WRITER_FAILED] = "the store has failed; restart to recover",
+		[WRITER_STALLED] = "the disk of the store does not answer",
+		[WRITER_FULL] = "no space is left on the disk of the store, or it cannot be written",
+		[WRITER_STOPS] = "the server is stopping" };
+	const enum writer_why why = refuses(w);
 
-	if (atomic_load(&w->failed))
-		rc = ERR_IO, why = 1;
-	else if (w->stalled)
-		rc = ERR_AUDIT, why = 2;
-	else if (full_until && ev_now_us(w->loop) < full_until)
-		rc = ERR_AUDIT, why = 3;
-	else if (w->closing)
-		rc = ERR_AUDIT, why = 4;
 	if (ret_reason)
 		*ret_reason = reasons[why];
-	return rc;
+	return why == WRITER_TAKES ? ERR_OK : why == WRITER_FAILED ? ERR_IO : ERR_AUDIT;
 }
 
 static void show(void *arg)
@@ -459,31 +463,39 @@ static void watch_room(void *arg)
 	ev_timer_start(space->watch, SPACE_WATCH_MS * 1000);
 }
 
+enum writer_why writer_why(const struct writer *w)
+{
+	const enum writer_why why = refuses(w);
+
+	return why != WRITER_TAKES ? why :
+		w->held ? WRITER_HELD :                 /* AUDIT A-715 */
+		w->fold_held ? WRITER_BEHIND :          /* SC-303 */
+		room_left(w) == 0 ? WRITER_ROOM : WRITER_TAKES;
+}
+
+const char *writer_why_name(enum writer_why why)
+{
+	static const char *const names[WRITER_WHYS] = { "", "failed", "stalled", "full", "stopping", "signer", "fold",
+							"space" };
+
+	return names[why];
+}
+
 int writer_state(const struct writer *w, const char **ret_reason)
 {
-	int rc = refusal(w, ret_reason);
+	const enum writer_why why = writer_why(w);
 
-	if (rc == ERR_OK && w->held) {          /* AUDIT A-715 */
-		rc = ERR_AUDIT;
-		if (ret_reason)
-			*ret_reason = w->held;
-	}
-	if (rc == ERR_OK && w->fold_held) {     /* SC-303 */
-		rc = ERR_AUDIT;
-		if (ret_reason)
-			*ret_reason = w->fold_held;
-	}
-	if (rc == ERR_OK && room_left(w) == 0) {
-		rc = ERR_AUDIT;
-		if (ret_reason)
-			*ret_reason = "too little space is left on the disk of the store";
-	}
-	return rc;
+	if (why < WRITER_HELD)
+		return refusal(w, ret_reason);
+	if (ret_reason)
+		*ret_reason = why == WRITER_HELD ? w->held : why == WRITER_BEHIND ? w->fold_held :
+			"too little space is left on the disk of the store";
+	return ERR_AUDIT;
 }
 
 int writer_reserve(struct writer *w, size_t bytes)
 {
-	if (refusal(w, NULL) != ERR_OK || w->held || w->fold_held || wqueue_is_full(w->queue) || room_left(w) < bytes)
+	if (writer_why(w) != WRITER_TAKES || wqueue_is_full(w->queue) || room_left(w) < bytes)
 		return ERR_AUDIT;
 	w->booked += bytes;
 	return 0;

@@ -56,6 +56,10 @@ def scrape(crib_, openmetrics=False, headers=None):
     return exposition.read(text, openmetrics)
 
 
+def refusing(text):
+    return [labels["reason"] for labels, value in text.series("toolcrib_audit_refusing") if float(value)]
+
+
 class Case(crib.Case):
     def serve(self, extra=LISTEN, **more):
         c = self.crib.init()
@@ -128,6 +132,9 @@ class Formats(Case):
         self.assertGreater(text.get("toolcrib_writer_commit_duration_seconds_count"), 0)
         self.assertGreater(text.get("toolcrib_loop_turn_duration_seconds_count"), 3)
         self.assertEqual(text.get("toolcrib_ready"), 1)
+        self.assertEqual({labels["file"] for labels, size in text.series("toolcrib_store_bytes") if float(size) >= 4096},
+                         {"toolcrib.db", "toolcrib.db-wal", "keys.db"})
+        self.assertEqual(refusing(text), [])
 
     def test_records_by_kind_and_jobs_by_lane(self):
         """All kinds and lanes are told from the start; what counts is what was committed."""
@@ -679,6 +686,7 @@ class Ready(Case):
         c.set_up("tenant add", "acme", name="acme")     # something that is to be signed
         got = crib.wait_for("a server that is not ready", lambda: (r := get(c, "/readyz"))[0] == 503 and r, 60)
         self.assertEqual(got[2], '{"ready":false,"reasons":["audit: checkpoints of the audit cannot be signed"]}\n')
+        self.assertEqual(refusing(scrape(c)), ["signer"])
         with contextlib.suppress(ProcessLookupError):   # the server may have ended it, and started another
             os.kill(signer, signal.SIGCONT)
         crib.wait_for("a server that is ready", lambda: get(c, "/readyz")[0] == 200, 60)
@@ -696,7 +704,7 @@ class FullDisk(crib.SmallDisk):
                 pass
         got = crib.wait_for("a server that is not ready", lambda: (r := get(c, "/readyz"))[0] == 503 and r)
         self.assertRegex(got[2], r'^\{"ready":false,"reasons":\["audit: [^"]*space[^"]*"\]\}\n$')
-        scrape(c)
+        self.assertTrue(set(refusing(scrape(c))) & {"space", "full"})
         ballast.unlink()
         crib.wait_for("a server that is ready", lambda: get(c, "/readyz")[0] == 200)
 
