@@ -3,6 +3,7 @@
 Standard library only.  Nothing sleeps: what must become true is awaited with a deadline.  Ports are the kernel's choice."""
 import atexit
 import base64
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -47,13 +48,12 @@ def below(pid):
     """All processes below this one: number -> name."""
     found, todo = {}, [pid]
     while todo:
-        for task in pathlib.Path(f"/proc/{todo.pop()}/task").glob("*/children"):
-            try:
-                children = [int(word) for word in task.read_text().split()]
-            except OSError:
-                continue
-            found.update((child, comm(child)) for child in children)
-            todo += children
+        with contextlib.suppress(OSError):      # those that end meanwhile
+            for task in pathlib.Path(f"/proc/{todo.pop()}/task").glob("*/children"):
+                with contextlib.suppress(OSError):
+                    children = [int(word) for word in task.read_text().split()]
+                    found.update((child, comm(child)) for child in children)
+                    todo += children
     return found
 
 

@@ -513,7 +513,8 @@ class Labels(Case):
         said = get(c)[2]
         self.absent(said, "no-such-tool", "bot", self.key, self.key.split("_")[1], "127.0.0.1")
         labels = {name for of, series in text.samples for name, _ in series}
-        self.assertEqual(labels, {"version", "sqlite", "tenant", "outcome", "tool", "mcp_method_name", "le", "kind", "lane", "within", "of"})
+        self.assertEqual(labels, {"version", "sqlite", "tenant", "outcome", "tool", "mcp_method_name", "le", "kind", "lane", "within", "of", "file",
+                                  "reason"})
 
     def test_calls_that_run_and_wait(self):
         c = self.crib.init()
