@@ -45,7 +45,7 @@ enum command_shape {
 			 * the sentence `done`, when the last row's `sha256` is right */
 	ADM_DIFF,       /* changes, one per row, or a header with `changes` below it, or a `summary` */
 	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not.  A row may have a class: "gap" is
-			 * exit status 5 when there is nothing worse, "sum" and "ok" are no findings */
+			 * exit status 5 when there is nothing worse, "sum", "ok" and "needs" are no findings */
 	ADM_REPORT,     /* a table below a header, which names the columns and says whether rows are findings;
 			 * the argument `format` chooses the form */
 	ADM_CHART,      /* likewise; the table is drawn as bars of calls over time */

@@ -143,3 +143,10 @@ SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path FROM 
 
 -- name: verify_file_of
 SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path FROM main.seg WHERE log = ?1 AND +set_by = ?2;
+
+-- restore_run(): how far each log goes, by its records or by what its head says, its newest checkpoint, time and kind of
+-- the last record.  rec_pos, backwards; primary keys.
+-- name: restore_list_logs
+SELECT l.id, l.origin, max(h.size, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)),
+  coalesce((SELECT max(size) FROM cp WHERE log = l.id), 0), (SELECT ts FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1),
+  (SELECT kind FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1) FROM log l JOIN head h ON h.log = l.id ORDER BY l.id;

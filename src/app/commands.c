@@ -61,6 +61,7 @@ const struct command *const app_commands[] = {
 	prune_commands,
 	compact_commands,
 	seal_commands,
+	restore_commands,
 	erase_commands,
 	level_commands,
 	limit_commands,

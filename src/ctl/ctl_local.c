@@ -13,6 +13,7 @@
 #include "conf/conf.h"
 #include "db/owner.h"
 #include "json/json.h"
+#include "keeping/keeping.h"
 
 #include "ctl_int.h"
 
@@ -86,6 +87,11 @@ static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *e
 	return rc;
 }
 
+static int run_restore(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	return restore_run(line->args, rows, err);
+}
+
 /* --- doctor */
 
 #define ASK_MS 5000                     /* a server that says nothing for so long hangs */
@@ -149,6 +155,7 @@ static const struct local {
 	{ "admin-key", false, run_admin_key },
 	{ "doctor", false, run_doctor },
 	{ "fsck", false, run_fsck },
+	{ "restore", false, run_restore },
 	{ "migrate", false, run_migrate },
 	{ "help", true, ctl_help_run },
 	{ "completion", true, run_completion },

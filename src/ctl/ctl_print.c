@@ -352,7 +352,7 @@ static void name_place(const struct ctl_print *p, json_t *row)
 /* A row is a finding; one with a class may be a mere gap, the sum of all, or what is fine. */
 static enum ctl_exit verdict_of_finding(const char *class)
 {
-	if (class && (strcmp(class, "sum") == 0 || strcmp(class, "ok") == 0))
+	if (class && (strcmp(class, "sum") == 0 || strcmp(class, "ok") == 0 || strcmp(class, "needs") == 0))
 		return CTL_DONE;
 	return class && strcmp(class, "gap") == 0 ? CTL_PARTLY : CTL_FINDINGS;
 }

@@ -69,6 +69,8 @@ class Backup(Kept):
         self.c.cli("tenant", "add", "later")
         self.c.cli("call", "acme", "echo", "text=after")
         records = self.c.rows("SELECT count(*) FROM rec")[0][0]
+        self.assertRegex(self.type("Trying a backup", self.c.store), r"(?m)^gap +\S+ +\d+ records, .* are missing$")
+        self.assertFalse((self.place("/backup/store", self.c.store) / "try").exists())
         said = self.type("Putting it back on the same host", self.c.store)
         self.assertIn("INTACT", said)
         self.assertEqual(self.c.rows("SELECT * FROM meta WHERE key = 'put_back'"), [])
