@@ -46,9 +46,11 @@ STEPS = [
       f"toolcrib-verify --key {KEYS}/pins --anchor {KEYS}/checkpoint {BACKUP}/toolcrib.db"]),
     ("4. A drill: the machine is gone",
      "On the new host, from the backup and the key files alone. The old host must not start again. What was done after the copy is "
-     "not there, and the record of the start says so.",
-     ["systemctl stop toolcribd", f"mv {STORE} {STORE}.gone", f"mkdir -m 700 {STORE}",
-      f"cp {BACKUP}/toolcrib.db {BACKUP}/keys.db {STORE}", f"cp -p {KEYS}/*.key {STORE}", f"tar -x -f {BACKUP}/signer.tar -C {STORE}",
+     "not there, and the record of the start says so. Where the old host's disk still reads, what its signer remembers tells how "
+     "many signed records are missing.",
+     ["systemctl stop toolcribd", f"mv {STORE} {STORE}.gone",
+      f"toolcrib restore --from {BACKUP} --keys {KEYS} --signer-state {STORE}.gone/signer --to {STORE}",
+      f"tar -x -f {BACKUP}/signer.tar -C {STORE}",
       "systemctl start toolcribd", "toolcrib audit verify",
       "toolcrib audit continuity --limit 1"]),
     ("5. A key is lost or stolen",
@@ -111,7 +113,9 @@ class Operate(crib.Case):
         for here, path in ((c.path, STORE), (c.dir / "backup", "/backup")):
             text = text.replace(str(here), path)
         text = review.masked(text, c)
-        for pattern, put in ((r"\+[0-9a-f]{8}\+\S{44}", "+9c3d0000+AX…"), (r"\d+ bytes", "N bytes"),
+        for pattern, put in ((r"\+[0-9a-f]{8}\+\S{44}", "+9c3d0000+AX…"), (r"\d+ bytes", "N bytes"), (r"\d+ ms", "N ms"),
+                             (r"\d+ records, \d+ of them signed", "N records, N of them signed"), (r"has signed \d+", "has signed N"),
+                             (r"records \d+-\d+ are", "records N-N are"), (r"\d+ missing", "N missing"),
                              (r"UNCOVERED_TAIL .*\n", ""), (r"\d+ gaps", "N gaps"), (r"system:\d+", "system:N"),      # it goes by the clock
                              (r"(?m)(?<=^key )\w{12}(?= of acme/bot expires)|^\w{12}(?= +acme/bot +active)", "KEY2")):
             text = re.sub(pattern, put, text)
