@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +37,35 @@
 #define FINDINGS_SHOWN 1000             /* rows; what is beyond is counted */
 enum { KEY_FILES_MAX = 64, PIECE = 1 << 20, TREE_DEPTH = 16 };
 #define BESIDE ".restoring-XXXXXX"
+
+/* The one that shall end it; a second one ends it at once. */
+static volatile sig_atomic_t told_by;
+
+static void on_signal(int signo)
+{
+	told_by = signo;
+}
+
+static void heed_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction act = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+
+	for (size_t i = 0; i < NELEMS(signals); i++)
+		(void)sigaction(signals[i], &act, NULL);
+}
+
+/* Nothing is left by now; whoever waits for this process sees what ended it. */
+static void end_if_told(void)
+{
+	if (told_by)
+		(void)raise(told_by);
+}
+
+static int told(struct err *err)
+{
+	return told_by ? err_set(err, ERR_CANCELLED, "", "interrupted; nothing was left") : 0;
+}
 
 struct file { char *from, *name; uint64_t bytes; unsigned mode; };     /* name: in the store */
 struct files { struct file *v; size_t n; uint64_t bytes; };
@@ -265,9 +296,10 @@ static int copy_bytes(int in, int out, const struct file *f, const char *to, str
 	int rc = 0;
 
 	while (rc == 0 && (n = read(in, piece, PIECE)) != 0) {
-		if (n > 0)
+		rc = told(err);
+		if (rc == 0 && n > 0)
 			rc = write_piece(out, to, piece, (size_t)n, err);
-		else if (errno != EINTR)
+		else if (rc == 0 && errno != EINTR)
 			rc = err_set(err, ERR_IO, f->from, "cannot read %s: %s", f->from, strerror(errno));
 	}
 	free(piece);
@@ -533,6 +565,26 @@ static uint64_t young_s(const struct restore *r)
 	return NOTARY_MAX_AGE_S + (now_us > r->last_us ? (now_us - r->last_us) / 1000000 : 0);
 }
 
+/* That this process may use. */
+static unsigned processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+/* A verification cannot be called off, and it takes minutes. */
+static void progress(void *arg, uint64_t records, uint64_t total)
+{
+	struct restore *r = arg;
+
+	(void)records;
+	(void)total;
+	if (told_by)
+		remove_all(r->dir);
+	end_if_told();
+}
+
 static int verify_all(struct restore *r, struct err *err)
 {
 	struct audit_evidence with;
@@ -544,6 +596,8 @@ static int verify_all(struct restore *r, struct err *err)
 		rc = evidence_payload_keys(r->with, r->dir, err);
 	with = *evidence_get(r->with);
 	with.young_s = young_s(r);
+	with.threads = processors();
+	with.progress = progress;
 	if (rc == 0)
 		rc = audit_verify_with(r->db, 0, &with, found, r, &sum, err);
 	r->verified = rc == 0;
@@ -631,6 +685,8 @@ static int end(struct restore *r, struct err *err)
 	int rc = 0;
 
 	if (!r->way->test && r->bad == 0)
+		rc = told(err);
+	if (rc == 0 && !r->way->test && r->bad == 0)
 		rc = put_in_place(r->dir, r->way->to, err);
 	if (r->way->test || r->bad > 0 || rc < 0)
 		remove_all(r->dir);
@@ -721,8 +777,10 @@ int restore_run(const json_t *args, struct str *rows, struct err *err)
 	struct reply out = { .text = STR_INIT };
 	int rc = take_check(json_string_value(json_object_get(args, "verify")), &way.check, err);
 
+	heed_signals();
 	if (rc == 0)
 		rc = restore(&way, &out, err);
+	end_if_told();
 	str_put(rows, out.text.p, out.text.len);
 	str_fini(&out.text);
 	free(way.from);

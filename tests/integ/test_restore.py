@@ -1,6 +1,8 @@
 """A backup goes into a new directory, checked on the way: what is damaged or missing is named, and nothing half done stays."""
 import shutil
+import signal
 import sqlite3
+import subprocess
 
 import crib
 
@@ -105,6 +107,37 @@ class Restore(crib.Case):
         rows = self.restore("--verify", "none", backup=self.damaged(*cases[0][:2]))
         self.assertEqual(rows[0]["what"], "NOT VERIFIED")
         self.assertTrue((self.to / "toolcrib.db").exists())
+
+    def test_op511_who_is_interrupted_leaves_nothing(self):
+        c = self.c
+        shutil.rmtree(c.store)
+        c.fill(20000)
+        for signo in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen([crib.BUILD / "toolcrib", "restore", "--from", c.store, "--to", self.to], env=c.env,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            crib.wait_for("it began", lambda: process.poll() is not None or any("restoring" in p.name for p in c.dir.iterdir()))
+            process.send_signal(signo)
+            done = process.wait(crib.DEADLINE) == 0             # unless it was faster: then it is whole
+            self.assertIn(process.returncode, (0, -signo))
+            self.assertEqual([p for p in c.dir.iterdir() if p.name.startswith("back.") or p == self.to], [self.to] if done else [])
+            shutil.rmtree(self.to, ignore_errors=True)
+
+    def test_op511_sealed_files_come_along_and_one_that_is_missing_is_damage(self):
+        c = self.c
+        shutil.rmtree(c.store)
+        c.fill(1800, "--tenants", 2, "--days", 70, fold=("--block", "120", "--chapter", "3"))
+        c.made_by("b_fold", "--seal", "all")
+        files = sorted(p.relative_to(c.store) for p in c.store.rglob("*.tcs"))
+        self.assertGreater(len(files), 3)
+        rows = self.restore(backup=c.store, expect=4)           # no server has sealed these, and nobody signed it
+        self.assertEqual({row["what"] for row in rows if row["class"] == "bad"}, {"UNCOVERED_TAIL"}, rows)
+        c.cli("audit", "adopt", *c.run("status").stderr.split("audit adopt ")[1].split())
+        self.assertEqual(self.restore(backup=c.store)[0]["what"], "INTACT")
+        self.assertEqual(sorted(p.relative_to(self.to) for p in self.to.rglob("*.tcs")), files)
+        shutil.move(self.to, self.backup / "whole")
+        (self.backup / "whole" / files[1]).unlink()
+        rows = self.restore(backup=self.backup / "whole", expect=4)
+        self.assertTrue([row for row in rows if row["what"] == "SEGMENT_MISSING" and row["class"] == "bad"], rows)
 
     def test_op511_what_is_no_backup_is_refused(self):
         self.assertIn("is no file", self.restore(backup=self.keys, expect=3))
