@@ -1,5 +1,6 @@
-"""Many stores, drawn at random, are asked all questions as rows, as blocks small and large, half and half, with sums and without, also when
-something was erased and pruned before they were folded, or erased after: the same answers to the byte (SCALE SC-401, SC-904).
+"""Many stores, drawn at random, are asked all questions as rows, as blocks small and large, half and half, with sums and without, as sealed
+files beside their blocks and alone, also when something was erased and pruned before they were folded, or erased after: the same answers to
+the byte (SCALE SC-401, SC-904).
 TOOLCRIB_SEEDS: how many; make check-equal SEEDS=N."""
 import importlib.util
 import os
@@ -10,6 +11,7 @@ import sys
 
 import crib
 import test_forms
+import test_sealed
 
 SEEDS = int(os.environ.get("TOOLCRIB_SEEDS", "2"))
 FIRST = int(os.environ.get("TOOLCRIB_SEED", "0"))
@@ -50,7 +52,7 @@ def to_rows(store):
     db.close()
 
 
-class Equal(test_forms.Asked):
+class Equal(test_sealed.Files):
     least = 0
 
     def go(self, planted, prune=True):
@@ -84,6 +86,8 @@ class Equal(test_forms.Asked):
         for store in self.compare(asked, scratch, folds):
             done = test_forms.run(crib.BUILD / "toolcrib-verify", *crib.evidence(store), store)
             self.assertEqual(done.returncode, 0, (store, done.stdout))
+        files = self.same_in_files(asked, ("--block", rnd.randint(20, 400), "--seed", seed + 9, "--chapter", rnd.randint(2, 9)), scratch, 0)
+        self.files += len(list(files.glob("segments/*/*")))
         if not gone:
             self.go_then(rnd, planted, asked, scratch)
 
@@ -101,13 +105,14 @@ class Equal(test_forms.Asked):
             self.assertEqual(done.returncode, 0, (store, done.stdout))
 
     def test_sc904_many_stores_say_the_same_in_every_form(self):
-        self.pruned = 0
+        self.pruned = self.files = 0
         for seed in range(FIRST, FIRST + SEEDS):
             with self.subTest(seed=seed):
                 self.crib.close()
                 self.crib = crib.Crib()
                 self.one(seed)
         self.assertTrue(SEEDS < 8 or self.pruned > SEEDS // 8, self.pruned)
+        self.assertTrue(SEEDS < 8 or self.files > SEEDS, self.files)
 
 
 if __name__ == "__main__":
