@@ -1,8 +1,10 @@
 """A backup goes into a new directory, checked on the way: what is damaged or missing is named, and nothing half done stays."""
+import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
+import tarfile
 
 import crib
 
@@ -104,9 +106,28 @@ class Restore(crib.Case):
                     self.assertEqual([p.name for p in self.c.dir.iterdir() if "restoring" in p.name], [])
                     self.assertRegex(done.stdout, r"(?m)^bad +\w")
                     self.assertRegex(done.stdout, r"\nsum +DAMAGED .*: nothing was left; --verify none")
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        done = subprocess.run([crib.BUILD / "toolcrib", "restore", "--from", self.backup, "--to", self.to], env=self.c.env,
+                              capture_output=True, text=True, preexec_fn=small_files)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertRegex(done.stderr, r"cannot write \S+/toolcrib\.db: ")
+        self.assertEqual([p.name for p in self.c.dir.iterdir() if p.name.startswith("back.")], [])
         rows = self.restore("--verify", "none", backup=self.damaged(*cases[0][:2]))
         self.assertEqual(rows[0]["what"], "NOT VERIFIED")
         self.assertTrue((self.to / "toolcrib.db").exists())
+
+    def test_op511_a_backup_of_an_older_release_is_put_there_and_not_read(self):
+        for packed in (crib.SOURCE / "tests/old-db").glob("*.tar.xz"):
+            with self.subTest(store=packed.name), tarfile.open(packed) as tar:
+                tar.extractall(self.c.dir / packed.stem)
+                rows = self.restore(backup=self.c.dir / packed.stem / "store", expect=5)
+                self.assertIn("a start carries it forward", [row["said"] for row in rows if row["class"] == "gap"][0])
+                shutil.copytree(self.c.dir / packed.stem / "store/signer", self.to / "signer")
+                self.assertIn("schema", self.c.cli("--store", self.to, "migrate"))
+                shutil.rmtree(self.to)
 
     def test_op511_who_is_interrupted_leaves_nothing(self):
         c = self.c
