@@ -54,6 +54,11 @@ void arena_free(struct arena **a);
 
 /* --- crash points */
 
+/* --- the machine's processors, and deaths of tests */
+
+/* How many this process may use, at least 1.  Any thread. */
+unsigned cpu_count(void);
+
 /* Crash points: places at which a test lets the process die as kill -9 would, to prove that the next start finds all
  * that it must (FAULT F2).  They are in builds made with --enable-crash-points only, which are not for use; elsewhere
  * CRASH_AT() is nothing.  The names are those of tests/faults/crash_points, and a check compares the two. */

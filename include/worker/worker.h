@@ -14,15 +14,20 @@
  *   serve.h    the worker's side: a table of what it can do
  *   proto.h    what the two say to each other
  *
- * A tenant has at most WORKER_TENANT_MAX at work; the next request waits, at most WORKER_TENANT_WAIT_MAX of a tenant,
- * and tenants that wait take turns.  All of it on the loop thread. */
+ * A tenant has at most its share at work; the next request waits, at most WORKER_TENANT_WAIT_MAX of a tenant,
+ * and tenants that wait take turns.  Whoever has its workers killed again and again gets new ones at a rate, so that
+ * what waits behind work without end does not make the machine start processes for nothing.  All of it on the loop
+ * thread. */
 
 struct ev_loop;
 struct worker_job;
 struct worker_pool;
 
 #define WORKER_MAX 32                   /* processes */
-#define WORKER_TENANT_MAX 4             /* requests of one tenant that run at once */
+#define WORKER_TENANT_MAX 4             /* requests of one tenant that run at once, and no more than processors */
+#define WORKER_TENANT_LEAST 2           /* however few those are */
+#define WORKER_TENANT_STARTS 8          /* processes that a tenant gets at once, and then one each WORKER_START_MS */
+#define WORKER_START_MS 250
 #define WORKER_WAIT_MAX 1024            /* requests that wait for a worker */
 #define WORKER_TENANT_WAIT_MAX 256      /* of one tenant */
 #define WORKER_IDLE_MAX 8               /* workers that wait for a request */
@@ -31,8 +36,11 @@ struct worker_pool;
 #define WORKER_MEMORY_LEAST (8u << 20)
 #define WORKER_MEMORY_MAX (256u << 20)
 
-/* The first request starts the first process. */
-struct worker_pool *worker_pool_new(struct ev_loop *loop);
+/* How many requests of one tenant run at once where there are so many processors: more would not make it faster, and
+ * wake-ups of others slower. */
+unsigned worker_share(unsigned processors);
+/* The first request starts the first process.  At most share requests of one tenant run at once. */
+struct worker_pool *worker_pool_new(struct ev_loop *loop, unsigned share);
 /* Kills all of them.  Requests that are left get no end. */
 void worker_pool_free(struct worker_pool **pool);
 
@@ -53,8 +61,9 @@ struct worker_req {
 /* ERR_LIMIT: too many bytes; ERR_BUSY: too many wait. */
 int worker_start(struct worker_pool *pool, const struct worker_req *req, struct worker_job **ret,
 		 struct err *err) MUST_CHECK;
-/* How many requests of a tenant run. */
+/* How many requests of a tenant run, and how many may. */
 unsigned worker_pool_running(const struct worker_pool *pool, int64_t tenant_id);
+unsigned worker_pool_share(const struct worker_pool *pool);
 /* Its worker is killed, if it has one; ended() is not called any more. */
 void worker_cancel(struct worker_job **job);
 

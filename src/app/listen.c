@@ -181,7 +181,8 @@ void app_taken(void *arg, int64_t tenant_id, struct command_taken *ret)
 	if (a->gate)
 		v = gate_tenant_see(a->gate, tenant_id);
 	*ret = (struct command_taken){ v.bodies, v.bodies_max, v.connections, v.connections_max,
-				       a->pool ? worker_pool_running(a->pool, tenant_id) : 0, WORKER_TENANT_MAX };
+				       a->pool ? worker_pool_running(a->pool, tenant_id) : 0,
+				       a->pool ? worker_pool_share(a->pool) : 0 };
 }
 
 /* Behind the listeners, once what their closing has put off is done. */

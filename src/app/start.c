@@ -542,7 +542,7 @@ static int calls_start(struct app *a, struct err *err)
 		return rc;
 	}
 	a->workers = exec_workers_new(a->loop);
-	a->pool = worker_pool_new(a->loop);
+	a->pool = worker_pool_new(a->loop, worker_share(cpu_count()));
 	a->calls = call_engine_new(&(struct call_env){
 		.loop = a->loop, .tenants = a->tenants, .registry = a->registry, .limiter = a->limiter,
 		.writer = a->writer, .master = a->master, .fetcher = a->fetcher, .upstreams = a->upstreams,

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -699,15 +698,11 @@ static int verify_since(struct db *db, const struct audit_evidence *with, struct
 	return rc;
 }
 
-/* That this process may use. */
 static unsigned processors(void)
 {
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-	cpu_set_t set;
+	const unsigned n = cpu_count();
 
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		n = CPU_COUNT(&set);
-	return n < 1 ? 1 : n > UNITS_THREADS_MAX ? UNITS_THREADS_MAX : (unsigned)n;
+	return n > UNITS_THREADS_MAX ? UNITS_THREADS_MAX : n;
 }
 
 static int verify_store(struct db *db, struct verify_opt *o, struct audit_coverage *sum, struct err *err)

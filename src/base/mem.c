@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #endif
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -343,7 +344,19 @@ void arena_free(struct arena **a)
 	*a = NULL;
 }
 
-/* --- Crash points of test builds. */
+/* --- the machine's processors */
+
+unsigned cpu_count(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		n = CPU_COUNT(&set);
+	return n < 1 ? 1 : (unsigned)n;
+}
+
+/* --- crash points of test builds */
 
 #ifdef CRASH_POINTS
 /* What somebody would try who has taken the process over: "execve PATH" or "open PATH". */

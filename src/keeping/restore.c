@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -565,14 +564,6 @@ static uint64_t young_s(const struct restore *r)
 	return NOTARY_MAX_AGE_S + (now_us > r->last_us ? (now_us - r->last_us) / 1000000 : 0);
 }
 
-/* That this process may use. */
-static unsigned processors(void)
-{
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
-}
-
 /* A verification cannot be called off, and it takes minutes. */
 static void progress(void *arg, uint64_t records, uint64_t total)
 {
@@ -596,7 +587,7 @@ static int verify_all(struct restore *r, struct err *err)
 		rc = evidence_payload_keys(r->with, r->dir, err);
 	with = *evidence_get(r->with);
 	with.young_s = young_s(r);
-	with.threads = processors();
+	with.threads = cpu_count();
 	with.progress = progress;
 	if (rc == 0)
 		rc = audit_verify_with(r->db, 0, &with, found, r, &sum, err);

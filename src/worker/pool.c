@@ -29,12 +29,14 @@
 
 struct worker_pool {
 	struct ev_loop *loop;
+	unsigned share;                 /* of one tenant */
 	struct list procs;              /* the one that has waited longest first */
 	unsigned nprocs, nidle;
 	struct map *queues;             /* struct queue by tenant */
 	struct list ring;               /* of the queues in which somebody waits, the next one first */
 	unsigned waiting;
 	struct ev_timer *idle;          /* the first of those that wait has waited long enough */
+	struct ev_timer *starts;        /* each tenant gets one start back; runs while one lacks any */
 };
 
 /* Of a tenant that has requests. */
@@ -43,6 +45,7 @@ struct queue {
 	int64_t tenant_id;
 	struct list jobs;               /* that wait */
 	unsigned waiting, running;
+	unsigned started;               /* starts of processes that it has not got back */
 };
 
 struct proc {
@@ -67,6 +70,7 @@ struct worker_job {
 	struct str bytes;               /* of the request */
 	struct worker_req req;          /* name, p and len are not kept */
 	char name[WORKER_NAME_SIZE];
+	bool held_back;                 /* it was counted as such */
 	bool dropped;                   /* its end is on its way, and nobody wants it any more */
 	struct err err;                 /* of a start that failed */
 };
@@ -79,7 +83,7 @@ static void dispatch(struct worker_pool *pool);
 
 static void drop_queue(struct worker_pool *pool, struct queue *q)
 {
-	if (q->waiting > 0 || q->running > 0)
+	if (q->waiting > 0 || q->running > 0 || q->started > 0)
 		return;
 	map_del_u64(pool->queues, (uint64_t)q->tenant_id);
 	free(q);
@@ -341,13 +345,13 @@ static void on_io(void *arg, bool readable, bool writable)
 }
 
 /* The one place where workers begin. */
-static int start_proc(struct worker_pool *pool, int64_t tenant_id, struct proc **ret, struct err *err)
+static int start_proc(struct worker_pool *pool, struct queue *q, struct proc **ret, struct err *err)
 {
 	struct proc *p = mem_zalloc(sizeof(*p));
 	int rc;
 
 	p->pool = pool;
-	p->tenant_id = tenant_id;
+	p->tenant_id = q->tenant_id;
 	rc = ev_helper_start(pool->loop, LAUNCHER_WORKER, NULL, &p->fd, &p->helper, err);
 	if (rc < 0) {
 		free(p);
@@ -355,6 +359,9 @@ static int start_proc(struct worker_pool *pool, int64_t tenant_id, struct proc *
 	}
 	(void)fcntl(p->fd, F_SETFL, O_NONBLOCK);
 	metric_inc(METRIC_worker_started);
+	q->started++;
+	if (!ev_timer_armed(pool->starts))
+		ev_timer_start(pool->starts, WORKER_START_MS * 1000ull);
 	list_push_back(&pool->procs, &p->node);
 	pool->nprocs++;
 	pool->nidle++;
@@ -378,17 +385,30 @@ static struct proc *idle_for(const struct worker_pool *pool, int64_t tenant_id)
 }
 
 /* A process for this tenant; *ret NULL: all are at work. */
-static int get_proc(struct worker_pool *pool, int64_t tenant_id, struct proc **ret, struct err *err)
+static int get_proc(struct worker_pool *pool, struct queue *q, struct proc **ret, struct err *err)
 {
 	struct proc *other;
 
-	*ret = idle_for(pool, tenant_id);
+	*ret = idle_for(pool, q->tenant_id);
 	if (*ret)
 		return 0;
 	other = pool->nprocs >= WORKER_MAX ? longest_idle(pool) : NULL;
 	if (other)
 		end_proc(other);
-	return pool->nprocs < WORKER_MAX ? start_proc(pool, tenant_id, ret, err) : 0;
+	return pool->nprocs < WORKER_MAX ? start_proc(pool, q, ret, err) : 0;
+}
+
+/* Whether the first of those that wait may have a process by now: one that rests, or one more. */
+static bool may_begin(const struct worker_pool *pool, const struct queue *q, struct worker_job *first)
+{
+	if (q->running >= pool->share)
+		return false;
+	if (q->started < WORKER_TENANT_STARTS || idle_for(pool, q->tenant_id))
+		return true;
+	if (!first->held_back)
+		metric_inc(METRIC_worker_held_back);
+	first->held_back = true;
+	return false;
 }
 
 static void give(struct worker_job *job, struct proc *p)
@@ -441,9 +461,9 @@ static void dispatch(struct worker_pool *pool)
 		struct err err;
 
 		node = node->next;
-		if (q->running >= WORKER_TENANT_MAX)
+		if (!may_begin(pool, q, job))
 			continue;
-		if (get_proc(pool, q->tenant_id, &p, &err) < 0) {
+		if (get_proc(pool, q, &p, &err) < 0) {
 			fail_start(job, &err);
 			node = pool->ring.next;
 			continue;
@@ -455,6 +475,28 @@ static void dispatch(struct worker_pool *pool)
 		give(job, p);
 		node = pool->ring.next;
 	}
+}
+
+/* Each tenant that lacks one gets a start back. */
+static void on_starts(void *arg)
+{
+	struct worker_pool *pool = arg;
+	bool more = false;
+	const void *key;
+	size_t len;
+	void *value;
+
+	for (size_t it = 0; map_next(pool->queues, &it, &key, &len, &value);) {
+		struct queue *q = value;
+
+		if (q->started > 0)
+			q->started--;
+		more = more || q->started > 0;
+		drop_queue(pool, q);
+	}
+	if (more)
+		ev_timer_start(pool->starts, WORKER_START_MS * 1000ull);
+	dispatch(pool);
 }
 
 /* --- requests */
@@ -517,7 +559,7 @@ int worker_start(struct worker_pool *pool, const struct worker_req *req, struct 
 	pool->waiting++;
 	metric_inc(METRIC_worker_waiting);
 	metric_inc(METRIC_worker_requests);
-	if (job->queue->running >= WORKER_TENANT_MAX)
+	if (job->queue->running >= pool->share)
 		metric_inc(METRIC_worker_tenant_full);
 	if (list_empty(&job->queue->node))
 		list_push_back(&pool->ring, &job->queue->node);
@@ -555,15 +597,28 @@ void worker_cancel(struct worker_job **jobp)
 
 /* --- the pool */
 
-struct worker_pool *worker_pool_new(struct ev_loop *loop)
+unsigned worker_share(unsigned processors)
+{
+	return processors < WORKER_TENANT_LEAST ? WORKER_TENANT_LEAST :
+		processors > WORKER_TENANT_MAX ? WORKER_TENANT_MAX : processors;
+}
+
+unsigned worker_pool_share(const struct worker_pool *pool)
+{
+	return pool->share;
+}
+
+struct worker_pool *worker_pool_new(struct ev_loop *loop, unsigned share)
 {
 	struct worker_pool *pool = mem_zalloc(sizeof(*pool));
 
 	pool->loop = loop;
+	pool->share = share;
 	list_init(&pool->procs);
 	list_init(&pool->ring);
 	pool->queues = map_new();
 	pool->idle = ev_timer_new(loop, on_idle, pool);
+	pool->starts = ev_timer_new(loop, on_starts, pool);
 	return pool;
 }
 
@@ -600,5 +655,6 @@ void worker_pool_free(struct worker_pool **poolp)
 	}
 	map_free(&pool->queues);
 	ev_timer_free(&pool->idle);
+	ev_timer_free(&pool->starts);
 	free(pool);
 }

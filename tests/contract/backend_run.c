@@ -79,7 +79,7 @@ struct ev_loop *run_loop(void)
 	assert_int_equal(secret_init(), 0);
 	the_loop = ev_loop_new();
 	the_workers = exec_workers_new(the_loop);
-	the_pool = worker_pool_new(the_loop);
+	the_pool = worker_pool_new(the_loop, WORKER_TENANT_MAX);
 	atexit(clean_up);
 	return the_loop;
 }

@@ -52,7 +52,7 @@ static void open_with(struct fix *f, const char *program)
 	ev_loop_free(&f->loop);
 	setenv("TOOLCRIB_WORKER", program, 1);
 	f->loop = ev_loop_new();
-	f->pool = worker_pool_new(f->loop);
+	f->pool = worker_pool_new(f->loop, WORKER_TENANT_MAX);
 }
 
 static int set_up(void **state)
@@ -387,6 +387,41 @@ static void f2_a_tenant_has_so_many_workers_and_the_next_request_waits(void **st
 	assert_int_equal(metric_get(METRIC_worker_waiting), 0);
 }
 
+static void f2_the_share_of_a_tenant_is_as_many_as_processors_within_bounds(void **state)
+{
+	(void)state;
+	assert_int_equal(worker_share(1), WORKER_TENANT_LEAST);
+	assert_int_equal(worker_share(WORKER_TENANT_LEAST), WORKER_TENANT_LEAST);
+	assert_int_equal(worker_share(WORKER_TENANT_LEAST + 1), WORKER_TENANT_LEAST + 1);
+	assert_int_equal(worker_share(WORKER_TENANT_MAX), WORKER_TENANT_MAX);
+	assert_int_equal(worker_share(WORKER_TENANT_MAX + 1), WORKER_TENANT_MAX);
+}
+
+/* What waits behind work without end would else be given a process each, for the moment that is left of its time. */
+static void f2_a_tenant_has_so_many_starts_and_one_more_waits_for_its_rate(void **state)
+{
+	const uint64_t held = metric_get(METRIC_worker_held_back), started = metric_get(METRIC_worker_started);
+	struct ask hung, next, other;
+
+	for (unsigned i = 0; i < WORKER_TENANT_STARTS; i++) {
+		ask(*state, &hung, 1, "wait", "");
+		worker_cancel(&hung.job);
+	}
+	assert_int_equal(metric_get(METRIC_worker_started), started + WORKER_TENANT_STARTS);
+	assert_int_equal(metric_get(METRIC_worker_held_back), held);
+	ask(*state, &next, 1, "echo", "one more");
+	ask(*state, &other, 2, "echo", "another tenant's");
+	assert_int_equal(metric_get(METRIC_worker_held_back), held + 1);
+	assert_int_equal(metric_get(METRIC_worker_started), started + WORKER_TENANT_STARTS + 1);
+	expect(&other, "another tenant's");
+	assert_false(next.done);
+	expect(&next, "one more");
+	/* A process that rests needs no start. */
+	ask(*state, &next, 1, "echo", "the same");
+	expect(&next, "the same");
+	assert_int_equal(metric_get(METRIC_worker_held_back), held + 1);
+}
+
 static void f2_so_many_wait_and_one_more_is_refused(void **state)
 {
 	enum { ALL = WORKER_TENANT_MAX + WORKER_TENANT_WAIT_MAX };
@@ -580,6 +615,8 @@ SUITE(pool)
 		T(f2_work_without_end_is_killed_at_its_deadline), T(f2_memory_is_bounded),
 		T(a_worker_that_dies_is_an_error_of_one_request), T(a_worker_that_breaks_the_rules_is_killed),
 		T(a_worker_that_was_busy_is_replaced), T(f2_a_tenant_has_so_many_workers_and_the_next_request_waits),
+		T(f2_a_tenant_has_so_many_starts_and_one_more_waits_for_its_rate),
+		T(f2_the_share_of_a_tenant_is_as_many_as_processors_within_bounds),
 		T(f2_so_many_wait_and_one_more_is_refused), T(f2_so_many_of_all_wait_and_a_tenant_may_still_begin),
 		T(f2_tenants_take_turns_when_all_workers_are_busy), T(f2_an_idle_worker_gives_its_place_to_another_tenant),
 		T(idle_workers_are_few_and_end), T(a_request_that_waits_times_out_as_well), T(a_cancelled_request_has_no_end),
