@@ -19,7 +19,7 @@ WAITING = "SELECT count(*) FROM rec r WHERE idx >= coalesce((SELECT max(first + 
 
 
 class Migrate(crib.Case):
-    def fill(self, records=9000):
+    def fill(self, records=5000):
         """A store that was stopped and has no block."""
         self.crib.fill(records, "--tenants", 2, "--level", "request")
         self.crib.cli("tenant", "list")
@@ -34,22 +34,22 @@ class Migrate(crib.Case):
     def indexes(self):
         return {name for name, in self.crib.rows("SELECT name FROM sqlite_schema WHERE type = 'index'")} & INDEXES
 
-    def verify(self):
-        """In a build with a sanitizer verify.py is what it is in any other."""
+    def verify(self, by=2):
+        """By so many verifiers.  In a build with a sanitizer verify.py is what it is in any other."""
         c = self.crib
         both = (([crib.BUILD / "toolcrib-verify"], c.store),
                 ([sys.executable, crib.SOURCE / "contrib/verify/verify.py"], c.store / "toolcrib.db"))
-        for program, store in both[:1 if crib.sanitized("toolcrib-verify") else 2]:
+        for program, store in both[:1 if crib.sanitized("toolcrib-verify") else by]:
             done = subprocess.run([*program, *crib.evidence(c.store), store], capture_output=True, text=True, timeout=crib.DEADLINE)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def is_migrated(self, roots):
+    def is_migrated(self, roots, by=2):
         c = self.crib
         self.assertEqual(c.rows(ROOTS), roots)
         self.assertEqual(c.rows(WAITING), [(0,)])
         self.assertEqual(self.indexes(), set())
         self.assertEqual(c.rows("PRAGMA integrity_check"), [("ok",)])
-        self.verify()
+        self.verify(by)
 
     def set_waiting(self, n):
         """By the place of the newest record of a log: as many wait as that says."""
@@ -90,7 +90,7 @@ class Migrate(crib.Case):
         c = self.fill()
         tenant = c.rows("SELECT name FROM tenant ORDER BY id LIMIT 1")[0][0]
         calls = c.json("audit", "calls", "--tenant", tenant, "--limit", "0")
-        self.assertGreater(len(calls), 1000)
+        self.assertGreater(len(calls), 500)
         roots = c.rows(ROOTS)
         size = sum(row[1] for row in roots)
         dry = self.migrate("--dry-run", "--fold")
@@ -127,7 +127,7 @@ class Migrate(crib.Case):
             self.migrate("--fold", env={**die, "TOOLCRIB_TEST_DIE": str(1 + n * (places - 1) // (PLACES - 1))}, code=-9)
             seen.add((c.rows(WAITING)[0], len(self.indexes()), c.rows("SELECT count(*) FROM chap")[0]))
             self.migrate("--fold")
-            self.is_migrated(roots)
+            self.is_migrated(roots, by=2 if n == PLACES // 2 else 1)       # the other one says the same of the same bytes
             shutil.rmtree(c.store)
         self.assertGreater(len(seen), 3)
         self.assertTrue({left for _, left, _ in seen} & set(range(1, len(INDEXES))))    # between two indexes as well
