@@ -140,6 +140,12 @@ void backend_unwatch(struct backend_watch **w, bool recorded);
 
 /* REVOKED: its caller is out.  STOPPED: an administrator ended it. */
 enum cancel_why { CANCEL_BY_CLIENT, CANCEL_DEADLINE, CANCEL_REVOKED, CANCEL_STOPPED, CANCEL_SHUTDOWN };
+/* What a run does elsewhere, as its definition has it: for its span, so never a value of an argument or a secret. */
+struct backend_way {
+	const char *method;                     /* of HTTP, or of MCP */
+	const char *host; uint16_t port;        /* NULL, 0: none; never a path, which may itself be what is secret */
+	const char *upstream, *item;            /* another MCP server, and what it calls what is called there; or NULL */
+};
 struct backend_ops {
 	const char *name;                       /* "static", "builtin", "exec", "sql" */
 	/* One tool's handler block, `type` included; pure, no I/O.  ERR_INVALID with where relative to it. */
@@ -149,6 +155,7 @@ struct backend_ops {
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
 	/* NULL, or a level that is empty: its runs need no process. */
 	void (*sandbox)(const struct backend_env *env, const void *plan, struct backend_sandbox *ret);
+	void (*way)(const void *plan, struct backend_way *ret);         /* NULL: it does nothing elsewhere; ret is zeros */
 	/* NULL: nobody says when what it gives changes.  ERR_LIMIT: too many are watched already; ERR_AUDIT: something
 	 * would have to be sent, and is not recorded. */
 	int (*watch)(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,

@@ -26,6 +26,7 @@ struct limiter;
 struct principal;
 struct sandbox;
 struct seal;
+struct span;
 struct tenants;
 struct upstreams;
 struct worker_pool;
@@ -92,7 +93,8 @@ struct call_req {                       /* texts are copied; args and answers ar
 	bool can_ask;                   /* legacy: the channel can carry server requests now */
 	enum rev rev;
 	int tport;                      /* enum audit_tport */
-	const struct trace *trace;      /* copied; NULL: of none */
+	const struct trace *trace;      /* copied; NULL: of none, or that of its span */
+	struct span *span;              /* of the request, or NULL; taken over, and given back by call_end */
 	const char *request;            /* its HTTP request's name, for the log, or NULL; borrowed for call_start() */
 	const char *peer, *client;      /* address, and client as claimed; NULL = unknown; borrowed for call_start() */
 };
@@ -114,6 +116,7 @@ struct call_end {
 	const struct schema_report *report;             /* with REFUSE_ARGUMENTS */
 	uint32_t missing_caps;                          /* with REFUSE_CAPABILITY */
 	bool executed;          /* with err REFUSE_AUDIT: the tool ran, its end is not recorded */
+	struct span *span;                              /* that of the request, which has been said about its call */
 	int rpc_code; json_t *rpc_data;                 /* the tool asked for this JSON-RPC error; data may be NULL */
 };
 struct call_out {                       /* implemented by mcp */

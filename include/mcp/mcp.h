@@ -15,6 +15,7 @@
 struct call_engine;
 struct call_where;
 struct ev_loop;
+struct otel;
 struct principal;
 struct reg_news;
 struct registry;
@@ -39,6 +40,7 @@ struct mcp_env {                        /* borrowed for the server's life */
 	struct registry *registry;
 	struct call_engine *calls;
 	struct writer *writer;
+	struct otel *otel;              /* where spans of requests go; NULL: there are none */
 	const uint8_t *master;
 	const char *version;            /* serverInfo.version */
 };

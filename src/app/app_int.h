@@ -29,6 +29,8 @@ struct limiter;
 struct mcp_server;
 struct notary;
 struct oauth;
+struct otel;
+struct otel_setup;
 struct registry;
 struct reply;
 struct tenants;
@@ -65,6 +67,7 @@ struct app {
 	struct limiter *limiter;
 	struct upstreams *upstreams;
 	struct fetcher *fetcher;
+	struct otel *otel;              /* where spans go; NULL: nowhere */
 	struct oauth *oauth;            /* access tokens; NULL: there are none */
 	struct exec_workers *workers;
 	struct worker_pool *pool;
@@ -124,7 +127,11 @@ struct app {
 int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
 int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */
 /* New certificates for the listeners: made aside from conf, which has the same listeners, then taken or dropped. */
-struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX], *admin; struct ops_files *ops; };
+struct app_renewal {
+	struct tls_server *next[CONF_LISTENERS_MAX], *admin;
+	struct ops_files *ops;
+	struct otel_setup *otel;
+};
 int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err) MUST_CHECK;
 void app_renewal_take(struct app *a, struct app_renewal *r);
 void app_renewal_drop(struct app_renewal *r);

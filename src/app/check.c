@@ -7,6 +7,7 @@
 
 #include "conf/conf.h"
 #include "launcher/launcher.h"
+#include "otel/otel.h"
 #include "sandbox/level.h"
 
 #include "app_int.h"
@@ -51,6 +52,15 @@ static int sandbox_check(const struct conf *conf, struct err *err)
 	return 0;
 }
 
+static int otel_check(const struct conf *conf, struct err *err)
+{
+	struct otel_setup *setup = NULL;
+	int rc = conf->otel_endpoint ? otel_setup_load(conf, &setup, err) : 0;
+
+	otel_setup_free(&setup);
+	return rc;
+}
+
 /* The key's line; a file that is at fault stays named. */
 static int at_line(const struct conf *conf, struct err *err)
 {
@@ -71,6 +81,7 @@ int app_values_check(const struct conf *conf, struct err *err)
 
 	rc = rc ? rc : app_place_check(conf, err);
 	rc = rc ? rc : sandbox_check(conf, err);
+	rc = rc ? rc : otel_check(conf, err);
 	return rc < 0 ? at_line(conf, err) : 0;
 }
 

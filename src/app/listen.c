@@ -25,6 +25,7 @@
 #include "net/fetch.h"
 #include "net/gate.h"
 #include "net/tls.h"
+#include "otel/otel.h"
 #include "tenant/tenant.h"
 #include "upstream/upstream.h"
 #include "worker/worker.h"
@@ -362,6 +363,7 @@ void app_renewal_drop(struct app_renewal *r)
 		tls_server_free(&r->next[i]);
 	tls_server_free(&r->admin);
 	ops_files_free(&r->ops);
+	otel_setup_free(&r->otel);
 }
 
 /* Of the door for metrics: where needs a restart to change, what its files hold does not. */
@@ -398,7 +400,7 @@ int app_renewal_make(const struct app *a, const struct conf *conf, struct app_re
 	}
 	/* Where commands come from needs a restart to change; what its files hold does not. */
 	if ((a->remote_sock && load_admin_tls(a->opt.conf, &ret->admin, NULL, err) < 0) ||
-	    renew_metrics(a, ret, err) < 0) {
+	    renew_metrics(a, ret, err) < 0 || (a->otel && otel_setup_load(a->opt.conf, &ret->otel, err) < 0)) {
 		app_renewal_drop(ret);
 		return err->code;
 	}
@@ -414,6 +416,8 @@ void app_renewal_take(struct app *a, struct app_renewal *r)
 		tls_server_replace(a->admin_tls, &r->admin);
 	if (a->ops)
 		ops_renew(a->ops, &r->ops);
+	if (a->otel)
+		otel_renew(a->otel, &r->otel);
 	app_renewal_drop(r);
 	app_certs_look(a);
 }

@@ -24,6 +24,7 @@
 #include "keys/vault.h"
 #include "mcp/mcp.h"
 #include "notary/notary.h"
+#include "otel/otel.h"
 #include "people/people.h"
 #include "tenant/tenant.h"
 #include "writer/fold.h"
@@ -44,6 +45,7 @@ struct status_job {
 	struct str listeners;
 	char *conf, *waits, *refused_conf;      /* its file; keys that wait for a restart; why the last reading failed */
 	char digest[2 * DIGEST_SIZE + 1];       /* of the text that is in force */
+	struct str traces;                      /* where spans go, and how that goes; empty: nowhere */
 };
 
 static void free_status(void *priv)
@@ -55,6 +57,7 @@ static void free_status(void *priv)
 	free(job->waits);
 	free(job->refused_conf);
 	str_fini(&job->listeners);
+	str_fini(&job->traces);
 	free(job);
 }
 
@@ -134,6 +137,8 @@ static int status_check(struct command_call *c, struct err *err)
 	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ", job->refused);
 	folding(env, job->folding, sizeof(job->folding));
 	note_conf(env->arg, job);
+	if (((const struct app *)env->arg)->otel)
+		otel_describe(((const struct app *)env->arg)->otel, &job->traces);
 	job->draining = env->draining && env->draining(env->arg);
 	job->running = call_engine_running(env->calls);
 	if (env->mcp)
@@ -190,6 +195,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
 		reply_text(o, "folding", job->serving ? job->folding : NULL);
+		reply_text(o, "traces", job->traces.len ? str_text(&job->traces) : NULL);
 		put_conf(o, job);
 		reply_text(o, "files", files.len ? str_text(&files) : "ok");
 		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
@@ -401,7 +407,7 @@ static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
 	COL_AT("started", "Started"), COL("configuration", "Configuration"), COL("audit", "Audit"), COL("files", "Files"),
 	COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
-	COL("confined", "Server confined"), COL("folding", "Folding"), COL("clock", "Clock"),
+	COL("confined", "Server confined"), COL("folding", "Folding"), COL("traces", "Traces"), COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };

@@ -43,6 +43,7 @@
 #include "net/fetch.h"
 #include "notary/notary.h"
 #include "oauth/oauth.h"
+#include "otel/otel.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "upstream/upstream.h"
@@ -519,6 +520,26 @@ static void fetcher_stop(struct app *a)
 	fetcher_free(&a->fetcher);
 }
 
+/* --- spans */
+
+static int otel_start(struct app *a, struct err *err)
+{
+	struct otel_setup *setup = NULL;
+
+	if (!a->opt.conf->otel_endpoint)
+		return 0;
+	if (otel_setup_load(a->opt.conf, &setup, err) < 0)
+		return err->code;
+	a->otel = otel_new(&(struct otel_env){ .loop = a->loop, .fetcher = a->fetcher, .conf = a->opt.conf,
+					       .version = PACKAGE_VERSION }, &setup);
+	return 0;
+}
+
+static void otel_stop(struct app *a)
+{
+	otel_free(&a->otel);
+}
+
 /* --- calls */
 
 static int calls_start(struct app *a, struct err *err)
@@ -571,7 +592,7 @@ static int mcp_start(struct app *a, struct err *err)
 {
 	(void)err;
 	a->mcp = mcp_server_new(&(struct mcp_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
-		.calls = a->calls, .writer = a->writer, .master = a->master, .version = PACKAGE_VERSION });
+		.calls = a->calls, .writer = a->writer, .otel = a->otel, .master = a->master, .version = PACKAGE_VERSION });
 	a->transport_env = (struct transport_env){ .loop = a->loop, .mcp = a->mcp, .tenants = a->tenants,
 		.oauth = a->oauth, .resource = a->opt.conf->oauth_resource, .drain_ms = a->opt.conf->eof_drain_ms };
 	return 0;
@@ -652,6 +673,7 @@ static const struct subsys {
 	{ "last use of keys", ALL, app_used_start, app_used_stop },
 	{ "failed authentications", SERVE, app_auth_start, app_auth_stop },
 	{ "fetcher", ALL, fetcher_start, fetcher_stop },
+	{ "traces", SERVE, otel_start, otel_stop },
 	{ "access tokens", DAEMON, oauth_start, oauth_stop },
 	{ "upstreams", ALL, upstreams_start, upstreams_stop },
 	{ "calls", ALL, calls_start, calls_stop },

@@ -87,6 +87,8 @@ struct call {
 	bool modern, can_ask, completing, has_id, has_prev;
 	uint8_t id[16], prev[16];
 	struct trace *trace;            /* NULL: of none */
+	struct span *span, *run;        /* of the request; of the run that is open; NULL: none */
+	int64_t end_idx;                /* where its end stands in its log; -1: it does not */
 	/* Admitted. */
 	const struct reg_tool *tool;    /* lives with snap */
 	const struct reg_compiled *compiled;
@@ -159,6 +161,12 @@ void call_take_result(struct call *c, struct backend_result *res);      /* taken
 int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);   /* data taken; its outcome */
 /* Replace what there is by isError and a text. */
 void call_put_failure(struct call *c, const char *text);
+
+/* trace.c: spans (OP-403) */
+const struct trace *call_trace(const struct call *c, bool onward);      /* of its records, or of what it asks */
+void call_span_run(struct call *c);                     /* its handler starts */
+void call_span_ran(struct call *c, int outcome);        /* and has ended, so; or it asks */
+void call_span_end(struct call *c);                     /* what its request's span has to say of it */
 
 /* payload.c: what the call's records commit to and keep (AUDIT ).  The event borrows from *payload. */
 struct call_payload {

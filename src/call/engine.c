@@ -24,6 +24,7 @@
 #include "call/call.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
+#include "otel/span.h"
 #include "proto/caps.h"
 #include "proto/trace.h"
 #include "registry/registry.h"
@@ -122,6 +123,8 @@ static void call_free(void *arg)
 	json_decref(c->args);
 	json_decref(c->answers);
 	ev_timer_free(&c->timer);
+	span_end(&c->run);
+	span_end(&c->span);
 	free(c->trace);
 	free(c->kept);
 	str_fini(&c->state_bytes);
@@ -169,6 +172,7 @@ static void reply(void *arg)
 		return;
 	set_state(c, CALL_REPLY);
 	release_holds(c);
+	call_span_end(c);
 	call_tally_end(c);
 	if (c->trouble) {
 		end.err = &c->trouble->err;
@@ -188,10 +192,13 @@ static void reply(void *arg)
 		if (c->structured.len)
 			end.structured = (struct jx_span){ c->text.p + c->structured.at, c->structured.len };
 	}
-	if (c->out)
+	if (c->out) {
+		end.span = c->span;
+		c->span = NULL;
 		c->out->finish(c->out_arg, &end);
-	else
+	} else {
 		drop_payload(c);
+	}
 	set_state(c, CALL_DEAD);
 	ev_defer(loop, call_free, c);
 }
@@ -228,10 +235,13 @@ static void on_end_durable(void *arg, int rc, const struct audit_receipt *receip
 
 	if (c->eng->closed)
 		return;
-	if (rc == 0)
+	if (rc == 0) {
 		metric_inc(METRIC_calls_finished);
-	else
+		c->end_idx = receipt->idx;
+		span_event(c->span, "end.durable");
+	} else {
 		withhold(c);
+	}
 	pace(c, reply_durable);
 }
 
@@ -244,6 +254,8 @@ static void end_call(struct call *c, int outcome)
 
 	CRASH_AT("run.done");
 	c->outcome = outcome;
+	span_event(c->span, "ended");
+	call_span_ran(c, outcome);
 	set_state(c, CALL_AUDIT_END);
 	if (c->timer)
 		ev_timer_stop(c->timer);
@@ -351,6 +363,8 @@ static void on_denied_durable(void *arg, int rc, const struct audit_receipt *rec
 		return;
 	if (rc < 0)
 		refuse_for_audit(c);
+	else
+		c->end_idx = receipt->idx;
 	reply(c);
 }
 
@@ -444,6 +458,7 @@ static void ask_legacy(struct call *c, struct backend_ask *ask)
 	str_reset(&c->state_bytes);
 	str_put(&c->state_bytes, ask->state, ask->state_len);
 	set_state(c, CALL_ASKING);
+	call_span_ran(c, AUDIT_INPUT_REQUIRED);
 	ev_timer_start(c->timer, (uint64_t)CALL_ASK_TIMEOUT_MS * 1000);
 	if (c->out->ask(c->out_arg, ask->requests, &err) < 0 && c->state == CALL_ASKING)
 		fail(c, err.code == ERR_CANCELLED ? AUDIT_CANCELLED : AUDIT_TOOL_ERROR, err.msg);
@@ -575,6 +590,8 @@ static void run(struct call *c)
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
 	const struct backend_env env = call_backend_env(eng);
 	struct backend_param *params = backend_params(c->compiled);
+
+	call_span_run(c);
 	const struct backend_req req = {
 		.params = params, .nparams = params ? c->compiled->nparams : 0,
 		.plan = c->plan, .tool = c->tool->full_name,
@@ -582,7 +599,7 @@ static void run(struct call *c)
 		.answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
 		.call_id = c->id, .recorded = c->begun, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant,
 			.principal = c->who->name,
-		.rev = rev_table[c->rev].text, .caps = c->caps, .log_level = c->log_level, .trace = c->trace,
+		.rev = rev_table[c->rev].text, .caps = c->caps, .log_level = c->log_level, .trace = call_trace(c, true),
 		.deadline_us = ev_now_us(eng->env.loop) + timeout_us,
 		.result_max = c->compiled->result_max,
 	};
@@ -630,6 +647,7 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 		return;
 	}
 	c->begun = true;
+	span_event(c->span, "begin.durable");
 	metric_inc(METRIC_calls_started);
 	pace(c, run_durable);
 }
@@ -645,6 +663,7 @@ static void begin(struct call *c)
 	id_uuid7(c->id);
 	c->has_id = true;
 	c->start_us = clock_mono_us();
+	span_event(c->span, "admitted");
 	call_tally_in(c, TALLY_RUNNING);
 	call_fill_event(c, AUDIT_CALL_BEGIN, &ev);
 	str_reset(rule);
@@ -773,13 +792,13 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 		.tool_len = req->tool_len, .args = req->args, .args_len = args_len, .answers = req->answers,
 		.caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
 		.can_ask = req->can_ask, .peer = req->peer, .client = req->client, .request = req->request,
-		.level = -1, .n_res = -1, .text = { .max = CALL_TEXT_MAX },
+		.span = req->span, .end_idx = -1, .level = -1, .n_res = -1, .text = { .max = CALL_TEXT_MAX },
 	};
 	principal_ref(c->who);
 	if (!c->args)
 		c->args = json_incref(eng->no_args);
 	c->modern = rev_table[req->rev].era == ERA_MODERN;
-	if (req->trace)
+	if (req->trace && !req->span)
 		c->trace = mem_dup(req->trace, sizeof(*c->trace));
 	c->tool_name = memcpy(text, req->tool, req->tool_len);
 	text[req->tool_len] = '\0';
@@ -903,25 +922,6 @@ size_t call_cancel_where(struct call_engine *eng, const struct call_where *where
 void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
 {
 	(void)call_cancel_where(eng, &(struct call_where){ 0 }, why);
-}
-
-void call_late_begin(void *engine, const struct audit_event *begin)
-{
-	struct call_engine *eng = engine;
-	struct audit_event ev;
-
-	audit_event_init(&ev, AUDIT_CALL_END, begin->tenant_id);        /* AUDIT A-210 */
-	ev.cred = begin->cred;
-	ev.prn = begin->prn;
-	ev.tool = begin->tool;
-	ev.has_call = true;
-	memcpy(ev.call, begin->call, sizeof(ev.call));
-	ev.has_outcome = true;
-	ev.outcome = AUDIT_ABORTED;
-	ev.flags = AUDIT_FLAG_NOT_EXECUTED;
-	if (writer_audit(eng->env.writer, &ev, NULL, NULL) < 0)
-		log_err(NULL, "the end of a late begin could not be recorded; the next start will tenant_id=%lld",
-			(long long)begin->tenant_id);
 }
 
 /* --- resource watch: hearing of it when what a resource gives is another */

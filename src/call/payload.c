@@ -5,9 +5,11 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "json/json.h"
 #include "proto/trace.h"
 #include "tenant/tenant.h"
+#include "writer/writer.h"
 
 #include "call_int.h"
 
@@ -168,6 +170,8 @@ void call_payload_end(struct call *c, struct audit_event *ev, struct call_payloa
 
 void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev)
 {
+	const struct trace *trace = call_trace(c, false);
+
 	audit_event_init(ev, kind, c->who->tenant_id);
 	ev->cred = c->who->cred_id ? c->who->accessor : NULL;
 	ev->prn = c->who->pseudonym;
@@ -186,9 +190,28 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 	ev->tdef = c->tool ? c->tool->def->digest : NULL;
 	ev->sbox = c->sandboxed ? c->sandbox.level : NULL;
 	ev->n_req = (int64_t)c->args_len;
-	ev->has_trace = c->trace != NULL;
-	if (c->trace)
-		memcpy(ev->trace, c->trace->id, sizeof(ev->trace));
+	ev->has_trace = trace != NULL;
+	if (trace)
+		memcpy(ev->trace, trace->id, sizeof(ev->trace));
 	ev->peer = c->peer;
 	ev->client = c->client;
+}
+
+void call_late_begin(void *engine, const struct audit_event *begin)
+{
+	struct call_engine *eng = engine;
+	struct audit_event ev;
+
+	audit_event_init(&ev, AUDIT_CALL_END, begin->tenant_id);        /* AUDIT A-210 */
+	ev.cred = begin->cred;
+	ev.prn = begin->prn;
+	ev.tool = begin->tool;
+	ev.has_call = true;
+	memcpy(ev.call, begin->call, sizeof(ev.call));
+	ev.has_outcome = true;
+	ev.outcome = AUDIT_ABORTED;
+	ev.flags = AUDIT_FLAG_NOT_EXECUTED;
+	if (writer_audit(eng->env.writer, &ev, NULL, NULL) < 0)
+		log_err(NULL, "the end of a late begin could not be recorded; the next start will tenant_id=%lld",
+			(long long)begin->tenant_id);
 }

@@ -448,12 +448,13 @@ void call_took(const struct call *c, size_t bytes)
 /* Of a call whose trace somebody samples: its flag is the last of the hex digits. */
 static bool mark_of(const struct call *c, uint64_t us, struct tally_mark *ret)
 {
-	const char flags = c->trace ? c->trace->parent[TRACE_PARENT_LEN - 1] : '0';
+	const struct trace *trace = call_trace(c, false);
+	const char flags = trace ? trace->parent[TRACE_PARENT_LEN - 1] : '0';
 	const unsigned digit = (unsigned)(flags <= '9' ? flags - '0' : flags - 'a' + 10);
 
 	if (!(digit & 1))
 		return false;
-	memcpy(ret->trace, c->trace->id, sizeof(ret->trace));
+	memcpy(ret->trace, trace->id, sizeof(ret->trace));
 	memcpy(ret->call, c->id, sizeof(ret->call));
 	ret->us = us;
 	ret->wall_us = clock_wall_us();

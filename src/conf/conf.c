@@ -790,6 +790,14 @@ static int read_level(struct conf *c, const json_t *obj, const char *at, const c
 	return 0;
 }
 
+/* Whether the endpoint is one is for who asks it (otel/otel.h). */
+static int conf_otel_check(const struct conf *c, struct err *err)
+{
+	const char *lone = c->otel_headers_file ? "headers_file" : c->otel_ca ? "ca" : c->otel_resource ? "resource" : NULL;
+
+	return c->otel_endpoint || !lone ? 0 : conf_err(err, "/otel", lone, "it is for otel.endpoint, which is missing");
+}
+
 static int read_root(struct conf *c, const json_t *root, struct err *err)
 {
 	int rc = read_level(c, root, "", "", err);
@@ -798,6 +806,8 @@ static int read_root(struct conf *c, const json_t *root, struct err *err)
 		rc = conf_admin_check(c, err);
 	if (rc == 0)
 		rc = conf_metrics_check(c, err);
+	if (rc == 0)
+		rc = conf_otel_check(c, err);
 	return rc < 0 ? rc : conf_oauth_check(c, err);
 }
 
@@ -924,7 +934,9 @@ static const char *example_of(const struct row *row)
 		{ "admin.cert", "/etc/toolcrib/admin.crt" }, { "admin.key", "/etc/toolcrib/admin.key" },
 		{ "admin.listen", "127.0.0.1:8810" }, { "admin.socket", "/run/toolcrib/admin.sock" },
 		{ "metrics.listen", "127.0.0.1:9464" }, { "metrics.cert", "/etc/toolcrib/metrics.crt" },
-		{ "metrics.key", "/etc/toolcrib/metrics.key" }, { "metrics.token_file", "/etc/toolcrib/metrics.token" } };
+		{ "metrics.key", "/etc/toolcrib/metrics.key" }, { "metrics.token_file", "/etc/toolcrib/metrics.token" },
+		{ "otel.endpoint", "https://otel.example.com:4318" }, { "otel.headers_file", "/etc/toolcrib/otel.headers" },
+		{ "otel.ca", "/etc/toolcrib/otel-ca.crt" }, { "otel.resource", "deployment.environment.name=prod" } };
 
 	for (size_t i = 0; i < NELEMS(like); i++)
 		if (strcmp(row->key, like[i][0]) == 0)

@@ -62,6 +62,7 @@ char **conf_hidden(const struct conf *c, const char *store)
 	add(&names, c->admin_socket);
 	add(&names, c->metrics_key);
 	add(&names, c->metrics_token_file);
+	add(&names, c->otel_headers_file);
 	if (c->metrics_listen && c->metrics_listen[0] == '/')
 		add(&names, c->metrics_listen);
 	add_listeners(&names, c);
@@ -80,6 +81,8 @@ char **conf_read_files(const struct conf *c)
 	add(&names, c->metrics_cert);
 	add(&names, c->metrics_key);
 	add(&names, c->metrics_token_file);
+	add(&names, c->otel_headers_file);
+	add(&names, c->otel_ca);
 	for (size_t i = 0; i < c->nlisteners; i++) {
 		const struct conf_tls *tls = c->listeners[i].tls;
 		const char *const files[] = { tls ? tls->cert : NULL, tls ? tls->key : NULL, tls ? tls->client_ca : NULL,

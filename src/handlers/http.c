@@ -539,6 +539,13 @@ static int http_bind(const json_t *handler, struct arena *mem, const void **ret_
 	return rc;
 }
 
+static void http_way(const void *plan, struct backend_way *ret)
+{
+	const struct http_plan *p = plan;
+
+	*ret = (struct backend_way){ .method = p->method, .host = p->base.host, .port = p->base.port };
+}
+
 const struct backend_ops handler_http = {
-	.name = "http", .bind = http_bind, .start = http_start, .cancel = http_cancel,
+	.name = "http", .bind = http_bind, .start = http_start, .cancel = http_cancel, .way = http_way,
 };

@@ -455,6 +455,7 @@ static void end(struct mcp_req *req)
 	forget(req);
 	req->open = false;
 	req->x->unanswered--;
+	req_span_end(req);
 	if (req->method)
 		tally_observe(tally_get(TALLY_METHOD, req->method), clock_mono_us() - req->begun_us, NULL);
 	if (!req->x->inside)
@@ -508,6 +509,7 @@ void req_fault(struct mcp_req *req, struct rpc_error *e)
 	struct enc_to to = { req->rev, req->id, &req->x->srv->info };
 	struct str *out = reply_begin(req);
 
+	req->code = e->code;
 	if (out) {
 		encode_error(out, &to, e);
 		if (!req->x->batch) {   /* a batch has a status of its own (MCP B-57) */

@@ -272,6 +272,7 @@ static void on_finish(void *arg, struct call_end *end)
 	struct rpc_error e;
 
 	req->call = NULL;
+	req->span = end->span;
 	if (req->mute || x->closed)     /* MCP C-02 */
 		req_drop(req);
 	else if (end->result)
@@ -469,26 +470,6 @@ static void input_fini(struct call_input *in)
 	str_fini(&in->text);
 }
 
-static size_t length(const char *text)
-{
-	return text ? strlen(text) : 0;
-}
-
-/* Of which trace it is; `_meta` goes before the headers (MCP W-03, W-04). */
-static bool read_trace(const struct mcp_msg *msg, struct trace *ret)
-{
-	char parent[TRACE_PARENT_LEN + 2], state[TRACE_STATE_MAX + 2];
-	size_t parent_len, state_len = 0;
-
-	if (rpc_string(msg->meta.traceparent, parent, sizeof(parent), &parent_len)) {
-		bool has_state = rpc_string(msg->meta.tracestate, state, sizeof(state), &state_len);
-
-		return trace_parse(ret, parent, parent_len, has_state ? state : NULL, state_len);
-	}
-	return msg->http && trace_parse(ret, msg->http->traceparent, length(msg->http->traceparent),
-					msg->http->tracestate, length(msg->http->tracestate));
-}
-
 static bool can_ask(const struct mcp_req *req)
 {
 	const struct mcp_exchange *x = req->x;
@@ -521,7 +502,8 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.can_ask = can_ask(req),
 		.rev = req->rev,
 		.tport = x->tport,
-		.trace = read_trace(msg, &trace) ? &trace : NULL,
+		.trace = !req->span && req_read_trace(msg, &trace) ? &trace : NULL,
+		.span = req->span,
 		.request = msg->http ? msg->http->request : NULL,
 		.peer = x->peer,
 		.client = req_client(req, msg, client),
@@ -535,6 +517,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	call.args_text = made ? str_text(&in->text) : in->args ? msg->rpc->arguments.p : "";
 	call.args_len = made ? in->text.len : in->args ? msg->rpc->arguments.len : 0;
 	req->label = mem_strndup(in->name, in->name_len);
+	req->span = NULL;
 	exchange_pin(x);
 	call_charge_back(x->srv->env.calls, x->who, 1);
 	call_start(x->srv->env.calls, &call, &out, req, &req->call);

@@ -22,10 +22,10 @@
 struct audit_event;
 struct call;
 struct ev_timer;
-struct map;
 struct mcp_sub;
 struct mcp_tenant;
 struct seal;
+struct span;
 
 #define MCP_SESSION_ID_LEN 32           /* base62: 190 bits (MCP H-11) */
 #define MCP_CLIENT_SIZE 128             /* "name/version" as claimed, for views */
@@ -104,8 +104,7 @@ struct mcp_channel {
 	bool eof, expired;              /* input has ended; and so has the time to finish */
 	bool over;                      /* the server has too many streams: its first message is its last */
 	bool deaf;                      /* it will be hung up: what else it sends is not read (MCP B-06) */
-	uint64_t serial;
-	uint64_t since_us, last_us;     /* wall clock */
+	uint64_t serial, since_us, last_us;     /* since, last: wall clock */
 };
 
 struct mcp_session {
@@ -120,8 +119,7 @@ struct mcp_session {
 	struct list link;               /* mcp_tenant.sessions */
 	struct list idle_link;          /* mcp_server.idle */
 	struct list exchanges;
-	uint64_t serial;
-	uint64_t since_us, last_us;     /* wall clock */
+	uint64_t serial, since_us, last_us;     /* since, last: wall clock */
 	uint64_t used_us;               /* monotonic, for the expiry */
 };
 
@@ -143,6 +141,7 @@ struct mcp_req {
 	struct list listen_link;        /* mcp_tenant.listens; in it: told of changes of the tool list */
 	struct ev_timer *lease;         /* likewise: for the end of its credential; NULL: none, or its channel's */
 	uint64_t since_us;              /* of a listen: wall clock */
+	struct span *span; int code;    /* NULL: none, or its call has it; of the error that is its answer, 0: none */
 	const char *method; uint64_t begun_us;  /* static, NULL: not dispatched; when that was, monotonic */
 	unsigned wants;                 /* of a listen: ENC_ON_ bits that are honoured */
 	struct mcp_subs subs;           /* likewise */
@@ -221,6 +220,7 @@ struct mcp_memory *exchange_memory(struct mcp_exchange *x);     /* channel's or 
 bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id);
 void req_result(struct mcp_req *req, const struct enc_result *r);
 void req_fault(struct mcp_req *req, struct rpc_error *e);       /* takes e */
+void req_span_end(struct mcp_req *req);                         /* trace.c */
 void req_drop(struct mcp_req *req);                             /* ends without an answer */
 void req_cancel(struct mcp_req *req);                           /* by its caller: nothing is sent any more */
 void req_notice(struct mcp_req *req, const struct str *text);   /* unless the caller is gone */

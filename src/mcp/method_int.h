@@ -3,6 +3,8 @@
 
 #include "mcp_int.h"
 
+struct trace;
+
 /* The methods, and the bodies that the table in methods.c names. */
 
 enum name_param { NAME_NONE, NAME_NAME, NAME_URI, NAME_TASK };  /* what Mcp-Name repeats (MCP H-33) */
@@ -27,6 +29,10 @@ void m_resources_read(struct mcp_req *req, const struct mcp_msg *msg);
 void m_complete(struct mcp_req *req, const struct mcp_msg *msg);
 /* A header value that may have the base64 form (MCP H-35, T-44); false: malformed. */
 bool mcp_header_decode(const char *value, size_t len, struct str *ret);
+
+/* trace.c */
+bool req_read_trace(const struct mcp_msg *msg, struct trace *ret);
+void req_span_begin(struct mcp_req *req, const struct mcp_msg *msg);
 
 /* subscriptions.c */
 void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg);

@@ -403,6 +403,8 @@ void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg)
 
 	req->method = m ? m->name : TALLY_OTHER;
 	req->begun_us = clock_mono_us();
+	if (!m || m->run != m_listen)           /* which lasts as long as somebody listens */
+		req_span_begin(req, msg);
 	if (!m || !(m->revs & BIT(req->rev)) || !is_declared(req, m->capability)) {
 		rpc_error_init(&e, FAULT_METHOD, "Method not found: %s", msg->rpc->method);
 	} else if (!scope_has(req->x->who->scopes, m->right)) {

@@ -551,7 +551,18 @@ static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_p
 	return 0;
 }
 
+static void mcp_way(const void *plan, struct backend_way *ret)
+{
+	static const char *const methods[UPSTREAM_KINDS] = { [UPSTREAM_TOOL] = "tools/call", [UPSTREAM_PROMPT] = "prompts/get",
+		[UPSTREAM_RESOURCE] = "resources/read", [UPSTREAM_TEMPLATE] = "resources/read" };
+	const struct mcp_plan *p = plan;
+	const bool named = p->kind == UPSTREAM_TOOL || p->kind == UPSTREAM_PROMPT;
+
+	*ret = (struct backend_way){ .method = p->argument ? "completion/complete" : methods[p->kind],
+				     .upstream = p->upstream, .item = named ? p->name : NULL };
+}
+
 const struct backend_ops handler_mcp = {
 	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .sandbox = mcp_sandbox,
-	.watch = mcp_watch,
+	.watch = mcp_watch, .way = mcp_way,
 };

@@ -72,7 +72,7 @@ STATUS = {"store": "/var/lib/toolcrib", "version": "0.2.0", "mode": "server", "s
           "started": at("06:25:00"), "configuration": "/etc/toolcrib/toolcribd.yaml", "configuration_file": "/etc/toolcrib/toolcribd.yaml",
           "configuration_digest": "5d2f" * 16, "restart": "", "audit": "ok", "files": "ok", "sandbox": "base+landlock:6+seccomp+net0+cgroup+uid, required base+landlock:3",
           "users": "tenants have their own, from 2000000000 on",
-          "confined": "no new privileges, system calls by a list, no programs, no other files (Landlock 6)", "folding": "1204 records wait", "clock": "synchronised",
+          "confined": "no new privileges, system calls by a list, no programs, no other files (Landlock 6)", "folding": "1204 records wait", "traces": None, "clock": "synchronised",
           "tenants": 2, "tools": 6, "keys": 5, "records": 41207, "running": 3, "peers": 12,
           "listeners": [{"transport": "http", "address": "127.0.0.1:8808", "tls": False, "connections": 9},
                         {"transport": "unix", "address": "/run/toolcrib/agents.sock", "tls": False, "connections": 3}]}
