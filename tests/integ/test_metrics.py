@@ -103,7 +103,8 @@ class Formats(Case):
         renamed = {"anchor_time": "anchor_timestamp_seconds", "checkpoint_time": "checkpoint_timestamp_seconds",
                    "tls_certificate_expires": "tls_certificate_expiry_timestamp_seconds",
                    "verify_time": "verify_timestamp_seconds",
-                   **dict.fromkeys(("keys_expiring_day", "keys_expiring_week", "keys_expiring_fortnight"), "credentials_expiring")}
+                   **dict.fromkeys(("keys_expiring_day", "keys_expiring_week", "keys_expiring_fortnight"), "credentials_expiring"),
+                   **{f"otel_spans_{word}": "otel_spans" for word in ("sent", "rejected", "dropped", "lost")}}
         for name in counters:
             self.assertIn("toolcrib_" + renamed.get(name, name), families)
         for name in ("process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
@@ -514,7 +515,7 @@ class Labels(Case):
         self.absent(said, "no-such-tool", "bot", self.key, self.key.split("_")[1], "127.0.0.1")
         labels = {name for of, series in text.samples for name, _ in series}
         self.assertEqual(labels, {"version", "sqlite", "tenant", "outcome", "tool", "mcp_method_name", "le", "kind", "lane", "within", "of", "file",
-                                  "reason"})
+                                  "reason", "result"})
 
     def test_calls_that_run_and_wait(self):
         c = self.crib.init()
