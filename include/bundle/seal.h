@@ -63,6 +63,17 @@ int audit_seal_chapters_same(struct db *db, const struct audit_sealed *made, boo
 int audit_seal_check(struct db *db, const char *origin, const struct audit_sealed *listed, audit_found_fn *found,
 		     void *arg, bool *ret_whole, struct err *err) MUST_CHECK;
 
+/* A file of the catalog, for who copies them (SC-807): the first one of all behind *ret, whose log and from are 0 and
+ * -1 at first.  1; 0: there is none.  *ret has log, from, to, digest, root and path; origin: of the log, free() it.
+ * ERR_CORRUPT: it is called as none is. */
+int audit_sealed_next(struct db *db, struct audit_sealed *ret, char **ret_origin, struct err *err) MUST_CHECK;
+/* Copies it: `to` is durable under its name, with folders that were missing, or is not there.  What is there already
+ * is left, *ret_new false, when it is as long and as old as `from`; it is replaced when it is the same file from
+ * before something of it was erased.  ERR_NOT_FOUND: `from` is not here; ERR_CONFLICT: `to` is another file; ERR_BUSY:
+ * `from` changed meanwhile; ERR_CORRUPT and errors of segment_open(): it is not what the catalog lists; ERR_IO. */
+int audit_sealed_copy(const char *from, const char *to, const char *origin, const struct audit_sealed *listed,
+		      bool *ret_new, struct err *err) MUST_CHECK;
+
 /* Writer thread, in its transaction: the row of the catalog and the record SEGMENT_SEAL, which says so.  ERR_CONFLICT:
  * it does not follow any more, or something was erased meanwhile; nothing was changed, and the file is of no use. */
 int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_sealed *sealed,

@@ -102,8 +102,7 @@ struct command_call {                       /* one running command */
 	int status;                     /* exit status of the CLI, for the record of what was read; see command_seen() */
 	enum command_more more;             /* set by each body() of a stream */
 	const struct command_elsewhere *elsewhere;      /* set by check(): who answers instead of body(), in parts */
-	bool later;                     /* ON_LOOP commands that end later set it in body() and call command_finish(); WRITER
-					 * commands set it in after(), which calls command_ended() */
+	bool later;             /* set by body() on the loop, then command_finish(); by after() of WRITER, command_ended() */
 };
 enum command_column_type {
 	COL_PLAIN, COL_TIME,
@@ -139,6 +138,7 @@ struct command {
 	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
 	int (*body)(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct command_call *c);      /* loop, after COMMIT and after listeners were told */
+	int (*here)(const json_t *args, struct str *rows, struct err *err); /* then, in the CLI, as its user; or NULL */
 	void (*cancel)(struct command_call *c, bool stopped);   /* of `later` rows that end with their peer; or are stopped */
 };
 /* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first

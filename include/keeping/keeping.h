@@ -2,6 +2,7 @@
 #define KEEPING_KEEPING_H
 
 #include "command/command.h"
+#include "json/reply.h"
 
 /* The life of records: retention, holds, prunes, erasure, drills and signed checkpoints, as commands. */
 
@@ -12,6 +13,16 @@ void jobs_resume(struct commands *a);
  * there, the last one with the figures; what is damaged is no error but a row of class "bad", and nothing is left then.
  * ERR_INVALID, ERR_UNREACHABLE, ERR_CONFLICT, ERR_LIMIT, ERR_IO. */
 int restore_run(const json_t *args, struct str *rows, struct err *err) MUST_CHECK;
+
+/* Sealed files that the copy of a store at `file` lists, from the store's directory into the folder beside the
+ * copy, where toolcrib restore finds them (SC-807): those that are not there yet.  0: the copy lacks none.  Errors of
+ * audit_sealed_copy(). */
+struct backup_sealed { int64_t files, copied, bytes; };         /* copied, bytes: now */
+int backup_sealed(const char *file, const char *store, struct backup_sealed *ret, struct err *err) MUST_CHECK;
+void backup_put(const struct backup_sealed *sealed, struct reply *o);
+/* In the program that gave the command (struct command, here): what a server could not copy where it may not write,
+ * the row's "sealed_in".  When that fails there is no backup. */
+int backup_here(const json_t *args, struct str *rows, struct err *err) MUST_CHECK;
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command payload_commands[], drill_commands[], sign_commands[], hold_commands[],

@@ -72,6 +72,12 @@ SELECT coalesce((SELECT sum(length(cols) + length(hash) + length(zone)) FROM mai
 -- name: seal_listed
 SELECT 1 FROM main.seg WHERE path = ?1 LIMIT 1;
 
+-- audit_sealed_next(): a file of the catalog behind another.  Primary keys.
+-- any tenant: a copy of a store has all of them.
+-- name: seal_next_file
+SELECT s.log, s.from_idx, s.to_idx, s.digest, s.root, s.path, l.origin FROM main.seg s JOIN main.log l ON l.id = s.log
+WHERE (s.log, s.from_idx) > (?1, ?2) ORDER BY s.log, s.from_idx LIMIT 1;
+
 -- writer/seal.c: the next log; that of a tenant.  Primary key; the table of tenants is small.
 -- any tenant: all logs are sealed.
 -- name: seal_next_log

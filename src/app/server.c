@@ -19,6 +19,7 @@
 #include "db/owner.h"
 #include "forms/forms.h"
 #include "json/json.h"
+#include "keeping/keeping.h"
 #include "keys/keyfile.h"
 #include "keys/keys.h"
 #include "keys/vault.h"
@@ -297,11 +298,9 @@ static int backup_check(struct command_call *c, struct err *err)
  * without its key.  1: they belong together. */
 static int copy_files(const struct backup_job *job, struct db *db, struct notary_copy *signer, struct err *err)
 {
-	int rc = forms_unsealed(db, 0, "copied with a store", err);
 	bool made = false, made_keys = false;
+	int rc = job->signer ? notary_copy_take(job->dir, signer, err) : 0;
 
-	if (rc == 0 && job->signer)
-		rc = notary_copy_take(job->dir, signer, err);
 	if (rc == 0) {
 		rc = db_backup(db, job->file, err);
 		made = rc == 0;
@@ -342,12 +341,47 @@ static void put_needs(const struct backup_job *job, struct reply *o)
 	free(ids);
 }
 
+/* How many bytes the copy has; *ret_lent: whoever gave the command has opened it. */
+static int64_t size_of(const char *file, bool *ret_lent)
+{
+	const int fd = path_borrow(file);
+	struct stat st = { 0 };
+
+	(void)(fd < 0 ? stat(file, &st) : fstat(fd, &st));              /* its size is for people */
+	if (fd >= 0)
+		close(fd);
+	*ret_lent = fd >= 0;
+	return st.st_size;
+}
+
+static void unmake(const struct backup_job *job)
+{
+	path_unmake(job->file);
+	if (job->keys)
+		path_unmake(job->keys);
+	if (job->signer)
+		path_unmake(job->signer);
+}
+
+/* Files beside one that is lent cannot be made from here: who has lent it makes them (backup_here()). */
+static int copy_sealed(const struct backup_job *job, bool is_lent, struct backup_sealed *ret, struct err *err)
+{
+	int rc = is_lent ? 0 : backup_sealed(job->file, job->store, ret, err);
+
+	if (rc < 0)
+		unmake(job);
+	return rc;
+}
+
 static int backup_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct backup_job *job = c->priv;
 	struct notary_copy signer = { .epoch = 0 };
-	struct stat st = { 0 };
-	int fd, rc = 0;
+	struct backup_sealed sealed = { 0 };
+	struct err ignored;
+	bool is_lent = false;
+	int64_t bytes;
+	int rc = 0;
 
 	(void)logs;
 	for (unsigned i = 0; i < BACKUP_TRIES && rc == 0; i++) {
@@ -358,13 +392,17 @@ static int backup_body(struct command_call *c, struct db *db, struct audit_logs 
 		rc = err_set(err, ERR_BUSY, "signer", "the signer began something new each time; nothing was copied, try again");
 	if (rc < 0)
 		return rc;
-	fd = path_borrow(job->file);
-	(void)(fd < 0 ? stat(job->file, &st) : fstat(fd, &st));         /* its size is for people */
-	if (fd >= 0)
-		close(fd);
+	bytes = size_of(job->file, &is_lent);
+	rc = copy_sealed(job, is_lent, &sealed, err);
+	if (rc < 0)
+		return rc;
 	reply_row_begin(c->out);
 	reply_text(c->out, "file", job->file);
-	reply_int(c->out, "bytes", st.st_size);
+	reply_int(c->out, "bytes", bytes);
+	if (is_lent && forms_unsealed(db, 0, "copied", &ignored) < 0)
+		reply_text(c->out, "sealed_in", job->store);
+	else
+		backup_put(&sealed, c->out);
 	put_needs(job, c->out);
 	reply_row_end(c->out);
 	return 0;
@@ -441,7 +479,9 @@ const struct command server_commands[] = {
 	  .record = AUDIT_ADMIN_CMD, .body = reload_body },
 	{ .noun = "backup", .help = "Copy the store to new files while it is in use",
 	  .detail = "The copy is one compact database, made by whoever gives the command; from another machine, it lies in a "
-		    "directory of files in toolcribd.yaml(5).  It starts again with all that is named here, and the answer "
+		    "directory of files in toolcribd.yaml(5).  Sealed files go into the folder segments beside FILE, those that are "
+		    "not there yet, so that a copy each night into one directory costs what is new; if one cannot be copied there "
+		    "is no copy at all.  It starts again with all that is named here, and the answer "
 		    "says what of it is not copied: keys.db, the signer as it was just before, and, which no backup takes, "
 		    "master.key and, after a rekey, secret-*.key: without these two keys cannot be checked and secrets not be "
 		    "opened, so keep a copy of them apart from the backup.  toolcribd(8), BAD NIGHTS, has the commands that put "
@@ -449,10 +489,10 @@ const struct command server_commands[] = {
 		    "is opened by keys.db: keep a copy of it elsewhere, and not as long as it may take to erase something; what "
 		    "was erased can be read again by whoever has an older one.  A store that is put back while keys.db stays as "
 		    "it is erases again, when it starts, what was erased since.",
-	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes; a start needs beside it: %{needs}",
+	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes%{beside}; a start needs beside it: %{needs}",
 	  .role = ADM_OWNER, .where = ADM_ON_POOL,
 	  .record = AUDIT_ADMIN_CMD,
-	  .check = backup_check, .body = backup_body },
+	  .check = backup_check, .body = backup_body, .here = backup_here },
 	{ .noun = "fsck", .help = "List rows that keep the store from starting, or take them out of service",
 	  .detail = "A row of the registry that is not what its record says, or has none, was written behind the log: no "
 		    "server starts on it.  A backup of before is the better way back.  --quarantine, while no server runs, only "

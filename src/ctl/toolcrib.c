@@ -320,10 +320,8 @@ static enum ctl_exit rehearse(const struct ctl_line *line, const struct ctl_sink
 
 static bool is_destructive(const struct ctl_line *line)
 {
-	const char *with = line->cmd->destructive_with;
-
-	return !json_object_get(line->args, "dry-run") &&
-	       (line->cmd->destructive || (with && json_object_get(line->args, with)));
+	return !json_object_get(line->args, "dry-run") && (line->cmd->destructive ||
+	       (line->cmd->destructive_with && json_object_get(line->args, line->cmd->destructive_with)));
 }
 
 /* CTL_DONE: go on. */
@@ -396,14 +394,17 @@ static enum ctl_exit run_step(const struct ctl_line *line, const struct ctl_sink
 	bool reached = false;
 	int rc = line->cmd->cancel ? ctl_call_run(line, &rows, &reached, &err)
 				   : run_shown(line, line->args, sink, &rows, &reached, &err);
-	enum ctl_exit status = rc == 0 || rows.len > 0 ? print_answer(line, files, &rows) : CTL_DONE;
+	enum ctl_exit status;
+
+	rc = rc == 0 && line->cmd->here && !line->opt.remote ? line->cmd->here(line->args, &rows, &err) : rc;
+	status = rc == 0 || rows.len > 0 ? print_answer(line, files, &rows) : CTL_DONE;
 
 	if (rc < 0) {
 		complain(files, &err);
 		status = status_of(&err, reached, rows.len > 0);
-	}
-	else if (ctl_interrupted())
+	} else if (ctl_interrupted()) {
 		status = (enum ctl_exit)(CTL_SIGNAL + ctl_interrupted());
+	}
 	*ret_more = rc == 0 && goes_on(line, &rows);
 	str_fini(&rows);
 	return status;

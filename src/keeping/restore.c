@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "bundle/seal.h"
 #include "command/rows.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -185,6 +186,7 @@ static int gather_files(const char *from, const char *keys, struct files *ret, s
 	bool is_dir = stat(from, &st) == 0 && S_ISDIR(st.st_mode);
 	const char *dir = is_dir ? from : NULL;
 	char *file = is_dir ? path_join(from, DB_FILE) : mem_strdup(from);
+	char *slash = strrchr(file, '/'), *beside = mem_strndup(file, (size_t)(slash - file) + (slash == file));
 	int rc = 0;
 
 	*ret = (struct files){ NULL, 0, 0 };
@@ -197,6 +199,7 @@ static int gather_files(const char *from, const char *keys, struct files *ret, s
 	free(file);
 	if (rc < 0) {
 		files_fini(ret);
+		free(beside);
 		return rc;
 	}
 	for (unsigned i = 0; i < 2; i++) {
@@ -207,8 +210,8 @@ static int gather_files(const char *from, const char *keys, struct files *ret, s
 		if (place)
 			take_keys(ret, place);
 	}
-	if (dir)
-		take_all_sealed(ret, dir);
+	take_all_sealed(ret, beside);
+	free(beside);
 	return 0;
 }
 
@@ -228,7 +231,12 @@ static void remove_all(const char *dir)
 	(void)nftw(dir, remove_one, TREE_DEPTH, FTW_DEPTH | FTW_PHYS);  /* what cannot go stays, under a name of its own */
 }
 
-static int check_room(const struct files *files, const char *to, struct err *err)
+static bool is_sealed(const struct file *f)
+{
+	return strncmp(f->name, FORMS_FOLDER "/", sizeof(FORMS_FOLDER)) == 0;
+}
+
+static int check_room(uint64_t bytes, const char *to, struct err *err)
 {
 	char *parent = path_absolute(to), *slash = strrchr(parent, '/');
 	struct statvfs fs;
@@ -240,8 +248,8 @@ static int check_room(const struct files *files, const char *to, struct err *err
 		rc = err_set(err, ERR_UNREACHABLE, parent, "cannot see how much room there is in %s: %s", parent, strerror(errno));
 	} else {
 		free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-		if (files->bytes > free_bytes)
-			rc = err_set(err, ERR_LIMIT, parent, "the backup needs %" PRIu64 " bytes, and %s has %" PRIu64, files->bytes,
+		if (bytes > free_bytes)
+			rc = err_set(err, ERR_LIMIT, parent, "the backup needs %" PRIu64 " bytes, and %s has %" PRIu64, bytes,
 				     parent, free_bytes);
 	}
 	free(parent);
@@ -328,23 +336,88 @@ static int copy_file(const struct file *f, const char *dir, struct err *err)
 	return rc;
 }
 
+/* False: the catalog cannot be read. */
+static bool list_sealed(const char *dir, struct map *ret)
+{
+	struct audit_sealed listed = { .from = -1 };
+	char *file = path_join(dir, DB_FILE), *origin = NULL;
+	struct db *db = NULL;
+	struct err ignored;
+	int version = 0, rc = db_open(file, DB_READER, false, &db, &ignored);
+
+	if (rc == 0)
+		rc = db_check_version(db, &version, &ignored);
+	if (rc == 0 && version != db_schema_version())
+		rc = ERR_CONFLICT;
+	while (rc == 0 && (rc = audit_sealed_next(db, &listed, &origin, &ignored)) == 1) {
+		map_set_z(ret, listed.path, ret);
+		free(origin);
+		rc = 0;
+	}
+	db_close(&db);
+	free(file);
+	return rc == 0;
+}
+
+/* Of those beside a copy the ones that it lists: there may be others, of copies that were made later.  All of a store
+ * whose catalog cannot be read. */
+static void keep_listed(struct files *files, const char *dir)
+{
+	struct map *listed = map_new();
+	size_t n = 0;
+
+	if (list_sealed(dir, listed))
+		for (size_t i = 0; i < files->n; i++) {
+			struct file *f = &files->v[i];
+
+			if (is_sealed(f) && !map_get_z(listed, f->name)) {
+				files->bytes -= f->bytes;
+				free(f->from);
+				free(f->name);
+			} else {
+				files->v[n++] = *f;
+			}
+		}
+	else
+		n = files->n;
+	files->n = n;
+	map_free(&listed);
+}
+
+static int copy_some(const struct files *files, bool sealed, const char *to, const char *dir, struct err *err)
+{
+	uint64_t bytes = 0;
+	int rc;
+
+	for (size_t i = 0; i < files->n; i++)
+		bytes += is_sealed(&files->v[i]) == sealed ? files->v[i].bytes : 0;
+	rc = check_room(bytes, to, err);
+	for (size_t i = 0; i < files->n && rc == 0; i++)
+		if (is_sealed(&files->v[i]) == sealed)
+			rc = copy_file(&files->v[i], dir, err);
+	return rc;
+}
+
 /* A new directory beside `to`, which is not there or empty, with copies of all that are durable; free() it.  Nothing is
  * left when it fails. */
-static int copy_files(const struct files *files, const char *to, char **ret_dir, struct err *err)
+static int copy_files(struct files *files, const char *to, char **ret_dir, struct err *err)
 {
 	char *dir = mem_printf("%s" BESIDE, to);
 	int rc = check_target(to, err);
 
 	if (rc == 0)
-		rc = check_room(files, to, err);
+		rc = check_room(files->v[0].bytes, to, err);
 	if (rc == 0 && !mkdtemp(dir))
 		rc = err_set(err, ERR_UNREACHABLE, to, "no directory can be made beside %s: %s", to, strerror(errno));
 	if (rc < 0) {
 		free(dir);
 		return rc;
 	}
-	for (size_t i = 0; i < files->n && rc == 0; i++)
-		rc = copy_file(&files->v[i], dir, err);
+	rc = copy_some(files, false, to, dir, err);
+	if (rc == 0)
+		keep_listed(files, dir);
+	if (rc == 0)
+		rc = copy_some(files, true, to, dir, err);
 	if (rc == 0)
 		rc = path_sync_all(dir, err);
 	if (rc < 0) {
@@ -614,6 +687,24 @@ static int check_keys(struct restore *r, struct err *err)
 	return r->no_keys ? 0 : rc;
 }
 
+/* What a verification of all says by itself. */
+static int check_sealed(struct restore *r, struct err *err)
+{
+	struct audit_sealed listed = { .from = -1 };
+	char *origin = NULL;
+	int rc;
+
+	while ((rc = audit_sealed_next(r->db, &listed, &origin, err)) == 1) {
+		char *path = path_join(r->dir, listed.path);
+
+		if (!path_exists(path))
+			say(r, r->way->check == CHECK_NONE ? "gap" : "bad", "SEGMENT_MISSING", listed.path);
+		free(path);
+		free(origin);
+	}
+	return rc;
+}
+
 /* A store of an older release is carried forward by its first start. */
 static int check(struct restore *r, struct err *err)
 {
@@ -637,9 +728,9 @@ static int check(struct restore *r, struct err *err)
 	}
 	if (rc == 0)
 		rc = read_logs(r, err);
-	if (rc == 0 && r->way->check == CHECK_FULL)
-		rc = verify_all(r, err);
-	return rc;
+	if (rc < 0)
+		return rc;
+	return r->way->check == CHECK_FULL ? verify_all(r, err) : check_sealed(r, err);
 }
 
 /* What of it cannot be read is damage like any other. */

@@ -124,6 +124,92 @@ class Backup(Kept):
             self.assertEqual(self.c.rows("SELECT value FROM meta WHERE key = 'put_back'"), [("1",)])
 
 
+class Sealed(crib.Case):
+    """Sealed files lie beside a copy, each copied once (SCALE SC-807)."""
+
+    def setUp(self):
+        super().setUp()
+        c = self.c = self.crib
+        c.fill(1800, "--tenants", 2, "--days", 70, fold=("--block", "120", "--chapter", "3"))
+        self.assertGreater(c.json("audit", "seal", "--tenant", "fill00000")[0]["files"], 1)
+        self.folder = c.dir / "copies"
+        self.folder.mkdir()
+
+    def files(self, folder):
+        return {str(path.relative_to(folder)): path for path in folder.rglob("*.tcs")}
+
+    def copied(self, name, expect=None):
+        """What the answer says of sealed files; with a text, the refusal that has it, which leaves no copy."""
+        done = self.c.run("--json", "backup", self.folder / name)
+        self.assertIn(done.returncode, (1, 3) if expect else (0,), done.stdout + done.stderr)
+        self.assertEqual((self.folder / name).exists(), not expect)
+        self.assertEqual(list(self.folder.rglob("*.tmp")), [])
+        if expect:
+            self.assertIn(expect, done.stderr)
+            return None
+        row = crib.json.loads(done.stdout)
+        self.assertEqual(set(self.files(self.folder)) >= set(self.files(self.c.store)), True)
+        return row["sealed"], row["sealed_new"]
+
+    def restored(self, *options, source, expect=0):
+        to = self.c.dir / "back"
+        done = self.c.run("--json", "restore", "--from", source, "--keys", self.c.store, "--to", to, *options)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        said = set(self.files(to))
+        shutil.rmtree(to, ignore_errors=True)
+        return said
+
+    def nights(self):
+        """A night costs what is new, an erased file counts as new, and each copy comes back with its own files."""
+        first = set(self.files(self.c.store))
+        self.assertGreater(len(first), 1)
+        self.assertEqual(self.copied("1.db"), (len(first), len(first)))
+        self.assertEqual(self.copied("2.db"), (len(first), 0))
+        made = self.c.json("audit", "seal")[0]["files"]
+        self.assertGreater(made, 0)
+        self.assertEqual(self.copied("3.db"), (len(first) + made, made))
+        for path, copy in self.files(self.folder).items():
+            self.assertEqual(copy.read_bytes(), (self.c.store / path).read_bytes())
+            self.assertEqual(copy.stat().st_mode & 0o777, 0o600)
+        some = self.c.store / sorted(first)[0]
+        os.utime(some)                                                  # as somebody who writes in it does
+        self.assertEqual(self.copied("4.db"), (len(first) + made, 1))
+        return first
+
+    def test_sc807_a_night_costs_what_is_new(self):
+        first = self.nights()
+        self.assertEqual(self.restored(source=self.folder / "1.db"), first)
+        self.assertEqual(self.restored(source=self.folder / "3.db"), set(self.files(self.c.store)))
+        (self.folder / sorted(first)[0]).unlink()
+        for options, code in (((), 4), (("--verify", "quick"), 4), (("--verify", "none"), 5)):
+            self.restored(*options, source=self.folder / "1.db", expect=code)
+
+    def test_sc807_beside_a_server_that_may_not_write_there(self):
+        self.c.start()
+        self.nights()
+
+    def test_sc807_no_copy_lacks_a_file(self):
+        """One that is not here, that is another one, or whose name somebody else's file has: there is no copy at all."""
+        c = self.c
+        path, other = sorted(self.files(c.store))[:2]
+        c.start()
+        kept = (c.store / path).read_bytes()
+        (c.store / path).unlink()
+        self.copied("1.db", "is not here, and the catalog says it is")
+        (c.store / path).write_bytes((c.store / other).read_bytes())
+        self.copied("1.db", "it is another file than the catalog says")
+        (c.store / path).write_bytes(kept[:-1])
+        self.copied("1.db", "it was cut, or something was added")
+        (c.store / path).write_bytes(kept)
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_bytes(b"somebody's own")
+        self.copied("1.db", "is there, and is not the copy of")
+        self.assertEqual((self.folder / path).read_bytes(), b"somebody's own")
+        (self.folder / path).unlink()
+        (self.folder / f"{path}.tmp").write_bytes(b"of a copy that was killed")
+        self.copied("1.db")
+
+
 class Keys(Kept):
     def test_n03_a_lost_keys_db_refuses_the_start(self):
         """found.md N-03: the store knows that it had keys; a person gives them up, on record."""
