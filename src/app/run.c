@@ -5,12 +5,10 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "audit/audit.h"
@@ -18,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/notify.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "command/command.h"
@@ -260,27 +259,10 @@ void app_reload_stop(struct app *a)
 
 /* --- notify: what the service manager is told */
 
-/* The protocol of sd_notify(3): a datagram to $NOTIFY_SOCKET, a path or, with '@', an abstract name.  flags:
- * MSG_DONTWAIT where a manager that does not read must not hold up the loop. */
 static void notify(const char *state, int flags)
 {
-	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	size_t len = path ? strlen(path) : 0;
-	int fd;
-
-	if (len < 2 || len >= sizeof(sun.sun_path) || (*path != '/' && *path != '@'))
-		return;
-	memcpy(sun.sun_path, path, len);
-	if (*path == '@')
-		sun.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | flags, (const struct sockaddr *)(const void *)&sun,
-		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+	if (!notify_manager(state, flags))
 		log_warn(NULL, "service manager not told state=%s", state);
-	close(fd);
 }
 
 int app_say_ready(struct app *a, struct err *err)

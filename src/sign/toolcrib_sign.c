@@ -21,6 +21,7 @@
 
 #include "base/crypto.h"
 #include "base/mem.h"
+#include "base/notify.h"
 #include "base/sanitized.h"
 #include "base/text.h"
 #include "sandbox/filter.h"
@@ -153,6 +154,16 @@ static int listen_at(const char *path, int *ret_fd, struct err *err)
 	return err->code;
 }
 
+/* A service manager may start the server now; it is told here, since the confined signer opens no socket. */
+static int listen_ready(const char *path, int *ret_fd, struct err *err)
+{
+	int rc = listen_at(path, ret_fd, err);
+
+	if (rc == 0 && !notify_manager("READY=1", 0))
+		fputs("toolcrib-sign: the service manager was not told\n", stderr);
+	return rc;
+}
+
 static bool is_user(int fd, uid_t uid)
 {
 	struct ucred peer;
@@ -211,7 +222,7 @@ static int run(const struct options *o)
 		return fail(&err);
 	if (o->keys)
 		status = print_keys(s);
-	else if ((o->socket && listen_at(o->socket, &listener, &err) < 0) || sign_confine(&err) < 0)
+	else if ((o->socket && listen_ready(o->socket, &listener, &err) < 0) || sign_confine(&err) < 0)
 		(void)fail(&err);
 	else if (o->socket)
 		status = serve_all(s, listener, uid);
