@@ -1,0 +1,122 @@
+"""What contrib/debian promises, as far as the sources alone can say: each file that make install brings is in one package, units
+confine as far as they say, the configuration is good and fits the units, and ids for tools are free ones (OPERATE 9)."""
+import fnmatch
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import crib
+
+DEBIAN = crib.SOURCE / "contrib/debian"
+UNITS = {"toolcribd.service": 2.0, "toolcrib-sign.service": 0.8}
+FIRST_ID, IDS = 100000, 65536
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **more)
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="toolcrib-package-"))
+        self.addCleanup(shutil.rmtree, self.dir, True)
+
+    def test_each_file_is_in_one_package(self):
+        if not (crib.BUILD / "Makefile").exists():
+            self.skipTest("no Makefile in the build")
+        env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "DESTDIR")}
+        done = run("make", "-s", "-C", crib.BUILD, "install", f"DESTDIR={self.dir}", "prefix=/usr", "libdir=/usr/lib/x",
+                   "systemdsystemunitdir=/lib/systemd/system", "bashcompletiondir=/usr/share/bash-completion/completions",
+                   "fishcompletiondir=/usr/share/fish/vendor_completions.d", "zshcompletiondir=/usr/share/zsh/vendor-completions",
+                   env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        files = {str(path.relative_to(self.dir)) for path in self.dir.rglob("*") if not path.is_dir()}
+        taken = {name: [] for name in files}
+        for package in ("toolcrib", "toolcrib-verify"):
+            for line in (DEBIAN / f"{package}.install").read_text().splitlines():
+                source, _, _ = line.partition(" ")
+                if source.startswith("contrib/"):
+                    self.assertTrue((crib.SOURCE / source).is_file(), line)
+                    continue
+                found = [name for name in files if fnmatch.fnmatch(name, source) or fnmatch.fnmatch(name, f"{source}/*")]
+                self.assertTrue(found, f"{package}.install: nothing is {source}")
+                for name in found:
+                    taken[name].append(package)
+        self.assertEqual({name: where for name, where in taken.items() if len(where) != 1}, {})
+        self.assertEqual({name for name, where in taken.items() if where == ["toolcrib-verify"]},
+                         {"usr/bin/toolcrib-verify", "usr/share/man/man8/toolcrib-verify.8", "usr/share/toolcrib/verify.py"})
+        for name in ("docs", "examples"):
+            for line in (DEBIAN / f"toolcrib.{name}").read_text().splitlines():
+                self.assertTrue(any(crib.SOURCE.glob(line)), line)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd-analyze (apt-get install systemd)")
+    def test_the_units_confine(self):
+        for name, most in UNITS.items():
+            done = run("systemd-analyze", "security", "--offline=true", "--no-pager", crib.SOURCE / "etc" / name)
+            level = re.search(rf"exposure level for {name}: ([0-9.]+)", done.stdout)
+            if not level:
+                self.skipTest(f"this systemd does not count: {done.stderr.strip()}")
+            self.assertLessEqual(float(level.group(1)), most, done.stdout)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd-analyze (apt-get install systemd)")
+    def test_systemd_finds_nothing_in_the_units(self):
+        """As they are installed, with the drop-in of the package; programs are others, since ours are not there."""
+        for name in UNITS:
+            text = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", (crib.SOURCE / "etc" / name).read_text(), flags=re.M)
+            (self.dir / name).write_text(text)
+        (self.dir / "toolcribd.service.d").mkdir()
+        shutil.copy(DEBIAN / "signer.conf", self.dir / "toolcribd.service.d")
+        for name in UNITS:
+            done = run("systemd-analyze", "verify", "--man=no", self.dir / name, env={**os.environ, "SYSTEMD_UNIT_PATH": f"{self.dir}:"})
+            said = [line for line in (done.stdout + done.stderr).splitlines() if str(self.dir) in line or line.startswith("toolcrib")]
+            self.assertEqual(said, [])
+
+    def test_the_configuration_is_good_and_names_what_the_units_make(self):
+        done = run(crib.BUILD / "toolcribd", "--check-config", "-c", DEBIAN / "toolcribd.yaml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = (DEBIAN / "toolcribd.yaml").read_text()
+        server, signer = ((crib.SOURCE / "etc" / name).read_text() for name in UNITS)
+        socket = re.search(r"--socket (\S+)", signer).group(1)
+        self.assertIn(f"\n  socket: {socket}\n", text)
+        self.assertEqual(pathlib.Path(socket).parent.name, re.search(r"^RuntimeDirectory=(\S+)", signer, re.M).group(1))
+        self.assertIn(f"--user {re.search(r'^User=(.*)', server, re.M).group(1)}\n", signer)
+        self.assertIn("\nstore: /var/lib/toolcrib\n", text)
+        self.assertIn("--store /var/lib/toolcrib\n", server)
+        users = dict(re.findall(r'^u (\S+) - ".*" (\S+)$', (DEBIAN / "toolcrib.sysusers").read_text(), re.M))
+        self.assertEqual(users, {"toolcrib": "/var/lib/toolcrib", "toolcrib-sign": re.search(r"--dir (\S+)", signer).group(1)})
+
+    def test_scripts_can_be_read(self):
+        scripts = [DEBIAN / f"toolcrib.{name}" for name in ("postinst", "postrm")] + [crib.SOURCE / "contrib/package"]
+        for script in scripts:
+            done = run("sh", "-n", script)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+        self.assertNotRegex((DEBIAN / "toolcrib.postrm").read_text(), r"(?m)^\s*(rm|rmdir|find)\b[^#\n]*/var/lib", "purge keeps evidence")
+
+    def test_the_version_is_that_of_configure(self):
+        version = re.search(r"^AC_INIT\(\[toolcrib\], \[(.*)\]\)$", (crib.SOURCE / "configure.ac").read_text(), re.M).group(1)
+        self.assertTrue((DEBIAN / "changelog").read_text().startswith(f"toolcrib ({version}-"))
+
+    def ids(self, subuid, subgid=""):
+        """What the script of the package would give to the server's user."""
+        text = (DEBIAN / "toolcrib.postinst").read_text()
+        function = re.search(r"^range\(\) \{.*?^\}$", text, re.M | re.S).group(0)
+        (self.dir / "subuid").write_text(subuid)
+        (self.dir / "subgid").write_text(subgid)
+        return run("sh", "-ec", f"{function}\nrange subuid subgid", cwd=self.dir).stdout.strip()
+
+    def test_ids_of_tools_are_nobody_elses(self):
+        def at(first):
+            return f"{first}-{first + IDS - 1}"
+        self.assertEqual(self.ids(""), at(FIRST_ID))
+        self.assertEqual(self.ids("ann:100000:65536\n"), at(165536))
+        self.assertEqual(self.ids("ann:100000:65536\n", "bob:165536:10\n"), at(165546), "a range of groups counts as well")
+        self.assertEqual(self.ids("bob:165536:65536\nann:100000:65536\n"), at(231072), "in whatever order")
+        self.assertEqual(self.ids("ann:1000:1\n# word\n\nx:y:z\n"), at(FIRST_ID), "below, and lines that are none")
+
+
+if __name__ == "__main__":
+    crib.main()
