@@ -38,8 +38,12 @@ void otlp_text_n(struct str *out, unsigned field, const char *key, const char *v
 	size_t inner;
 	const size_t mark = attribute_open(out, field, key, &inner);
 
-	(void)text_printable(value, len, text, sizeof(text));
-	pb_text(out, ANY_STRING, text);
+	if (len <= OTLP_VALUE_MAX && text_plain_run(value, len) == len && !memchr(value, 0x7f, len)) {
+		pb_bytes(out, ANY_STRING, value, len);          /* nearly all are */
+	} else {
+		(void)text_printable(value, len, text, sizeof(text));
+		pb_text(out, ANY_STRING, text);
+	}
 	attribute_close(out, mark, inner);
 }
 

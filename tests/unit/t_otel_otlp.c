@@ -55,6 +55,11 @@ static void a_text_is_utf8_without_what_nobody_sees_and_bounded(void **state)
 	v = value_of(&s);
 	assert_int_equal(v.len, strlen("a\\x00b\\xff\\u{202e}"));
 	assert_memory_equal(v.p, "a\\x00b\\xff\\u{202e}", v.len);
+	str_reset(&s);
+	otlp_text_n(&s, 1, "k", "a\x7f", 2);
+	v = value_of(&s);
+	assert_int_equal(v.len, strlen("a\\x7f"));
+	assert_memory_equal(v.p, "a\\x7f", v.len);
 	memset(text, 'x', sizeof(text));
 	for (size_t len = OTLP_VALUE_MAX - 1; len <= OTLP_VALUE_MAX + 1; len++) {
 		str_reset(&s);
