@@ -162,7 +162,8 @@ ORDER BY _idx DESC LIMIT ?8;
 -- audit segments: the catalog; log 0: of every log.  Primary key, or a walk of the table, which is small.
 -- any tenant: who asks for every log may read them.
 -- name: report_segments
-SELECT l.tenant_id, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), s.month, s.to_idx - s.from_idx, s.bytes, s.path, s.from_idx
+SELECT l.tenant_id, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), s.month, s.to_idx - s.from_idx, s.bytes, s.path, s.from_idx,
+  s.log, (SELECT r.ts FROM rec r WHERE r.log = s.log AND r.idx = s.set_by)
 FROM log l JOIN seg s ON s.log = l.id
 WHERE (?1 = 0 OR l.id = ?1) AND s.ts_max >= ?2 AND s.ts_min < ?3 ORDER BY s.log, s.from_idx LIMIT ?8;
 

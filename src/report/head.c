@@ -18,16 +18,13 @@
 
 /* --- the newest verification that a log has a record of, which has to be in the tree that the log key signed */
 
-/* us 0: there is none.  result: "INTACT", "INCOMPLETE", "DAMAGED", or why there is none. */
-struct verified { uint64_t us; const char *result; };
-
 #define NOT_AS_WRITTEN "unknown: its record was changed"
 
 static int see_result(void *arg, const struct audit_read *got)
 {
 	static const char *const known[] = { "INTACT", "INCOMPLETE", "DAMAGED" };
 	const struct audit_value *ext = &got->row.v[COL_EXT];
-	struct verified *v = arg;
+	struct report_verified *v = arg;
 	size_t len = 0;
 	const uint8_t *p = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_RESULT, &len) : NULL;
 
@@ -90,7 +87,7 @@ static int origin_of(struct db *db, int64_t log, char ret[NOTE_NAME_MAX + 1], st
 	return rc < 0 ? rc : 0;
 }
 
-static int verify_newest(struct db *db, const struct report_ask *ask, int64_t log, struct verified *ret,
+static int verify_newest(struct db *db, const struct report_ask *ask, int64_t log, struct report_verified *ret,
 			 struct err *err)
 {
 	char origin[NOTE_NAME_MAX + 1];
@@ -98,7 +95,7 @@ static int verify_newest(struct db *db, const struct report_ask *ask, int64_t lo
 	struct checkpoint cp;
 	int rc = ask->has_key ? origin_of(db, log, origin, err) : 0;
 
-	*ret = (struct verified){ .us = 0 };
+	*ret = (struct report_verified){ .us = 0 };
 	if (rc < 0 || !ask->has_key)
 		return rc;
 	rc = newest_record(db, log, INT64_MAX, &at.idx, err);   /* most logs have none */
@@ -113,7 +110,7 @@ static int verify_newest(struct db *db, const struct report_ask *ask, int64_t lo
 	rc = audit_included(db, &at, see_result, ret, err);
 	if (rc != ERR_CORRUPT && (rc < 0 || ret->result))
 		return rc < 0 ? rc : 0;
-	*ret = (struct verified){ 0, NOT_AS_WRITTEN };
+	*ret = (struct report_verified){ 0, NOT_AS_WRITTEN };
 	return 0;
 }
 
@@ -147,14 +144,14 @@ struct coverage {
 	int64_t decoded;                /* chapters of the span without sums: a report that counts reads their blocks */
 	int64_t from, to;               /* positions in the span that was asked for; to < from: none */
 	uint64_t checkpoint_us;
-	struct verified verified;
+	struct report_verified verified;
 };
 
 /* All that a report stands on. */
 struct basis {
 	const struct report_ask *ask;
 	struct coverage sum;
-	struct verified whole;          /* of the whole store, and so of each log */
+	struct report_verified whole;          /* of the whole store, and so of each log */
 	bool stepped;                   /* the clock was set, as far as anybody knows */
 	struct reply logs;              /* of several logs, one after another */
 	int64_t nlogs;
@@ -263,10 +260,22 @@ static int read_span(struct db *db, const struct basis *b, int64_t log, struct c
 }
 
 /* The later one of two; that one was changed is said unless a later one is there. */
-static void take_verified(struct verified *sum, const struct verified *v)
+static void take_verified(struct report_verified *sum, const struct report_verified *v)
 {
 	if (v->us > sum->us || (v->result && !sum->result))
 		*sum = *v;
+}
+
+int report_verified(struct db *db, const struct report_ask *ask, int64_t log, struct report_verified *ret,
+		    struct err *err)
+{
+	struct report_verified own = { .us = 0 };
+	int rc = verify_newest(db, ask, SYSTEM_LOG, ret, err);
+
+	if (rc == 0)
+		rc = verify_newest(db, ask, log, &own, err);
+	take_verified(ret, &own);
+	return rc;
 }
 
 /* Decoding for want of sums is said, and changes no number (SC-407). */
@@ -334,7 +343,7 @@ static void put_range(struct reply *o, const struct coverage *cov)
 	reply_int(o, "to", cov->to);
 }
 
-static void put_verified(struct reply *o, const struct verified *v)
+static void put_verified(struct reply *o, const struct report_verified *v)
 {
 	put_time_or(o, "verified", v->us, v->result ? NULL : "never");
 	reply_text(o, "verified_as", v->result);
@@ -356,7 +365,7 @@ static void put_log(struct reply *o, const struct coverage *cov)
 }
 
 /* How little is known: several logs stand together on the one that is worst off, and of those on the oldest. */
-static int trust_in(const struct verified *v)
+static int trust_in(const struct report_verified *v)
 {
 	static const char *const best_last[] = { "DAMAGED", NOT_AS_WRITTEN, NULL, "INCOMPLETE", "INTACT" };
 
@@ -368,7 +377,7 @@ static int trust_in(const struct verified *v)
 
 static void add_log(struct basis *b, const struct coverage *cov)
 {
-	struct verified *sum = &b->sum.verified;
+	struct report_verified *sum = &b->sum.verified;
 	const int had = trust_in(sum), has = trust_in(&cov->verified);
 
 	b->sum.size += cov->size;

@@ -27,6 +27,11 @@ int report_head(struct reply *o, struct db *db, const struct report_ask *ask, st
 bool report_is_asked(const struct report_ask *ask, const char *column);
 /* Of the row that the statement stands at: the columns that report_head() named, as members. */
 void report_columns(struct reply *o, const struct report_ask *ask, struct db_stmt *st);
+/* The newest verification, of the whole store or of the log alone, that the records which the log key signed tell of.
+ * us 0: there is none.  result: "INTACT", "INCOMPLETE", "DAMAGED", or why there is none. */
+struct report_verified { uint64_t us; const char *result; };
+int report_verified(struct db *db, const struct report_ask *ask, int64_t log, struct report_verified *ret,
+		    struct err *err) MUST_CHECK;
 /* The next log behind *log, 0 = there is none; *ret_tenant may be NULL.  Blocks that have come are seen then. */
 int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
 

@@ -10,7 +10,7 @@
 
 #include "report_int.h"
 
-enum { TENANT_ID, TENANT, MONTH, RECORDS, SIZE, PATH, FROM };
+enum { TENANT_ID, TENANT, MONTH, RECORDS, SIZE, PATH, FROM, LOG, SEALED };
 
 /* "missing" and "damaged" are what a look says; audit verify reads it. */
 static const char *state_of(const struct db *db, const char *path, int64_t size)
@@ -27,7 +27,17 @@ static const char *state_of(const struct db *db, const char *path, int64_t size)
 	return state;
 }
 
-static void put_file(struct report_out *out, const struct db *db, struct db_stmt *st)
+/* A verification that began before the file was made has not read it. */
+static void put_verified(struct reply *o, const struct report_verified *v, struct db_stmt *st)
+{
+	const bool is_known = v->us > 0 && db_col_type(st, SEALED) != DB_NULL;
+	const bool read_it = is_known && (int64_t)v->us > db_col_i64(st, SEALED);
+
+	reply_time(o, "verified", read_it ? v->us : 0);
+	reply_text(o, "verified_as", read_it || v->us == 0 ? v->result : NULL);
+}
+
+static void put_file(struct report_out *out, const struct db *db, struct db_stmt *st, const struct report_verified *v)
 {
 	const int64_t month = db_col_i64(st, MONTH), records = db_col_i64(st, RECORDS), size = db_col_i64(st, SIZE);
 	const char *path = db_col_text(st, PATH, NULL);
@@ -44,6 +54,7 @@ static void put_file(struct report_out *out, const struct db *db, struct db_stmt
 	reply_int(o, "bytes_a_record", records > 0 ? size / records : 0);
 	reply_text(o, "state", state_of(db, path, size));
 	reply_text(o, "path", path);
+	put_verified(o, v, st);
 	reply_row_end(o);
 }
 
@@ -51,12 +62,19 @@ static int put_files(struct report_out *out, struct db *db, const struct report_
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_SEGMENTS);
 	const int64_t limit = ask->limit > 0 ? ask->limit : INT64_MAX;
-	int64_t n = 0;
+	struct report_verified verified = { .us = 0 };
+	int64_t n = 0, log = 0;
 	int rc;
 
 	report_bind(st, ask, ask->log, 0, INT64_MAX, limit < INT64_MAX ? limit + 1 : limit);
-	while ((rc = db_step(st, err)) == 1 && n++ < limit && !reply_full(out->reply))
-		put_file(out, db, st);
+	while ((rc = db_step(st, err)) == 1 && n++ < limit && !reply_full(out->reply)) {
+		if (db_col_i64(st, LOG) != log)
+			rc = report_verified(db, ask, db_col_i64(st, LOG), &verified, err);
+		if (rc < 0)
+			break;
+		log = db_col_i64(st, LOG);
+		put_file(out, db, st, &verified);
+	}
 	out->more = rc == 1;
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
@@ -65,7 +83,7 @@ static int put_files(struct report_out *out, struct db *db, const struct report_
 int report_segments(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
 {
 	static const char *const columns[] = { "tenant", "month", "from", "records", "bytes", "bytes_a_record", "state",
-		"path", NULL };
+		"path", "verified", "verified_as", NULL };
 	int64_t log = 0, tenant_id = ask->tenant_id;
 	int rc = report_head(out->reply, db, ask, NULL, columns, err);
 

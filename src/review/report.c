@@ -384,7 +384,8 @@ static const struct command_column audit_calls_cols[] = {
 	COL_END };
 static const struct command_column segments_cols[] = {
 	COL("tenant", "TENANT"), COL("month", "MONTH"), COL("records", "RECORDS"), COL("bytes", "SIZE"),
-	COL("bytes_a_record", "B/REC"), COL("state", "STATE"), COL("path", "PATH"), COL_END };
+	COL("bytes_a_record", "B/REC"), COL("state", "STATE"), COL("path", "PATH"),
+	COL_AT("verified", "VERIFIED"), COL("verified_as", "AS"), COL_END };
 static const struct command_arg audit_calls_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_CALLS,
 	OPT("group-by", "LIST", ARG_TEXT, COMPLETE_NONE,
@@ -512,7 +513,8 @@ const struct command report_commands[] = {
 	       audit_capacity_args, NULL),
 	REPORT("segments", "List the sealed files of logs, and whether each is there",
 	       "A file has the records of a log of a month.  STATE is what a look says: here, missing, or damaged, where its "
-	       "size is another; audit verify reads them.  A time chooses files that have records of it.", audit_all_args,
+	       "size is another; audit verify reads them: VERIFIED is when one last did, of this log or the whole store, "
+	       "and AS what it said.  A time chooses files that have records of it.", audit_all_args,
 	       segments_cols),
 	REPORT("anchors", "List checkpoints left outside, and epochs of the signing key", NULL, audit_system_args, NULL),
 	{ .noun = NULL },

@@ -133,6 +133,7 @@ class WhenTold(Seal):
         listed = c.json("audit", "segments")
         self.assertEqual(len(listed), len(self.catalog()))
         self.assertEqual({row["state"] for row in listed}, {"here"})
+        self.assertEqual({row["verified"] for row in listed}, {None})
         of_one = c.json("audit", "segments", "--tenant", self.tenants[1])
         self.assertEqual({row["tenant"] for row in of_one}, {self.tenants[1]})
         self.assertEqual([row["path"] for row in of_one], [row[4] for row in self.catalog() if row[0] == log])
@@ -140,6 +141,24 @@ class WhenTold(Seal):
         said = c.rows("SELECT detail FROM v_records WHERE kind = 'admin.cmd' AND detail LIKE '%audit seal%'")
         self.assertEqual(len(said), 2 * 3)      # before it and behind it
         self.whole()
+
+    def test_what_has_been_verified_is_said(self):
+        """Whose log was read, or the whole store; not what was sealed later."""
+        c = self.crib
+        c.start(PLAIN)
+
+        def verified():
+            c.cli("audit", "checkpoint")                                # what no key has signed is nobody's word
+            return {row["tenant"]: (row["verified"] is not None, row["verified_as"]) for row in c.json("audit", "segments")}
+        self.sealed("--tenant", self.tenants[0])
+        c.cli("audit", "verify", "--tenant", self.tenants[0])
+        c.cli("audit", "verify", "--tenant", self.tenants[2])
+        self.sealed()
+        c.cli("audit", "verify", "--tenant", self.tenants[1])
+        said = verified()
+        self.assertEqual([said[name] for name in self.tenants], [(True, "INTACT"), (True, "INTACT"), (False, None)])
+        c.cli("audit", "verify")
+        self.assertEqual(set(verified().values()), {(True, "INTACT")})
 
     def test_without_a_server(self):
         self.assertGreater(self.sealed()["files"], 3)
