@@ -102,8 +102,9 @@ class Collector(http.server.ThreadingHTTPServer):
     """`bodies` and `headers` of what came; `say(request)` gives status, headers and body of the answer, None: never."""
     daemon_threads = True
 
-    def __init__(self):
+    def __init__(self, tls=None):
         super().__init__(("127.0.0.1", 0), Handler)
+        self.tls = tls                  # an ssl.SSLContext
         self.bodies, self.headers = [], []
         self.say = lambda: (200, {}, b"")
         self.over = threading.Event()
@@ -112,7 +113,11 @@ class Collector(http.server.ThreadingHTTPServer):
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.server_address[1]}"
+
+    def get_request(self):
+        sock, address = super().get_request()
+        return self.tls.wrap_socket(sock, server_side=True) if self.tls else sock, address
 
     def close(self):
         self.over.set()

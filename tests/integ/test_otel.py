@@ -4,9 +4,11 @@ import json
 import os
 import pathlib
 import shutil
+import ssl
 import subprocess
 import threading
 
+import certs
 import crib
 import otlp
 from test_upstream_http import Server
@@ -16,13 +18,13 @@ SECRET = "tok-3fb1a9c7e5"
 PROTO = pathlib.Path(__file__).with_name("otlp.proto")
 
 
-def context(flags="01", trace=TRACE, parent=PARENT):
+def of_trace(flags="01", trace=TRACE, parent=PARENT):
     return f"00-{trace}-{parent}-{flags}"
 
 
 class Case(crib.Case):
-    def collector(self):
-        collector = otlp.Collector()
+    def collector(self, tls=None):
+        collector = otlp.Collector(tls)
         self.addCleanup(collector.close)
         return collector
 
@@ -68,7 +70,7 @@ class Traces(Case):
         """Issue 19, show 4: the parents match at all three."""
         collector = self.collector()
         c = self.serve(collector)
-        got = self.call("u_echo", {"text": "x"}, traceparent=context(), tracestate="a=1,b=2", baggage="user=ann")
+        got = self.call("u_echo", {"text": "x"}, traceparent=of_trace(), tracestate="a=1,b=2", baggage="user=ann")
         self.assertIn("result", got)
         sent = self.server.calls("tools/call")[0][1]["params"]["_meta"]
         record = c.json("audit", "calls")[0]
@@ -77,7 +79,7 @@ class Traces(Case):
         server, client = spans[otlp.SERVER], spans[otlp.CLIENT]
         self.assertEqual(server["parent"], PARENT)
         self.assertEqual(client["parent"], server["span_id"])
-        self.assertEqual(sent["traceparent"], context(parent=client["span_id"]))
+        self.assertEqual(sent["traceparent"], of_trace(parent=client["span_id"]))
         self.assertEqual((sent["tracestate"], server["trace_state"], client["trace_state"]), ("a=1,b=2",) * 3)
         self.assertNotIn("baggage", sent)
         self.assertEqual((server["name"], client["name"]), ("tools/call u_echo", "tools/call echo"))
@@ -97,16 +99,16 @@ class Traces(Case):
         """OP-403, OP-404; and OP-003: neither an argument nor the path of a URL is in any span."""
         collector = self.collector()
         self.serve(collector)
-        there = self.call("env", {}, traceparent=context(), tracestate="a=1")["result"]["content"][0]["text"]
+        there = self.call("env", {}, traceparent=of_trace(), tracestate="a=1")["result"]["content"][0]["text"]
         env = dict(line.split("=", 1) for line in there.splitlines())
-        self.call("web", {"text": SECRET}, traceparent=context())
-        self.call("echo", {"text": SECRET}, traceparent=context())
+        self.call("web", {"text": SECRET}, traceparent=of_trace())
+        self.call("echo", {"text": SECRET}, traceparent=of_trace())
         web = self.server.seen[-1][0]
         spans = self.flushed(collector)
         by_id = {span["span_id"]: span for span in spans}
         for name, said in (("exec", env["TRACEPARENT"]), ("POST", web["traceparent"])):
             one, = [span for span in spans if span["name"] == name]
-            self.assertEqual(said, context(parent=one["span_id"]))
+            self.assertEqual(said, of_trace(parent=one["span_id"]))
             self.assertEqual(by_id[one["parent"]]["kind"], otlp.SERVER)
             self.assertEqual(one["kind"], otlp.INTERNAL if name == "exec" else otlp.CLIENT)
         self.assertEqual(env["TRACESTATE"], "a=1")
@@ -133,8 +135,8 @@ class Traces(Case):
         """OP-405"""
         collector = self.collector()
         self.serve(collector, "  sample: 0\n")
-        self.call("u_echo", {"text": "x"}, traceparent=context("00"))
-        self.call("nothing-of-that-name", {"text": SECRET}, traceparent=context("00"))
+        self.call("u_echo", {"text": "x"}, traceparent=of_trace("00"))
+        self.call("nothing-of-that-name", {"text": SECRET}, traceparent=of_trace("00"))
         span, = self.flushed(collector)
         self.assertEqual((span["name"], span["status"], span["flags"]), ("tools/call", {"code": 2}, 0x300))
         self.assertEqual((span["attributes"]["rpc.response.status_code"], span["attributes"]["error.type"]), ("-32602", "-32602"))
@@ -144,9 +146,9 @@ class Traces(Case):
         """OP-405: above parent_limit `sample` counts, and that for each tenant by itself: none sees another's flags change."""
         collector = self.collector()
         c = self.serve(collector, "  sample: 0\n  parent_limit: 0\n")
-        self.call("u_echo", {"text": "x"}, traceparent=context())
+        self.call("u_echo", {"text": "x"}, traceparent=of_trace())
         sent = self.server.calls("tools/call")[0][1]["params"]["_meta"]["traceparent"]
-        self.assertEqual((sent[:35], sent[-2:]), (context()[:35], "00"))
+        self.assertEqual((sent[:35], sent[-2:]), (of_trace()[:35], "00"))
         self.assertEqual(self.counters()["otel_parents_refused"], 1)
         self.assertEqual(self.flushed(collector), [])
 
@@ -162,8 +164,8 @@ class Traces(Case):
             headers = {**peer.headers(message), "traceparent": header}
             status, _, _ = peer.post(json.dumps(message), headers)
             self.assertEqual(status, 200)
-        ask(context(trace=other), {"traceparent": context()})
-        ask(context(trace=third), {})
+        ask(of_trace(trace=other), {"traceparent": of_trace()})
+        ask(of_trace(trace=third), {})
         peer.close()
         spans = {span["trace_id"]: span for span in self.flushed(collector)}
         self.assertEqual(set(spans), {TRACE, third})
@@ -173,13 +175,13 @@ class Traces(Case):
         self.assertEqual(spans[third]["attributes"]["network.protocol.name"], "http")
 
     def test_headers_and_resource(self):
-        """OP-406: from a file of their own, which a reload reads again; and who says all this."""
+        """OP-406: from a file of their own; and who says all this."""
         collector = self.collector()
         file = self.crib.dir / "otel.headers"
         file.write_text(f"# of the collector\nAuthorization: Bearer {SECRET}\n\n")
         file.chmod(0o600)
         c = self.serve(collector, f"  headers_file: {file}\n  resource: 'deployment.environment.name=pr%2Cod,service.name=crib'\n")
-        self.call("echo", {"text": "x"}, traceparent=context())
+        self.call("echo", {"text": "x"}, traceparent=of_trace())
         self.flushed(collector)
         self.assertEqual(collector.headers[0]["authorization"], f"Bearer {SECRET}")
         self.assertEqual(collector.headers[0]["content-type"], "application/x-protobuf")
@@ -191,6 +193,43 @@ class Traces(Case):
         self.assertEqual(of["scope_spans"][0]["scope"]["name"], "toolcrib")
         self.assertNotIn(SECRET.encode(), collector.bodies[0])
 
+    def test_a_reload_reads_the_headers_again_and_samples_anew(self):
+        """otel.sample is in force at once, otel.endpoint waits for a restart, and a file that is at fault changes nothing."""
+        collector = self.collector()
+        file = self.crib.dir / "otel.headers"
+        file.write_text("X-Key: before\n")
+        file.chmod(0o600)
+        c = self.serve(collector, f"  headers_file: {file}\n  sample: 0\n")
+        self.call("echo", {"text": "x"})
+        file.write_text("no header\n")
+        done = c.run("reload")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("otel.headers:1", done.stderr)
+        file.write_text("X-Key: after\n")
+        c.config(f"otel:\n  endpoint: {collector.url}/elsewhere\n  headers_file: {file}\n  sample: 100\n")
+        self.assertIn("needs a restart: otel.endpoint", c.cli("reload"))
+        self.call("echo", {"text": "x"})
+        self.assertEqual(len(self.flushed(collector)), 1)
+        self.assertEqual(collector.headers[0]["x-key"], "after")
+
+    def test_over_tls(self):
+        """OP-006: with the authority that otel.ca names, and with no other."""
+        ca = certs.Ca(self.crib.dir)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*ca.sign("collector", "IP:127.0.0.1"))
+        collector = self.collector(context)
+        self.serve(collector, f"  ca: {ca.cert}\n")
+        self.call("echo", {"text": "x"}, traceparent=of_trace())
+        self.assertEqual(len(self.flushed(collector)), 1)
+        bodies = len(collector.bodies)
+        self.crib.start(f"otel: {{endpoint: '{collector.url}'}}")
+        self.peer = self.crib.tcp(self.key)
+        self.assertIn("result", self.call("echo", {"text": "x"}, traceparent=of_trace()))
+        self.peer.close()
+        self.crib.stop()
+        self.assertEqual(len(collector.bodies), bodies)
+        self.assertIn("spans are not taken", self.crib.log.read_text())
+
     def test_protoc_reads_the_same(self):
         """The second opinion: every field is known to it."""
         protoc = shutil.which("protoc")
@@ -198,7 +237,7 @@ class Traces(Case):
             self.skipTest("protoc is not there: Debian's package protobuf-compiler has it")
         collector = self.collector()
         self.serve(collector)
-        self.call("u_echo", {"text": "x"}, traceparent=context(), tracestate="a=1")
+        self.call("u_echo", {"text": "x"}, traceparent=of_trace(), tracestate="a=1")
         spans = self.flushed(collector)
         done = subprocess.run([protoc, "--decode=ExportTraceServiceRequest", f"--proto_path={PROTO.parent}", PROTO.name],
                               input=collector.bodies[0], stdout=subprocess.PIPE, check=True)
@@ -215,7 +254,7 @@ class Bad(Case):
         collector.say = say
         c = self.serve(collector, more)
         for _ in range(3):
-            self.assertIn("result", self.call("echo", {"text": "x"}, traceparent=context()))
+            self.assertIn("result", self.call("echo", {"text": "x"}, traceparent=of_trace()))
         return collector
 
     def test_one_that_refuses_some(self):

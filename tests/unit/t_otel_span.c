@@ -315,6 +315,20 @@ static void one_that_lies_costs_a_batch(void **state)
 	str_fini(&said);
 }
 
+/* OP-006, SEC S-705: although its address is named. */
+static void no_listener_of_ours_is_the_collector(void **state)
+{
+	struct rig *r = *state;
+	char own[32];
+
+	(void)snprintf(own, sizeof(own), "127.0.0.1:%u", r->peer.port);
+	fetcher_own(r->fetcher, own);
+	send_many(r, OTEL_BATCH_SPANS);
+	wait_for_counter(r, METRIC_otel_requests_failed, 1);
+	assert_int_equal(r->peer.requests, 0);
+	assert_int_equal(metric_get(METRIC_otel_spans_waiting), OTEL_BATCH_SPANS);
+}
+
 SUITE(otel_span)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -329,6 +343,7 @@ SUITE(otel_span)
 		TEST(a_batch_is_given_up_behind_its_time),
 		TEST(a_collector_that_says_when_is_asked_then),
 		TEST(one_that_lies_costs_a_batch),
+		TEST(no_listener_of_ours_is_the_collector),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
