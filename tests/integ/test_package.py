@@ -1,6 +1,8 @@
 """What contrib/debian promises, as far as the sources alone can say: each file that make install brings is in one package, units
 confine as far as they say, the configuration is good and fits the units, and ids for tools are free ones (OPERATE 9)."""
 import fnmatch
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -99,6 +101,52 @@ class Package(unittest.TestCase):
     def test_the_version_is_that_of_configure(self):
         version = re.search(r"^AC_INIT\(\[toolcrib\], \[(.*)\]\)$", (crib.SOURCE / "configure.ac").read_text(), re.M).group(1)
         self.assertTrue((DEBIAN / "changelog").read_text().startswith(f"toolcrib ({version}-"))
+
+    def test_the_parts_are_those_that_the_loader_takes(self):
+        """OP-722: each library of the program with its package and digest, twice the same."""
+        if not shutil.which("dpkg-query") or crib.sanitized():
+            self.skipTest("needs Debian's dpkg-query, and programs as users have them")
+        env = {**os.environ, "SOURCE_DATE_EPOCH": "1000000000"}
+        said, again = (run(crib.SOURCE / "contrib/sbom", "1.2.3", crib.BUILD / "toolcrib-sign", env=env) for _ in range(2))
+        self.assertEqual((said.returncode, said.stdout), (0, again.stdout), said.stderr)
+        made = json.loads(said.stdout)
+        self.assertEqual((made["metadata"]["component"]["version"], made["metadata"]["timestamp"]), ("1.2.3", "2001-09-09T01:46:40Z"))
+        loaded = set(re.findall(r"(?:=> |\t)/\S+/(\S+) \(0x", run("ldd", crib.BUILD / "toolcrib-sign").stdout))
+        files = {part["properties"][0]["value"]: part for part in made["components"]}
+        self.assertEqual(set(files), loaded)
+        sodium = files["libsodium.so.23"]
+        self.assertEqual(sodium["version"], run("dpkg-query", "-W", "-f", "${Version}", "libsodium23").stdout)
+        path = re.search(r"=> (\S+/libsodium\.so\.23)", run("ldd", crib.BUILD / "toolcrib-sign").stdout).group(1)
+        self.assertEqual(sodium["hashes"][0]["content"], hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest())
+        shutil.copy(path, self.dir)
+        strange = run(crib.SOURCE / "contrib/sbom", "1", crib.BUILD / "toolcrib-sign", env={**env, "LD_LIBRARY_PATH": str(self.dir)})
+        self.assertIn(f"sbom: {self.dir}/libsodium.so.23 is of no package", strange.stderr)
+
+    @unittest.skipUnless(shutil.which("ssh-keygen"), "needs ssh-keygen (apt-get install openssh-client)")
+    def test_a_release_is_checked_as_the_page_says(self):
+        """OP-723: the lines of contrib/doc/building.md accept what was signed, and nothing that was changed since."""
+        page = (crib.SOURCE / "contrib/doc/building.md").read_text()
+        lines = re.search(r"```\n(signify-openbsd -V .*?)```", page, re.S).group(1).splitlines()
+        env, files = dict(os.environ), self.dir / "files"
+        files.mkdir()
+        (files / "a b.deb").write_text("one")
+        (files / "toolcrib.tar.xz").write_text("two")
+        self.assertEqual(run(crib.SOURCE / "contrib/sign-release", files, env=env).returncode, 1, "no key is named")
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", self.dir / "key")
+        env["TOOLCRIB_SSH_KEY"] = str(self.dir / "key")
+        (files / "allowed_signers").write_text('toolcrib namespaces="toolcrib-release" ' + (self.dir / "key.pub").read_text())
+        if shutil.which("signify-openbsd"):
+            run("signify-openbsd", "-G", "-n", "-p", files / "toolcrib.pub", "-s", self.dir / "toolcrib.sec")
+            env["TOOLCRIB_SIGNIFY_KEY"] = str(self.dir / "toolcrib.sec")
+        else:
+            lines = [line for line in lines if not line.startswith("signify")]
+        done = run(crib.SOURCE / "contrib/sign-release", files, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([run("sh", "-c", line, cwd=files).returncode for line in lines], [0] * len(lines))
+        (files / "a b.deb").write_text("six")
+        self.assertEqual([run("sh", "-c", line, cwd=files).returncode for line in lines], [0] * (len(lines) - 1) + [1])
+        (files / "SHA256SUMS").write_text((files / "SHA256SUMS").read_text().replace("a", "b", 1))
+        self.assertNotIn(0, [run("sh", "-c", line, cwd=files).returncode for line in lines])
 
     def ids(self, subuid, subgid=""):
         """What the script of the package would give to the server's user."""

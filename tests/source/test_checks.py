@@ -488,8 +488,9 @@ class Releases(unittest.TestCase):
         self.git("commit", "-q", "--allow-empty", "-m", message)
         return self.git("rev-parse", "--short", "HEAD")
 
-    def run_script(self, *words):
-        run = subprocess.run(["sh", *words], cwd=self.top, capture_output=True, text=True)
+    def run_script(self, *words, key="/somewhere/key"):
+        run = subprocess.run(["sh", *words], cwd=self.top, capture_output=True, text=True,
+                             env={**os.environ, "TOOLCRIB_SSH_KEY": key, "TOOLCRIB_SIGNIFY_KEY": ""})
         return run.returncode, run.stdout + run.stderr
 
     def test_news(self):
@@ -505,8 +506,11 @@ class Releases(unittest.TestCase):
     def test_a_release_may_be_made(self):
         self.assertEqual(self.run_script("contrib/release", "--check", "1.2.0"), (0, "release: 1.2.0 may be made\n"))
 
-    def refused(self, *said):
-        status, out = self.run_script("contrib/release", "--check", "1.2.0")
+    def test_without_a_key_to_sign_with(self):
+        self.refused("neither TOOLCRIB_SSH_KEY nor TOOLCRIB_SIGNIFY_KEY names a key", key="")
+
+    def refused(self, *said, key="/somewhere/key"):
+        status, out = self.run_script("contrib/release", "--check", "1.2.0", key=key)
         self.assertEqual(status, 1)
         for words in said:
             self.assertIn(words, out)
