@@ -221,6 +221,13 @@ static int make_folder(const char *to, struct err *err)
 	return rc;
 }
 
+static int not_here(const char *from, struct err *err)
+{
+	(void)err_set(err, ERR_NOT_FOUND, from, "the sealed file %s is not here, and the catalog says it is", from);
+	err_hint(err, "try again if it was pruned just now; else toolcrib audit verify says what is missing");
+	return ERR_NOT_FOUND;
+}
+
 int audit_sealed_copy(const char *from, const char *to, const char *origin, const struct audit_sealed *listed,
 		      bool *ret_new, struct err *err)
 {
@@ -231,9 +238,7 @@ int audit_sealed_copy(const char *from, const char *to, const char *origin, cons
 	int rc = 0;
 
 	if (in < 0)
-		rc = errno == ENOENT ? err_set(err, ERR_NOT_FOUND, from, "the sealed file %s is not here, and the catalog says "
-					       "it is", from)
-				     : fail(from, "opened", err);
+		rc = errno == ENOENT ? not_here(from, err) : fail(from, "opened", err);
 	else if (fstat(in, &was) != 0 || !S_ISREG(was.st_mode))
 		rc = err_set(err, ERR_CORRUPT, from, "%s is no file", from);
 	if (rc == 0)

@@ -876,7 +876,7 @@ int restore_run(const json_t *args, struct str *rows, struct err *err)
 
 static const struct command_arg restore_args[] = {
 	NEED("from", "BACKUP", ARG_TEXT, COMPLETE_FILE,
-	     "The file that toolcrib backup made, or the directory that has it as toolcrib.db."),
+	     "The file that toolcrib backup made, with segments beside it, or the directory that has it as toolcrib.db."),
 	NEED("to", "DIR", ARG_TEXT, COMPLETE_FILE, "The store's directory: one that is not there, or an empty one."),
 	OPT("keys", "DIR", ARG_TEXT, COMPLETE_FILE, "Where key files are looked for that do not lie beside the backup."),
 	OPT("signer-state", "FILE", ARG_TEXT, COMPLETE_FILE,

@@ -196,6 +196,7 @@ class Sealed(crib.Case):
         kept = (c.store / path).read_bytes()
         (c.store / path).unlink()
         self.copied("1.db", "is not here, and the catalog says it is")
+        self.assertFalse((self.folder / "segments").exists())
         (c.store / path).write_bytes((c.store / other).read_bytes())
         self.copied("1.db", "it is another file than the catalog says")
         (c.store / path).write_bytes(kept[:-1])
