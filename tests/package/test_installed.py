@@ -19,7 +19,7 @@ SOURCE = pathlib.Path(os.environ.get("TOOLCRIB_SRCDIR", pathlib.Path(__file__).r
 DEADLINE = float(os.environ.get("TOOLCRIB_TEST_DEADLINE", 60))
 STORE, SIGNER = "/var/lib/toolcrib", "/var/lib/toolcrib-sign"
 TOOLS = {"dpkg-buildpackage": "dpkg-dev", "dh": "debhelper", "lintian": "lintian", "mmdebstrap": "mmdebstrap", "unshare": "util-linux",
-         "setpriv": "util-linux", "fakeroot": "fakeroot"}
+         "setpriv": "util-linux", "fakeroot": "fakeroot", "nsenter": "util-linux", "pgrep": "procps"}
 WORK = None
 
 
