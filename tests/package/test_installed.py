@@ -149,8 +149,6 @@ class Installed(unittest.TestCase):
 
     def test_1_two_builds_are_the_same(self):
         """OP-721: in another folder, at another time, with another umask, locale, time zone and one job."""
-        elsewhere = WORK / "a somewhat longer place"
-        elsewhere.mkdir()
         again = build("second", "077", TMPDIR=str(WORK / "tmp"), TZ="Asia/Kolkata", LC_ALL="C", DEB_BUILD_OPTIONS="parallel=1", HOME="/")
         self.assertEqual({"toolcrib", "toolcrib-verify"}, {name for name in self.debs if "dbgsym" not in name})
         self.assertEqual(sorted(self.debs), sorted(again))
