@@ -225,6 +225,22 @@ class Daemon(crib.Case):
         rows = c.json("audit", "calls", "--tenant", "acme")
         self.assertEqual([row["outcome"] for row in rows], ["aborted"])
 
+    def test_who_connects_in_a_drain_is_reset_when_it_ends(self):
+        c, key = self.prepare()
+        c.start("drain_ms: 600000\n")
+        peer = c.tcp(key)
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": NAP}}, crib.MODERN, id=1))
+        crib.wait_for("a running call", lambda: c.json("status")[0]["running"] == 1)
+        c.daemon.send_signal(signal.SIGTERM)
+        crib.wait_for("a drain", lambda: c.json("status")[0]["state"] == "draining")
+        with socket.create_connection(c.address("tcp"), crib.DEADLINE) as late:
+            c.daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(c.daemon.wait(crib.DEADLINE), 0)
+            c.daemon = None
+            with self.assertRaises(ConnectionResetError):
+                late.recv(1)
+        peer.close()
+
     def test_drain_deadline_cancels(self):
         c, key = self.prepare()
         c.start("drain_ms: 200\n")
