@@ -3217,6 +3217,8 @@ class Catalog:
         row = self.by_record.get(record["idx"])
         try:
             said = fields(record["ext"] or b"")
+            if not row and struct.unpack(">QQ", said.get(0x102))[1] <= self.forms.first:
+                return                  # it was pruned with its records
             good = row and said.get(0x102) == struct.pack(">QQ", row.first, row.end) and \
                 (said.get(0x107), said.get(0x108)) == (row.digest, row.root)
         except (TypeError, ValueError, struct.error):

@@ -64,7 +64,7 @@ int audit_fold_put(struct audit_logs *logs, struct db *db, const struct audit_fo
 int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_t upto, int64_t *ret_n,
 		    struct err *err) MUST_CHECK;
 
-/* The block that has the record at cut begins there from now on. */
+/* The block that has the record at cut begins there from now on, and so does what is kept beside it. */
 int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
 
 /* The tail, in the order of arrival: rows whose rec.id is no greater than this are all leftovers.  Where a log cannot

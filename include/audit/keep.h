@@ -29,7 +29,8 @@ int audit_cut_read(struct db *db, int64_t log, int64_t at, struct audit_cut *ret
 int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_event *vouch,
 		   struct err *err) MUST_CHECK;
 /* The log begins at the cut from now on; intent: the record of kind AUDIT_PRUNE with range, root and frontier,
- * just appended.  ERR_CONFLICT: a call that began before the cut still runs. */
+ * just appended.  ERR_CONFLICT: a call that began before the cut still runs, or a sealed file lies around it; those
+ * before it are in the catalog no more. */
 int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut,
 		  const struct audit_receipt *intent, struct err *err) MUST_CHECK;
 

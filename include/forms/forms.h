@@ -25,6 +25,18 @@ enum { FORMS_MONTH_DIGITS = 6 };
 /* Whether the catalog may call the file of a log so whose records begin there: "segments/2/202611-0.tcs".  What it
  * calls otherwise is not opened: who writes to the store could have named any file. */
 bool forms_is_name(const char *path, int64_t log, int64_t from);
+/* Where the records of a file with this name begin, "202611-0.tcs"; *ret_tmp: it was not finished, and has ".tmp"
+ * behind that.  -1: it is called otherwise. */
+int64_t forms_name_first(const char *name, bool *ret_tmp);
+/* A sealed file goes as a whole: *cut, where one lies around it, is where that begins; *ret_next: where it ends, else
+ * *cut. */
+int forms_cut(struct db *db, int64_t log, int64_t *cut, int64_t *ret_next, struct err *err) MUST_CHECK;
+/* Pruning, on the writer's thread.  In the transaction that moves the log's begin to a cut: the catalog has no file
+ * before it any more.  ERR_CONFLICT: one lies around it. */
+int forms_prune(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
+/* Later, until *ret_more says that none was left: one file whose name says that it begins before the log does goes,
+ * durably.  Links are not followed.  ERR_UNREACHABLE: it cannot be removed. */
+int forms_remove_pruned(struct db *db, int64_t log, bool *ret_more, struct err *err) MUST_CHECK;
 
 /* Sealed files that are not here, or cannot be opened, for who answers without them and says so (SC-002).  Each once; v
  * has the first ones. */

@@ -13,6 +13,17 @@ SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1;
 -- name: forms_file_at
 SELECT from_idx, to_idx, month, path FROM main.seg WHERE log = ?1 AND from_idx <= ?2 ORDER BY from_idx DESC LIMIT 1;
 
+-- Where the first sealed file of a log begins: before it, records were pruned.  Primary key.
+-- name: forms_first_file
+SELECT from_idx FROM main.seg WHERE log = ?1 ORDER BY from_idx LIMIT 1;
+
+-- forms_remove_pruned(): where a log begins; forms_prune(): the catalog has only files with records from a cut on.  Primary keys.
+-- name: forms_begin
+SELECT min_idx FROM main.log WHERE id = ?1;
+
+-- name: forms_prune
+DELETE FROM main.seg WHERE log = ?1 AND to_idx <= ?2;
+
 -- All sealed files behind one.  Primary key.
 -- name: forms_next_file
 SELECT log, from_idx FROM main.seg WHERE log > ?1 OR (log = ?1 AND from_idx > ?2) ORDER BY log, from_idx LIMIT 1;

@@ -853,6 +853,29 @@ static int make_rest(struct texts *dict, int64_t log, const struct block *b, int
 	return rc;
 }
 
+/* What is kept lies on one side of a cut or the other. */
+static int cut_group(struct db *db, int64_t log, int64_t cut, struct err *err)
+{
+	struct group *g = mem_zalloc(sizeof(*g)), *rest = mem_zalloc(sizeof(*rest));
+	int rc = read_group(db, log, cut, g, err);
+
+	if (rc == 1 && g->first < cut) {
+		const size_t front = (size_t)(cut - g->first);
+
+		rest->first = cut;
+		rest->n = g->n - front;
+		memcpy(rest->v, g->v + front, rest->n * sizeof(*rest->v));
+		g->n = front;
+		rc = write_group(db, log, rest, err);
+		if (rc == 0)
+			rc = write_group(db, log, g, err);
+	}
+	free(g->body.p);
+	free(g);
+	free(rest);
+	return rc < 0 ? rc : 0;
+}
+
 int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 {
 	struct block_maker *m = block_maker_new();
@@ -879,7 +902,7 @@ int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 	}
 	texts_fini(&dict);
 	block_maker_free(&m);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : cut_group(db, log, cut, err);
 }
 
 int fold_prune(struct db *db, int64_t log, bool *ret_more, struct err *err)

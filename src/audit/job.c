@@ -284,12 +284,8 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 
 static int insert_job(struct db *db, const struct audit_receipt *intent, int kind, struct err *err)
 {
-	struct db_stmt *st;
-	int rc = forms_unsealed(db, intent->log, "pruned or erased", err);
+	struct db_stmt *st = db_stmt_get(db, SQL_DEED_INSERT);
 
-	if (rc < 0)
-		return rc;
-	st = db_stmt_get(db, SQL_DEED_INSERT);
 	db_bind_i64(st, 1, intent->log);
 	db_bind_i64(st, 2, intent->idx);
 	db_bind_i64(st, 3, kind);
@@ -311,6 +307,8 @@ int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(db) != 1)
 		return err_set(err, ERR_CONFLICT, "", "the log was pruned beyond record %" PRId64 " already", cut->at);
+	if (rc == 0)
+		rc = forms_prune(db, cut->log, cut->at, err);
 	return rc < 0 ? rc : insert_job(db, intent, AUDIT_PRUNE, err);
 }
 
@@ -376,6 +374,10 @@ static int prune_step(struct audit_logs *logs, struct db *db, struct audit_job *
 	if (!job->begun)
 		CRASH_AT("prune.intent");
 	job->begun = true;
+	rc = forms_remove_pruned(db, job->log, &more, err);         /* one a step: it may be large */
+	CRASH_AT("prune.file");
+	if (rc < 0 || more)
+		return rc;
 	rc = delete_slice(db, SQL_DEED_PRUNE_PAYLOADS, job->log, err);
 	if (rc == 0)
 		rc = delete_slice(db, SQL_DEED_PRUNE_SLICE, job->log, err);
@@ -407,7 +409,9 @@ int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, in
 
 int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct err *err)
 {
-	return insert_job(db, intent, AUDIT_ERASE, err);
+	int rc = forms_unsealed(db, intent->log, "erased", err);
+
+	return rc < 0 ? rc : insert_job(db, intent, AUDIT_ERASE, err);
 }
 
 /* What an erase record names: keys, a range, or all before it. */

@@ -27,7 +27,6 @@
 #include "segment/segment.h"
 
 #define FILE_END FORMS_FILE_END
-#define TMP_END ".tmp"
 #define SECOND_US INT64_C(1000000)
 #define ROOM_LEAST (INT64_C(1) << 20)   /* of texts, and of a file by itself */
 
@@ -213,60 +212,6 @@ static int append_record(struct audit_logs *logs, struct db *db, const struct au
 	return audit_append(logs, db, &ev, ret, err);
 }
 
-static int put_group(struct db *db, int64_t log, int64_t first, const struct block_payload *v, size_t n,
-		     struct err *err)
-{
-	struct audit_bytes body = { 0 };
-	struct db_stmt *st;
-	size_t took = 0;
-	int rc = block_payloads_write(v, n, &body, &took, err);
-
-	if (rc == 0 && took != n)
-		rc = err_set(err, ERR_INTERNAL, "seal", "a part of a group has no room in one");
-	if (rc == 0) {
-		st = db_stmt_get(db, SQL_FOLD_PUT_GROUP);
-		db_bind_i64(st, 1, log);
-		db_bind_i64(st, 2, first);
-		db_bind_blob(st, 3, body.p, body.len);
-		rc = db_run(&st, err);
-	}
-	free(body.p);
-	return rc;
-}
-
-/* What is kept lies on one side of the cut or the other. */
-static int cut_group(struct db *db, int64_t log, int64_t cut, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_GROUP);
-	struct block_payload v[BLOCK_PAYLOADS_MAX];
-	size_t len = 0, n = 0;
-	uint8_t *body = NULL;
-	int64_t first = 0;
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, cut);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		const void *p = db_col_blob(st, 1, &len);
-
-		first = db_col_i64(st, 0);
-		body = mem_dup(p, len);
-	}
-	db_stmt_put(&st);
-	if (rc == 1)
-		rc = block_payloads_read(body, len, v, &n, err);
-	if (rc == 0 && first < cut && cut - first < (int64_t)n) {
-		const size_t front = (size_t)(cut - first);
-
-		rc = put_group(db, log, cut, v + front, n - front, err);
-		if (rc == 0)
-			rc = put_group(db, log, first, v, front, err);
-	}
-	free(body);
-	return rc;
-}
-
 int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_sealed *sealed, struct err *err)
 {
 	struct audit_receipt at;
@@ -278,8 +223,6 @@ int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_se
 		rc = put_row(db, sealed, at.idx, err);
 	if (rc == 0)
 		rc = audit_fold_cut(db, sealed->log, sealed->to, err);
-	if (rc == 0)
-		rc = cut_group(db, sealed->log, sealed->to, err);
 	return rc < 0 ? rc : audit_seal_put_chapters(db, sealed, err);
 }
 
@@ -442,20 +385,6 @@ int audit_seal_check(struct db *db, const char *origin, const struct audit_seale
 
 /* --- a start */
 
-/* "202611-0.tcs": where its records begin; -1: it is called otherwise.  *ret_tmp: it was not finished. */
-static int64_t first_of(const char *name, bool *ret_tmp)
-{
-	const char *end = strstr(name, FILE_END), *dash = strchr(name, '-');
-	int64_t month = 0, first = 0;
-
-	if (!end || !dash || dash - name != FORMS_MONTH_DIGITS || text_i64(name, FORMS_MONTH_DIGITS, &month) < 0 ||
-	    text_i64(dash + 1, (size_t)(end - dash - 1), &first) < 0 || first < 0)
-		return -1;
-	end += strlen(FILE_END);
-	*ret_tmp = strcmp(end, TMP_END) == 0;
-	return *ret_tmp || *end == '\0' ? first : -1;
-}
-
 int audit_seal_listed(struct db *db, const char *path, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_LISTED);
@@ -490,7 +419,7 @@ static int is_listed(struct db *db, int64_t log, int64_t first, const char *name
 static int sweep_file(struct db *db, int64_t log, const char *dir, const char *name, size_t *n, struct err *err)
 {
 	bool tmp = false;
-	const int64_t first = first_of(name, &tmp);
+	const int64_t first = forms_name_first(name, &tmp);
 	char *path;
 	int rc = first < 0 ? 1 : tmp ? 0 : is_listed(db, log, first, name, err);
 
@@ -498,7 +427,8 @@ static int sweep_file(struct db *db, int64_t log, const char *dir, const char *n
 		return rc < 0 ? rc : 0;
 	path = path_join(dir, name);
 	if (unlink(path) == 0) {
-		log_warn(NULL, "removed a sealed file that is in no catalog; its records are in blocks file=%s", path);
+		log_warn(NULL, "removed a sealed file that is in no catalog: its records are in blocks, or were pruned file=%s",
+			 path);
 		++*n;
 	} else {
 		rc = err_set(err, ERR_IO, path, "it cannot be removed: %s", strerror(errno));

@@ -359,7 +359,8 @@ static int make_way(struct db *db, const struct audit_sealed *s, const char *pat
 	if (rc == 0 && unlink(path) != 0)
 		rc = err_set(err, ERR_IO, path, "what is in no catalog cannot be removed: %s", strerror(errno));
 	if (rc == 0)
-		log_warn(NULL, "removed a sealed file that is in no catalog; its records are in blocks file=%s", path);
+		log_warn(NULL, "removed a sealed file that is in no catalog: its records are in blocks, or were pruned file=%s",
+			 path);
 	return rc;
 }
 

@@ -292,6 +292,29 @@ static void ask_store(struct forms_walk *w)
 		w->lo = w->hi + 1;
 }
 
+/* No file has the record: what lies before the first one was pruned. */
+static int skip_pruned(struct forms_walk *w, int64_t at, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->f->db, SQL_FORMS_FIRST_FILE);
+	int64_t first = -1;
+	int rc;
+
+	db_bind_i64(st, 1, w->log);
+	rc = db_step(st, err);
+	if (rc == 1)
+		first = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	if (at >= first)
+		return err_set(err, ERR_CORRUPT, "seg", "no sealed file has record %" PRId64 " of log %" PRId64, at, w->log);
+	if (w->backwards)
+		w->hi = w->lo - 1;
+	else
+		w->lo = first;
+	return 0;
+}
+
 /* What the next file has of it. */
 static int ask_file(struct forms_walk *w, struct err *err)
 {
@@ -301,7 +324,7 @@ static int ask_file(struct forms_walk *w, struct err *err)
 	int rc = forms_file_get(w->f, w->log, at, &w->file, err);
 
 	if (rc == 0)
-		return err_set(err, ERR_CORRUPT, "seg", "no sealed file has record %" PRId64 " of log %" PRId64, at, w->log);
+		return skip_pruned(w, at, err);
 	if (rc < 0)
 		return rc;
 	lo = w->lo > w->file->from ? w->lo : w->file->from;

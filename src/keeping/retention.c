@@ -429,6 +429,23 @@ static int64_t whole_tiles(int64_t idx)
 	return idx - idx % AUDIT_CUT_UNIT;
 }
 
+/* A cut lies between sealed files: one that is old enough in part stays (SC-801). */
+static int whole_files(struct prune_job *job, struct db *db, struct err *err)
+{
+	int64_t next = 0;
+	int rc = forms_cut(db, job->log, &job->to, &next, err);
+
+	if (rc < 0 || job->to > job->from)
+		return rc;
+	if (next <= job->from)
+		return err_set(err, ERR_NOT_FOUND, "", "nothing to prune: there are no %d whole records of %s that are old enough",
+			       AUDIT_CUT_UNIT, job->tenant);
+	(void)err_set(err, ERR_NOT_FOUND, "", "nothing to prune: records %" PRId64 " to %" PRId64 " of %s are one sealed "
+		      "file, which goes as a whole, and not all of them are old enough", job->from, next - 1, job->tenant);
+	err_hint(err, "toolcrib audit segments --tenant %s says what each file has", job->tenant);
+	return ERR_NOT_FOUND;
+}
+
 /* Where the cut is: what is wanted, and what the period allows. */
 static int find_cut(struct prune_job *job, struct db *db, const struct retention_periods *p, struct err *err)
 {
@@ -457,10 +474,7 @@ static int find_cut(struct prune_job *job, struct db *db, const struct retention
 		err_hint(err, "toolcrib retention show %s --history", job->tenant);
 		return ERR_DENIED;
 	}
-	if (job->to <= job->from)
-		return err_set(err, ERR_NOT_FOUND, "", "nothing to prune: there are no %d whole records of %s that are old enough",
-			       AUDIT_CUT_UNIT, job->tenant);
-	return 0;
+	return whole_files(job, db, err);
 }
 
 /* What nobody outside could know of must not go (AUDIT A-902). */
@@ -509,8 +523,20 @@ static void ignore_finding(void *arg, const struct audit_finding *f)
 	(void)f;
 }
 
+/* Between two runs what a bundle has in part may have been sealed. */
+static int still_whole(const struct prune_job *job, struct db *db, struct err *err)
+{
+	int64_t cut = job->to, next = 0;
+	int rc = forms_cut(db, job->log, &cut, &next, err);
+
+	if (rc == 0 && cut != job->to)
+		rc = err_set(err, ERR_CONFLICT, job->file, "the bundle ends with record %" PRId64 ", and records %" PRId64 " to %"
+			     PRId64 " are one sealed file now, which goes as a whole: say another file", job->to - 1, cut, next - 1);
+	return rc;
+}
+
 /* One that is there already, of a run that was refused or interrupted, is taken when it is what would be written. */
-static int take_bundle(struct prune_job *job, struct err *err)
+static int take_bundle(struct prune_job *job, struct db *db, struct err *err)
 {
 	struct audit_coverage sum;
 	struct audit_bundle *b = &job->bundle;
@@ -527,7 +553,7 @@ static int take_bundle(struct prune_job *job, struct err *err)
 	    b->to % AUDIT_CUT_UNIT != 0)
 		return err_set(err, ERR_CONFLICT, job->file, "the file exists, and is no bundle of the records that would go");
 	job->to = b->to;
-	return 0;
+	return still_whole(job, db, err);
 }
 
 static int write_bundle(struct prune_job *job, struct db *db, struct err *err)
@@ -539,7 +565,7 @@ static int write_bundle(struct prune_job *job, struct db *db, struct err *err)
 	(void)snprintf(query, sizeof(query), "retention prune %s", job->tenant);
 	rc = audit_bundle_write(db, &req, job->file, &job->bundle, err);
 	CRASH_AT("prune.bundle");
-	return rc == ERR_CONFLICT ? take_bundle(job, err) : rc;
+	return rc == ERR_CONFLICT ? take_bundle(job, db, err) : rc;
 }
 
 static void plan_body(void *arg)
@@ -665,9 +691,10 @@ static const struct command_arg retention_prune_args[] = {
 
 const struct command prune_commands[] = {
 	{ .noun = "retention", .verb = "prune", .help = "Remove old records, once they are in a bundle",
-	  .detail = "Whole tiles of 256 records go, from the front of the log.  First they are written to a file that "
-		    "toolcrib-verify --bundle checks without the store; then a record says what goes; then they go, 64 at a time "
-		    "while calls are served, and the next start goes on with what was interrupted.  Refused are records that are "
+	  .detail = "Whole tiles of 256 records go, from the front of the log; of what is in sealed files, whole files.  "
+		    "First they are written to a file that toolcrib-verify --bundle checks without the store; then a "
+		    "record says what goes; then they go, 64 at a time while calls are served, and the next start goes on with "
+		    "what was interrupted.  Refused are records that are "
 		    "held, that were promised to be kept longer, or that no checkpoint covers.  Needs a second administrator: what "
 		    "the first run wrote is used by the second.  Payloads are not in the bundle.",
 	  .args = retention_prune_args, .done = "records %{from} to %{to} of %{tenant} %{said}", .destructive = true,

@@ -132,6 +132,15 @@ static bool is_said(const struct audit_value *ext, const struct listed *l)
 		memcmp(digest, l->is.digest, 32) == 0 && memcmp(root, l->is.root, 32) == 0;
 }
 
+/* The file went with its records, as the tree at the cut says (SC-801). */
+static bool was_pruned(const struct verify_log *c, const struct audit_value *ext)
+{
+	size_t len = 0;
+	const uint8_t *range = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_RANGE, &len) : NULL;
+
+	return range && len == 16 && audit_get_be(range + 8, 8) <= (uint64_t)c->head->min_idx;
+}
+
 static int sealed_record(struct verify_log *c, const struct audit_read *got, struct err *err)
 {
 	const struct audit_value *ext = &got->row.v[COL_EXT];
@@ -150,7 +159,7 @@ static int sealed_record(struct verify_log *c, const struct audit_read *got, str
 	db_stmt_put(&st);
 	if (rc == 1 && ext->present && is_said(ext, &l))
 		c->sealed->met++;
-	else if (rc >= 0)
+	else if (rc == 1 || (rc == 0 && !was_pruned(c, ext)))
 		tell(c, AUDIT_FINDING_SEGMENT, got->idx, got->idx, "the catalog has no such file as this record says");
 	return rc < 0 ? rc : 0;
 }

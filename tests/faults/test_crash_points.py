@@ -254,6 +254,25 @@ class SealPoints(test_seal.Seal):
         self.whole()
 
 
+@crib.unittest.skipUnless(BUILT, "needs ./configure --enable-crash-points")
+class DroppedPoints(test_seal.Pruned):
+    """Deaths while sealed files are pruned: the next start goes on, or nothing was intended."""
+
+    def die_at(self, name, n):
+        c = self.crib
+        c.stop()
+        c.start(test_seal.PLAIN, env={"TOOLCRIB_CRASH_AT": f"{name}:{n}"})
+        self.assertNotEqual(self.prune("--before", "0s", "--bundle", c.dir / "gone.tar").returncode, 0)
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), DEAD, "the point was not passed")
+        c.daemon = None
+        c.start(test_seal.PLAIN)
+        if name == "prune.bundle":
+            self.assertEqual(self.prune("--before", "0s", "--bundle", c.dir / "gone.tar").returncode, 0)
+        crib.wait_for("the prune's end", lambda: self.ended() == 1)
+        self.assertEqual((self.files(), self.catalog()), ([], []))
+        self.verified()
+
+
 def add(name, scenario):
     def test(self):
         for n in (1, 2, 3) if name not in ONCE else (1,):
@@ -267,10 +286,19 @@ def add_seal(name, n):
     setattr(SealPoints, f"test_{name.replace('.', '_')}_{n}", lambda self: self.die_at(name, n))
 
 
+def add_dropped(name, n):
+    setattr(DroppedPoints, f"test_{name.replace('.', '_')}_{n}", lambda self: self.die_at(name, n))
+
+
+for name in ("prune.bundle", "prune.intent", "prune.done"):
+    add_dropped(name, 1)
 for point, scenario in points():
     if scenario == "seal":
         for n in (1, 2, 3):
             add_seal(point, n)
+    elif scenario == "dropped":
+        for n in (1, 2):
+            add_dropped(point, n)
     else:
         add(point, scenario)
 
