@@ -2,8 +2,10 @@
  * transactions, checkpoints by a signer of its own; days pass on a fake clock.
  *
  *	tests/bench/b_fill STORE [--records N] [--tenants T] [--days D] [--zipf S] [--principals P] [--tools K]
- *			[--failures F] [--seed S] [--level none|metadata|request|request_response]
+ *			[--failures F] [--seed S] [--level none|metadata|request|request_response] [--hour H]
  *
+ * --hour: the days end at that hour of the day (1 to 24, UTC), the last time that it was, and not now: what is counted
+ * by days and nights is then the same whenever it is made.
  * Rare things are planted in the log of the first tenant, fill00000; one JSON object says where, and how fast it went.
  * How much of everything there is follows from the seed; salts, keys and the names of principals do not. */
 
@@ -58,10 +60,10 @@
 
 static struct {
 	const char *store;
-	uint64_t records, tenants, days, people, tools, seed;
+	uint64_t records, tenants, days, people, tools, seed, hour;     /* hour: 0: now */
 	double zipf, failures;
 	int level;                      /* enum audit_level; -1: no values */
-} opt = { NULL, 100000, 10, 30, 20, 25, 1, 1.0, 0.02, AUDIT_METADATA };
+} opt = { NULL, 100000, 10, 30, 20, 25, 1, 0, 1.0, 0.02, AUDIT_METADATA };
 
 /* Names as records have them; the first two tenants' are rows of the store, the others' are not. */
 struct person { char prn[64], cred[32]; };
@@ -717,7 +719,7 @@ static bool parse(int argc, char **argv)
 	static const struct option names[] = {
 		{ "records", 1, NULL, 'n' }, { "tenants", 1, NULL, 't' }, { "days", 1, NULL, 'd' }, { "zipf", 1, NULL, 'z' },
 		{ "principals", 1, NULL, 'p' }, { "tools", 1, NULL, 'k' }, { "failures", 1, NULL, 'f' },
-		{ "seed", 1, NULL, 's' }, { "level", 1, NULL, 'l' }, { NULL, 0, NULL, 0 },
+		{ "seed", 1, NULL, 's' }, { "level", 1, NULL, 'l' }, { "hour", 1, NULL, 'h' }, { NULL, 0, NULL, 0 },
 	};
 	bool good = true;
 
@@ -731,6 +733,7 @@ static bool parse(int argc, char **argv)
 		case 'k': good = number(optarg, TOOLS_MAX, &opt.tools); break;
 		case 'f': good = part(optarg, 1, &opt.failures); break;
 		case 's': good = number(optarg, UINT64_MAX, &opt.seed); break;
+		case 'h': good = number(optarg, 24, &opt.hour); break;
 		case 'l':
 			opt.level = strcmp(optarg, "none") == 0 ? -1 : audit_level_from_name(optarg);
 			good = opt.level >= 0 || strcmp(optarg, "none") == 0;
@@ -752,7 +755,7 @@ int main(int argc, char **argv)
 	if (!parse(argc, argv) || secret_init() < 0) {
 		fprintf(stderr, "usage: b_fill STORE [--records N, at least %d] [--tenants T] [--days D] [--zipf S] "
 			"[--principals P] [--tools K]\n\t[--failures PART] [--seed S] [--level none|metadata|request|"
-			"request_response]\n", BATCH_MIN);
+			"request_response] [--hour H]\n", BATCH_MIN);
 		return 2;
 	}
 	find_programs();
@@ -760,6 +763,8 @@ int main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	began_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 	now_us = clock_wall_us();
+	if (opt.hour > 0)
+		now_us -= (now_us - opt.hour * (DAY_US / 24)) % DAY_US;
 	fill.random = opt.seed;
 	clock_fake(now_us - opt.days * DAY_US - DAY_US / 24, clock_mono_us());
 	open_store(&err);
