@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "block/block.h"
 
 struct db;
 
@@ -103,5 +104,20 @@ int forms_read_file(struct db *db, const char *path, int64_t log, forms_block_fn
 int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */
 int forms_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
+
+/* What is kept beside at most BLOCK_PAYLOADS_MAX records in blocks, to be changed on the writer's thread, in its
+ * transaction; v points into body. */
+struct forms_group { int64_t first; struct audit_bytes body; struct block_payload v[BLOCK_PAYLOADS_MAX]; size_t n; };
+
+/* The group that has the record: 1, free it; 0: nothing is kept of it, *ret NULL.  ERR_CORRUPT; errors of db. */
+int forms_group_read(struct db *db, int64_t log, int64_t idx, struct forms_group **ret, struct err *err) MUST_CHECK;
+void forms_group_free(struct forms_group **group);              /* takes NULL inside */
+/* As its bytes, new or in the place of the one that begins there. */
+int forms_group_put(struct db *db, int64_t log, int64_t first, const struct audit_bytes *body,
+		    struct err *err) MUST_CHECK;
+/* What is left of it, in its place; without anything left, there is none. */
+int forms_group_write(struct db *db, int64_t log, const struct forms_group *group, struct err *err) MUST_CHECK;
+/* What is kept lies on one side of cut or the other from now on. */
+int forms_group_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
 
 #endif

@@ -37,10 +37,6 @@ SELECT coalesce(min(id), 0) FROM main.rec;
 -- name: fold_put_block
 INSERT INTO main.blk(log, first, cnt, fmt, ts_min, ts_max, cols, hash, zone) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
--- audit_fold_put(), and erasing: a group of what is kept.  Primary key.
--- name: fold_put_group
-INSERT INTO main.blkpay(log, first, body) VALUES(?1, ?2, ?3) ON CONFLICT(log, first) DO UPDATE SET body = excluded.body;
-
 -- name: fold_put_open
 INSERT INTO main.open_call(log, idx, call) VALUES(?1, ?2, ?3);
 
@@ -99,13 +95,6 @@ SELECT (EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg))
 -- name: fold_erased
 INSERT INTO main.meta(key, value) VALUES('erasures', '1')
 ON CONFLICT(key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT);
-
--- fold_erase_at(), fold_erase_block(): the group that may have a record.  Primary key.
--- name: fold_group
-SELECT first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
-
--- name: fold_delete_group
-DELETE FROM main.blkpay WHERE log = ?1 AND first = ?2;
 
 -- fold_erase_block(), fold_prune(): the first block that ends behind an index.  Primary key.
 -- name: fold_next_block

@@ -121,3 +121,13 @@ SELECT ts, idx, call IS NOT NULL, beg, dur, n_req, n_res, cred, prn, authn, obo,
 -- any tenant: it is asked of the store as well.
 -- name: forms_any_file
 SELECT 1 FROM main.seg WHERE ?1 = 0 OR log = ?1 LIMIT 1;
+
+-- forms_group_read(): the group that may have a record; what folding, erasing and a cut leave of one.  Primary key.
+-- name: forms_group_of
+SELECT first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
+
+-- name: forms_put_group
+INSERT INTO main.blkpay(log, first, body) VALUES(?1, ?2, ?3) ON CONFLICT(log, first) DO UPDATE SET body = excluded.body;
+
+-- name: forms_delete_group
+DELETE FROM main.blkpay WHERE log = ?1 AND first = ?2;

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "block/block.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 #include "audit_int.h"
 
@@ -512,16 +513,6 @@ static int put_block(struct db *db, int64_t log, const struct block *b, struct e
 	return db_run(&st, err);
 }
 
-static int put_group(struct db *db, int64_t log, int64_t first, const struct audit_bytes *body, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_PUT_GROUP);
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, first);
-	db_bind_blob(st, 3, body->p, body->len);
-	return db_run(&st, err);
-}
-
 /* Begins in the block whose end has not come. */
 static int put_open(struct audit_logs *logs, struct db *db, const struct audit_folded *made, struct err *err)
 {
@@ -555,7 +546,7 @@ int audit_fold_put(struct audit_logs *logs, struct db *db, const struct audit_fo
 		return err_set(err, ERR_CONFLICT, "", "a block of log %" PRId64 " was made of what has changed since", folded->log);
 	rc = put_block(db, folded->log, &made->b, err);
 	for (size_t i = 0; rc == 0 && i < made->groups; i++)
-		rc = put_group(db, folded->log, made->group[i].first, &made->group[i].body, err);
+		rc = forms_group_put(db, folded->log, made->group[i].first, &made->group[i].body, err);
 	if (rc == 0)
 		rc = put_open(logs, db, folded, err);
 	return rc;
@@ -666,72 +657,17 @@ int fold_erased(struct db *db, struct err *err)
 	return db_run(&st, err);
 }
 
-/* The group that may have a record, with its bytes: 1; 0: there is none. */
-struct group { int64_t first; struct audit_bytes body; struct block_payload v[BLOCK_PAYLOADS_MAX]; size_t n; };
-
-static int read_group(struct db *db, int64_t log, int64_t idx, struct group *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_GROUP);
-	size_t len = 0;
-	const void *body;
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, idx);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		ret->first = db_col_i64(st, 0);
-		body = db_col_blob(st, 1, &len);
-		ret->body = (struct audit_bytes){ mem_dup(body, len), len, len };
-		rc = block_payloads_read(ret->body.p, len, ret->v, &ret->n, err);
-		rc = rc < 0 ? rc : idx - ret->first < (int64_t)ret->n;
-	}
-	db_stmt_put(&st);
-	if (rc != 1) {
-		free(ret->body.p);
-		ret->body = (struct audit_bytes){ 0 };
-	}
-	return rc;
-}
-
-/* What is left of a group, in its place. */
-static int write_group(struct db *db, int64_t log, const struct group *g, struct err *err)
-{
-	struct audit_bytes body = { 0 };
-	struct db_stmt *st;
-	bool any = false;
-	size_t n = 0;
-	int rc;
-
-	for (size_t i = 0; i < g->n; i++)
-		any = any || g->v[i].salt.p;
-	if (!any) {
-		st = db_stmt_get(db, SQL_FOLD_DELETE_GROUP);
-		db_bind_i64(st, 1, log);
-		db_bind_i64(st, 2, g->first);
-		return db_run(&st, err);
-	}
-	rc = block_payloads_write(g->v, g->n, &body, &n, err);
-	if (rc == 0 && n != g->n)
-		rc = err_set(err, ERR_INTERNAL, "audit", "a group of payloads grew when something was erased");
-	if (rc == 0)
-		rc = put_group(db, log, g->first, &body, err);
-	free(body.p);
-	return rc;
-}
-
 int fold_erase_at(struct db *db, int64_t log, int64_t idx, bool *ret_had, struct err *err)
 {
-	struct group *g = mem_zalloc(sizeof(*g));
-	int rc = read_group(db, log, idx, g, err);
+	struct forms_group *g;
+	int rc = forms_group_read(db, log, idx, &g, err);
 
 	if (rc == 1 && g->v[idx - g->first].salt.p) {
 		g->v[idx - g->first] = (struct block_payload){ 0 };
-		rc = write_group(db, log, g, err);
+		rc = forms_group_write(db, log, g, err);
 		*ret_had = *ret_had || rc == 0;
 	}
-	free(g->body.p);
-	free(g);
+	forms_group_free(&g);
 	return rc < 0 ? rc : 0;
 }
 
@@ -748,10 +684,10 @@ static bool is_one_of(int64_t key, const int64_t *ids, size_t n)
 static int erase_group(struct db *db, int64_t log, const struct block_reader *r, const int64_t *ids, size_t n,
 		       int64_t end, int64_t *at, struct err *err)
 {
-	struct group *g = mem_zalloc(sizeof(*g));
+	struct forms_group *g;
 	int64_t first = block_first(r), next, key;
 	bool changed = false;
-	int rc = read_group(db, log, *at, g, err);
+	int rc = forms_group_read(db, log, *at, &g, err);
 
 	next = rc == 1 ? g->first + (int64_t)g->n : *at + 1;
 	for (int64_t idx = *at; rc == 1 && idx < next && idx < end; idx++) {
@@ -763,9 +699,8 @@ static int erase_group(struct db *db, int64_t log, const struct block_reader *r,
 		changed = true;
 	}
 	if (changed)
-		rc = write_group(db, log, g, err);
-	free(g->body.p);
-	free(g);
+		rc = forms_group_write(db, log, g, err);
+	forms_group_free(&g);
 	*at = next;
 	return rc < 0 ? rc : 0;
 }
@@ -853,29 +788,6 @@ static int make_rest(struct texts *dict, int64_t log, const struct block *b, int
 	return rc;
 }
 
-/* What is kept lies on one side of a cut or the other. */
-static int cut_group(struct db *db, int64_t log, int64_t cut, struct err *err)
-{
-	struct group *g = mem_zalloc(sizeof(*g)), *rest = mem_zalloc(sizeof(*rest));
-	int rc = read_group(db, log, cut, g, err);
-
-	if (rc == 1 && g->first < cut) {
-		const size_t front = (size_t)(cut - g->first);
-
-		rest->first = cut;
-		rest->n = g->n - front;
-		memcpy(rest->v, g->v + front, rest->n * sizeof(*rest->v));
-		g->n = front;
-		rc = write_group(db, log, rest, err);
-		if (rc == 0)
-			rc = write_group(db, log, g, err);
-	}
-	free(g->body.p);
-	free(g);
-	free(rest);
-	return rc < 0 ? rc : 0;
-}
-
 int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 {
 	struct block_maker *m = block_maker_new();
@@ -902,7 +814,7 @@ int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 	}
 	texts_fini(&dict);
 	block_maker_free(&m);
-	return rc < 0 ? rc : cut_group(db, log, cut, err);
+	return rc < 0 ? rc : forms_group_cut(db, log, cut, err);
 }
 
 int fold_prune(struct db *db, int64_t log, bool *ret_more, struct err *err)

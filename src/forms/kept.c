@@ -1,7 +1,9 @@
-/* What is kept beside records in either form, as table pay (forms/forms.h).  Any thread with a reader. */
+/* What is kept beside records in either form, as table pay, and groups of it that change (forms/forms.h).  Any
+ * thread with a reader; what changes one, the writer's. */
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "forms/forms.h"
@@ -287,3 +289,95 @@ const struct db_vtab forms_pay = {
 	.name = "pay", .columns = "rec INTEGER, salt BLOB, nonce BLOB, ct BLOB", .plan = pay_plan, .open = pay_open,
 	.filter = pay_filter, .next = pay_next, .column = pay_column, .id = pay_id, .close = pay_close,
 };
+
+/* --- a group that changes */
+
+void forms_group_free(struct forms_group **gp)
+{
+	if (*gp)
+		free((*gp)->body.p);
+	free(*gp);
+	*gp = NULL;
+}
+
+int forms_group_read(struct db *db, int64_t log, int64_t idx, struct forms_group **ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_GROUP_OF);
+	struct forms_group *g = mem_zalloc(sizeof(*g));
+	size_t len = 0;
+	const void *body;
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, idx);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		g->first = db_col_i64(st, 0);
+		body = db_col_blob(st, 1, &len);
+		g->body = (struct audit_bytes){ mem_dup(body, len), len, len };
+		rc = block_payloads_read(g->body.p, len, g->v, &g->n, err);
+		rc = rc < 0 ? rc : idx - g->first < (int64_t)g->n;
+	}
+	db_stmt_put(&st);
+	if (rc != 1)
+		forms_group_free(&g);
+	*ret = g;
+	return rc;
+}
+
+int forms_group_put(struct db *db, int64_t log, int64_t first, const struct audit_bytes *body, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_PUT_GROUP);
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, first);
+	db_bind_blob(st, 3, body->p, body->len);
+	return db_run(&st, err);
+}
+
+int forms_group_write(struct db *db, int64_t log, const struct forms_group *g, struct err *err)
+{
+	struct audit_bytes body = { 0 };
+	struct db_stmt *st;
+	bool any = false;
+	size_t n = 0;
+	int rc;
+
+	for (size_t i = 0; i < g->n; i++)
+		any = any || g->v[i].salt.p;
+	if (!any) {
+		st = db_stmt_get(db, SQL_FORMS_DELETE_GROUP);
+		db_bind_i64(st, 1, log);
+		db_bind_i64(st, 2, g->first);
+		return db_run(&st, err);
+	}
+	rc = block_payloads_write(g->v, g->n, &body, &n, err);
+	if (rc == 0 && n != g->n)
+		rc = err_set(err, ERR_INTERNAL, "audit", "a group of payloads grew when something was taken out of it");
+	if (rc == 0)
+		rc = forms_group_put(db, log, g->first, &body, err);
+	free(body.p);
+	return rc;
+}
+
+int forms_group_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
+{
+	struct forms_group *g, *rest;
+	int rc = forms_group_read(db, log, cut, &g, err);
+
+	if (rc == 1 && g->first < cut) {
+		const size_t front = (size_t)(cut - g->first);
+
+		rest = mem_zalloc(sizeof(*rest));       /* its bytes are those of the whole */
+		rest->first = cut;
+		rest->n = g->n - front;
+		memcpy(rest->v, g->v + front, rest->n * sizeof(*rest->v));
+		g->n = front;
+		rc = forms_group_write(db, log, rest, err);
+		if (rc == 0)
+			rc = forms_group_write(db, log, g, err);
+		forms_group_free(&rest);
+	}
+	forms_group_free(&g);
+	return rc < 0 ? rc : 0;
+}
