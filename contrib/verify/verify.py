@@ -73,12 +73,13 @@ COLUMNS = {
     "n_req": (0x40, "u"), "n_res": (0x41, "u"), "n_sto": (0x42, "u"), "flags": (0x43, "u"), "key": (0x44, "u"),
     "outcome": (0x50, "u"), "xstat": (0x51, "u"), "sig": (0x52, "u"), "dur": (0x53, "u"), "cpu": (0x54, "u"),
     "rss": (0x55, "u"), "sbox": (0x58, "d"), "beg": (0x60, "u"), "prev": (0x61, "b", 16),
-    "trace": (0x68, "b", 16), "obj": (0x70, "d"), "ext": (0x71, "b"),
+    "trace": (0x68, "b", 16), "obj": (0x70, "d"), "ext": (0x71, "b"), "sys": (0x72, "d"), "mdl": (0x73, "d"),
 }
 # What numbers in records mean (toolcrib-audit(7)).
 KINDS = """
 1 log.open 2 log.close 1001 call.begin 1002 call.end 1003 call.denied 1004 call.recovered 1005 call.denied.summary
-1010 list 1011 notify 1012 message.dropped 1013 resource.subscribe 1014 resource.unsubscribe 1101 auth.fail
+1010 list 1011 notify 1012 message.dropped 1013 resource.subscribe 1014 resource.unsubscribe
+1021 task.create 1022 task.input 1023 task.cancel 1024 task.end 1025 task.read 1026 task.expire 1101 auth.fail
 1102 auth.fail.summary 1103 cred.first_use 1104 alias.new 1201 cred.create 1202 cred.rotate 1203 cred.revoke
 1204 cred.expire 1205 cred.suspend 1206 cred.resume 1301 tenant.create 1302 tenant.suspend 1303 tenant.resume
 1304 tenant.delete 1305 tenant.change 1401 policy.change 1402 scope.change 1403 limit.change 1404 level.change
@@ -87,10 +88,11 @@ KINDS = """
 1513 upstream.accept 1514 upstream.remove 1521 secret.set 1522 secret.remove 1531 definition.add
 1532 definition.change 1533 definition.remove 1534 registry.vouch 1535 tool.pin 1540 registry.quarantine
 1601 server.start 1602 server.stop 1603 server.crash 1604 config.load 1605 clock.step 1606 time.sync
-1607 sandbox.degraded 1608 space.low 1609 space.ok 1610 audit.fail 1701 admin.cmd 1801 audit.read 1802 audit.export
-1803 audit.verify 1804 audit.review 1901 hold.set 1902 hold.release 1903 retention.change 1904 prune 1905 prune.done
-1906 erase 1907 erase.done 1908 key.rotate 1909 key.destroy 1910 approval.request 1911 approval.grant 1912 segment.seal 2001 logs.commit
-2002 anchor.receipt 2003 epoch.start
+1607 sandbox.degraded 1608 space.low 1609 space.ok 1610 audit.fail 1613 store.restore 1701 admin.cmd 1801 audit.read 1802 audit.export
+1803 audit.verify 1804 audit.review 1811 alert.open 1812 alert.ack 1813 review.done 1814 alert.silence
+1815 sink.change 1821 inventory.change 1822 system.change 1901 hold.set 1902 hold.release
+1903 retention.change 1904 prune 1905 prune.done 1906 erase 1907 erase.done 1908 key.rotate 1909 key.destroy
+1910 approval.request 1911 approval.grant 1912 segment.seal 1913 segment.move 2001 logs.commit 2002 anchor.receipt 2003 epoch.start
 """.split()
 KINDS = dict(zip(map(int, KINDS[::2]), KINDS[1::2]))
 NAMES = {
@@ -103,10 +105,10 @@ CTAGS = {1: "arguments", 2: "result", 3: "address", 4: "person", 5: "client", 6:
 UNITS = {"n_req": "bytes", "n_res": "bytes", "n_sto": "bytes", "dur": "us", "cpu": "us", "rss": "KiB"}
 NOT_COVERED = {"id", "enc", "leaf"}
 BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
-OPEN, VOUCH, QUARANTINE = 1, 1534, 1540
+OPEN, TASK_CREATE, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1534, 1540, 1813, 1821, 1822
 HOLD_SET, HOLD_RELEASE, RETENTION, PRUNE, PRUNE_DONE, ERASE, ERASE_DONE = 1901, 1902, 1903, 1904, 1905, 1906, 1907
 BY_SYSTEM = 5                   # column actor
-RECEIPT, SEAL = 2002, 1912
+RECEIPT, SEAL, MOVE, RESTORE = 2002, 1912, 1913, 1613
 # Limits: no release writes more, or this program does not keep more in mind.
 TEXT_MAX = 200                  # characters of a text that are printed
 VALUE_MAX = 16 << 20            # bytes of a value
@@ -125,7 +127,7 @@ POLICY, LEVEL, CLOCK_STEP, REQUEST, GRANT = 1401, 1404, 1605, 1910, 1911
 SETTINGS = "CASE key WHEN 'audit_level' THEN 1 WHEN 'approvals' THEN 2 WHEN 'versions' THEN 3 END"
 ROWS = {
     1: ("tenant", "id, name, title, state, concurrency, rate_count, rate_per_s, created_us, sandbox, audit_level FROM tenant"),
-    2: ("principal", "id, tenant_id, pseudonym, state, created_us FROM principal"),
+    2: ("principal", "id, tenant_id, pseudonym, state, created_us, system_id FROM principal"),
     3: ("cred", "id, tenant_id, principal_id, accessor, hash, created_us, expires_us, revoked_us, not_before_us, scopes, cidr, "
                 "arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us, suspended_us FROM cred"),
     4: ("grant", "id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version FROM tool_grant"),
@@ -140,6 +142,9 @@ ROWS = {
                  "calls_day, bytes_day FROM limit_row"),
     10: ("level", "id, tenant_id, tool, level FROM tool_level"),
     11: ("upstream_tool", "id, upstream_id, remote, tool_id, pinned FROM upstream_tool"),
+    12: ("inventory", "id, subject_kind, subject_id, tenant_id, owner, contact, purpose, risk, data, oversight, review_days, "
+                      "since_us, set_us, set_by, reviewed_us, reviewed_by, note, seen_version FROM inventory"),
+    13: ("system", "id, tenant_id, name, provider, model, version, role, state, created_us FROM system"),
     19: ("version", "id, tool_id, version, digest, list_digest, definition, actor, created_us, kind, uri FROM tool_version"),
     20: ("setting", f"{SETTINGS}, key, value FROM meta WHERE key IN ('approvals', 'audit_level', 'versions')"),
     21: ("pending", "tool_id, version, state, actor, created_us FROM pending_version"),
@@ -153,19 +158,19 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        26: "0b624756c9cf57f91e63191097da0831ac772ca5a925d9204b460645730b1a2a",
+        36: "a0d3a3a93101526c475c2be91533dc12a4193d98413a5956dfdcd605ab43602f",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        26: "3f09ca1bd7b96cd9394bec410a51a2f49ddeaba29e5b0772e6da57c880e247ef",
+        36: "2f993c4b62a6a9dafad508dc11b91f6a37503c963e6649b4e004cc51367a4eca",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
     },
 }
-GAPS = {"DANGLING", "NOT_CHECKED", "KEY_MISSING", "SEGMENT_MISSING"}
+GAPS = {"DANGLING", "NOT_CHECKED", "KEY_MISSING", "SEGMENT_MISSING", "RESTORED"}
 
 
 def safe(value):
@@ -385,6 +390,14 @@ class Note:
         return len(wanted) == 1 and signed_by(key, self.text.encode(), wanted[0])
 
 
+def of_log(name):
+    """A log that goes on behind a restore is signed as ORIGIN/r/N from there on: its origin, and N, 0 = the origin itself."""
+    origin, found, number = name.rpartition("/r/")
+    if not found or not origin or not re.fullmatch("[1-9][0-9]{0,9}", number) or int(number) >= 1 << 32:
+        return name, 0
+    return origin, int(number)
+
+
 def leaf_hash(record):
     return hashlib.sha256(b"\0" + record).digest()
 
@@ -490,7 +503,7 @@ def check_proof(text, keys):
         raise ValueError("not a proof")
     record, index = strict_base64(lines[1][6:]), int(lines[2][6:])
     path, note = [strict_base64(line) for line in lines[3:]], Note(note.encode())
-    key = next((key for name, key in keys.items() if name == note.origin or note.origin.startswith(name + "/t/")), None)
+    key = next((key for name, key in keys.items() if name == of_log(note.origin)[0] or note.origin.startswith(name + "/t/")), None)
     if not key or not note.signed_by(note.origin, key):
         raise ValueError(f"the checkpoint of {note.origin} is not signed by a key that you gave")
     if not included(leaf_hash(record), index, note.size, path, note.root):
@@ -827,6 +840,7 @@ class Verifier(Findings):
         self.kept = {}                  # of the log that was read: kind -> {index: ext, prn} of holds and periods
         self.intents = {}               # of the log that was read: prunes and erasures that have not ended
         self.receipts = []              # records anchor.receipt
+        self.gone, self.restores = {}, set()    # origin -> rows of succession by their n; what records store.restore say
         self.commits, self.commits_many = [], 64        # of form 2, those that are needed; when to look which are
         self.newest = {}                # log -> size, root or Commit of what the newest logs.commit says
         self.signed = []                # size, epoch of each checkpoint of the system log
@@ -912,6 +926,43 @@ class Verifier(Findings):
         elif row["kind"] == BEGIN:
             self.found("PAIRING", origin, row["idx"])
 
+    def task(self, origin, row, tasks, first):
+        """Each has one record that begins it, and at most one that ends it."""
+        try:
+            said = fields(row["ext"] or b"")
+        except (ValueError, struct.error):
+            return
+        name, state = said.get(0x119), said.get(0x11a)
+        tasks[None] = max(tasks.get(None, 0), row["ts"] if isinstance(row["ts"], int) else 0)
+        if name is None:
+            return
+        if row["kind"] == TASK_CREATE:
+            if name in tasks:
+                self.found("TASK", origin, row["idx"])
+            else:
+                tasks[name] = row["idx"], 0
+        elif state is not None and len(state) == 1:
+            idx, ended = tasks.get(name, (row["idx"] if first else None, 0))
+            if idx is None or ended:
+                self.found("TASK", origin, row["idx"])
+            else:
+                tasks[name] = idx, state[0]
+
+    def task_rows(self, origin, tenant, tasks, first):
+        """What has ended by its row has its end on record, what has not has none; a row that has changed since the last record
+        is another matter."""
+        newest, rows = tasks.pop(None, 0), set()
+        if tenant:
+            for name, state, updated in self.db.execute("SELECT tid, state, updated_us FROM task WHERE tenant_id = ?", (tenant,)):
+                name = str(name).encode(errors="replace")
+                rows.add(name)
+                idx, ended = tasks.get(name, (None, 0))
+                wrong = not first if idx is None else ended != state if ended else state in (3, 4, 5)
+                if wrong and (not isinstance(updated, int) or updated <= newest):
+                    self.found("TASK", origin, idx, "a row that is not what its records say")
+        for idx in sorted(idx for name, (idx, ended) in tasks.items() if not ended and name not in rows):
+            self.found("TASK", origin, idx)
+
     def may_run(self, ts):
         """Of a call without an end: it runs, when it began after the last start and no stop or crash came since."""
         return self.life is not None and self.life[0] == START and ts is not None and ts >= self.life[1]
@@ -939,9 +990,9 @@ class Verifier(Findings):
         try:
             note = Note(data)
             log_key = self.keys and self.keys.get(self.instance)
-            good = (note.origin == origin and note.size == size and 0 <= epoch < len(self.epochs) and
+            good = (self.is_name(note.origin, origin, size) and note.size == size and 0 <= epoch < len(self.epochs) and
                     note.signed_by(f"{self.instance}/e/{epoch}", self.epochs[epoch]) and
-                    (not log_key or note.signed_by(origin, log_key)))
+                    (not log_key or note.signed_by(note.origin, log_key)))
         except (ValueError, TypeError):
             good = False
         if not good:
@@ -968,17 +1019,73 @@ class Verifier(Findings):
                 newest = max(newest, size)
                 self.want(origin, size, "ROOT", note.root)
         if origin == self.instance and self.epochs:
-            for n in set(range(len(self.epochs))) - seen:
+            lost = (range(row[5], row[6] + 1) for rows in self.gone.values() for row in rows.values())
+            for n in set(range(len(self.epochs))).difference(seen, *lost):
                 self.found("EPOCH_GAP", origin, detail=f"epoch {n}")
         return newest
+
+    # --- logs that went on behind a restore
+
+    def names(self):
+        """Rows of succession: where a log goes on under its next name, and how much was signed of it before."""
+        for origin, *row in self.db.execute("SELECT origin, n, size, root, lost, lost_root, epoch_from, epoch_to, idx FROM succession"):
+            if not (isinstance(origin, str) and all(isinstance(row[at], int) and row[at] >= 0 for at in (0, 1, 3, 5, 6, 7)) and
+                    all(isinstance(row[at], bytes) and len(row[at]) == 32 for at in (2, 4)) and 0 < row[0] and row[1] <= row[3]):
+                self.found("REGISTRY", origin, detail="a row of succession that no release writes")
+                continue
+            self.gone.setdefault(origin, {})[row[0]] = row
+            self.found("RESTORED", origin, row[1], f"signed, and lost by a restore: the log goes on as {origin}/r/{row[0]}", last=max(row[3] - 1, row[1]))
+
+    def ends(self, name):
+        """The row that began a name, and the one that ended it."""
+        origin, number = of_log(name)
+        rows = self.gone.get(origin, {})
+        return rows.get(number), rows.get(min((n for n in rows if n > number), default=None))
+
+    def is_name(self, name, origin, size):
+        """Whether a checkpoint of this size may bear that name."""
+        begun, ended = self.ends(name)
+        return (of_log(name)[0] == origin and (of_log(name)[1] == 0 or begun is not None and size >= begun[1]) and
+                (ended is None or size <= ended[1]))
+
+    def said_outside(self, name, size, root, code):
+        """What somebody outside has seen signed: of the tree as it is, of what was lost, or of neither."""
+        begun, ended = self.ends(name)
+        origin, number = of_log(name)
+        known = number == 0 or begun is not None
+        if known and (ended is None or size <= ended[1]):
+            if size > 0:
+                self.want(origin, size, code, root)
+        elif ended is None or size > ended[3] or size == ended[3] and ended[0] == number + 1 and root != ended[4]:
+            self.found(code, origin, size, f"records were signed that are not there, as {name}")
+
+    def restored(self, row):
+        """A record store.restore."""
+        try:
+            said = fields(row["ext"] or b"")[0x118]
+            n, size, lost, first, last, root, lost_root = struct.unpack(">5Q32s32s", said[:104])
+            origin = said[104:].decode()
+        except (KeyError, TypeError, ValueError, struct.error):
+            self.found("PARSE", self.instance, row["idx"])
+            return
+        if self.gone.get(origin, {}).get(n) != [n, size, root, lost, lost_root, first, last, row["idx"]] or origin == self.instance and row["idx"] < size:
+            self.found("REGISTRY", self.instance, row["idx"])
+        self.restores.add((origin, n))
+
+    def unrestored(self, first):
+        """Rows that no record made; of what was pruned nobody can tell."""
+        for origin, rows in self.gone.items():
+            for n, row in rows.items():
+                if (origin, n) not in self.restores and row[7] >= first:
+                    self.found("REGISTRY", origin, detail="a row of succession that no record knows")
 
     def outside(self):
         """What the signer and the anchors have seen."""
         if self.state:
             for line in self.state.split("\n"):
                 word = line.split(" ")
-                if word[0] == "log" and int(word[1]) > 0:
-                    self.want(word[3], int(word[1]), "SIGNER_AHEAD", bytes.fromhex(word[2]))
+                if word[0] == "log" and (int(word[1]) > 0 or of_log(word[3])[1]):
+                    self.said_outside(word[3], int(word[1]), bytes.fromhex(word[2]), "SIGNER_AHEAD")
         for text in self.anchors:
             note, key = Note(text), self.keys and self.keys.get(self.instance)
             signers = [(f"{self.instance}/e/{n}", k) for n, k in enumerate(self.epochs)] if self.pinned else []
@@ -987,7 +1094,7 @@ class Verifier(Findings):
                 self.found("NOT_CHECKED", note.origin, detail="who signed the checkpoint from outside: no key was pinned")
             elif not any(note.signed_by(*who) for who in signers):
                 self.found("ANCHOR", note.origin, detail="the checkpoint from outside is not signed by the log's key")
-            self.want(note.origin, note.size, "ANCHOR", note.root)
+            self.said_outside(note.origin, note.size, note.root, "ANCHOR")
 
     def commit(self, origins, row):
         """logs.commit: heads of the other logs; each with its root, or all with one, which has to wait for them."""
@@ -1177,7 +1284,7 @@ class Verifier(Findings):
 
     def rows_of(self, number, idx, kind, time, ext):
         """What a record says of rows."""
-        if not (1201 <= kind <= QUARANTINE or 1908 <= kind <= 1909 or kind in (OPEN, ADMIN, START)) or not isinstance(ext, bytes):
+        if not (1201 <= kind <= QUARANTINE or 1908 <= kind <= 1909 or kind in (OPEN, ADMIN, START, REVIEWED, RATED, SYSTEM)) or not isinstance(ext, bytes):
             return
         try:
             found = fields(ext)
@@ -1252,6 +1359,8 @@ class Verifier(Findings):
                     unvouched.add(name)
                 elif not said and idx is not None and 0 <= idx < firsts.get(log, 0):
                     self.found("NOT_CHECKED", detail=f"the record of {name}/{number} was pruned")
+                elif log in self.files and self.files[log].files.away and (not said or said[1:3] != (log, idx)):
+                    self.found("NOT_CHECKED", detail=f"the record of {name}/{number} may be in a file that is away")
                 elif not said or said[1:] != (log, idx, hashlib.sha256(text).digest()):
                     self.found("REGISTRY", detail=f"{name}/{number}")
                 if (kind, number) in self.adopted_rows and name == "version" and not self.same_text(number):
@@ -1312,7 +1421,7 @@ class Verifier(Findings):
             return size
 
     def whole_log(self, number, origin, size, root, first, here, origins, tenant, said):
-        tree, expected, running = self.cut(origin, first), first, {}
+        tree, expected, running, tasks = self.cut(origin, first), first, {}, {}
         whole, met = tree is not None, False
         tree = tree or Tree()
         self.compare(origin, tree)
@@ -1330,12 +1439,13 @@ class Verifier(Findings):
             if tree.size == said and not met:           # which lags behind while a server runs, or after it died
                 met, at_head = True, tree.root()
             self.pair(origin, row, running, first)
+            self.task(origin, row, tasks, first)
             if number == 1:
                 self.system(origins, row)
             self.keep(origin, row, first)
             if row["kind"] == OPEN:
                 self.whose(origin, tenant, row)
-            if row["kind"] == SEAL:
+            if row["kind"] in (SEAL, MOVE):
                 forms.files.said(row)
             self.rows_of(number, row["idx"], row["kind"], row["ts"], row["ext"])
             self.two.record(origin, row, self.object)
@@ -1347,6 +1457,7 @@ class Verifier(Findings):
         expected = max(expected, forms.unread)
         if expected < min(size, here):
             self.found("GAP", origin, expected, last=min(size, here) - 1)
+        self.task_rows(origin, tenant, tasks, first)
         forms.opened(running)
         forms.files.all_said()
         for idx, _, ts in sorted(running.values(), key=lambda begun: begun[0] or 0):
@@ -1416,6 +1527,8 @@ class Verifier(Findings):
             self.life = (row["kind"], row["ts"])
         if row["kind"] == COMMIT:
             self.commit(origins, row)
+        if row["kind"] == RESTORE:
+            self.restored(row)
         if row["kind"] == RECEIPT:
             self.receipts.append((row["idx"], row["ts"], row["ext"]))
 
@@ -1602,6 +1715,7 @@ class Verifier(Findings):
             if forms.files.any:
                 self.files[number] = forms
                 forms.files.check()
+        self.names()
         self.chain()
         covered = {log[0]: self.checkpoints(log[0], log[1], log[7]) for log in logs}
         self.outside()
@@ -1624,6 +1738,7 @@ class Verifier(Findings):
             self.retention(number, origin, first, size)
         self.roots(firsts)
         if 1 not in self.ended:
+            self.unrestored(firsts.get(1, 0))
             self.taken(firsts.get(1, 0), sizes.get(1, 0))
         self.registry(firsts, sizes)
         covered = {number: max(covered[number], self.outsiders.get(origin, 0)) for number, origin in origins.items()}
@@ -1814,7 +1929,7 @@ class Bundle(Findings):
             for value in self.part("notes.json"):
                 size, epoch, text = strict(value, "size", "epoch", "note")
                 note = Note(text.encode())
-                if note.origin != self.origin or note.size != number(size) or size <= newest:
+                if of_log(note.origin)[0] != self.origin or note.size != number(size) or size <= newest:
                     raise ValueError(size)
                 if number(epoch) >= len(self.epochs) or not note.signed_by(f"{self.instance}/e/{epoch}", self.epochs[epoch]):
                     self.wrong("CP_SIG", f"the checkpoint at {size} is not signed by the key of its epoch")
@@ -2884,7 +2999,7 @@ class Sealed(Findings):
     def checkpoint(self):
         try:
             note = Note(self.note)
-            if note.origin != self.origin or note.size < self.end:
+            if of_log(note.origin)[0] != self.origin or note.size < self.end:
                 raise ValueError(note.size)
         except ValueError:
             self.wrong("PARSE", "the note is malformed, of another log, or does not cover the records")
@@ -3088,7 +3203,7 @@ def check_sealed(paths, keys):
 # --- sealed files of a store (table seg)
 
 FILES_OPEN = 2                  # at once
-Listed = collections.namedtuple("Listed", "first end ts_min ts_max digest root set_by path")
+Listed = collections.namedtuple("Listed", "first end ts_min ts_max digest root set_by moved_by path")
 
 
 class Counting:
@@ -3129,9 +3244,14 @@ class Catalog:
 
     def __init__(self, forms):
         self.forms, self.db, self.found = forms, forms.db, forms.found
-        rows = self.db.execute("SELECT from_idx, to_idx, ts_min, ts_max, digest, root, set_by, CAST(path AS BLOB) FROM seg WHERE log = ? "
-                               "ORDER BY from_idx", (forms.number,)).fetchall()
-        self.odd = any([type(value) for value in row] != [int] * 4 + [bytes] * 2 + [int, bytes] for row in rows)
+        moved = "moved_by"
+        try:
+            self.db.execute("SELECT moved_by FROM seg LIMIT 0")
+        except sqlite3.OperationalError:        # of an older release
+            moved = "-1"
+        rows = self.db.execute(f"SELECT from_idx, to_idx, ts_min, ts_max, digest, root, set_by, coalesce({moved}, -1), CAST(path AS BLOB) "
+                               "FROM seg WHERE log = ? ORDER BY from_idx", (forms.number,)).fetchall()
+        self.odd = any([type(value) for value in row] != [int] * 4 + [bytes] * 2 + [int, int, bytes] for row in rows)
         self.any = bool(rows)
         self.listed = [] if self.odd else [Listed(*row[:-1], row[-1].decode(errors="replace")) for row in rows]
         self.end = rows[-1][1] if rows and type(rows[-1][1]) is int and rows[-1][1] > 0 else -1 << 63
@@ -3139,14 +3259,16 @@ class Catalog:
         self.by_record = {}
         for row in self.listed:
             self.by_record.setdefault(row.set_by, row)
+            self.by_record.setdefault(row.moved_by, row)
+        self.away = False               # a file is in an archive that is not here
         self.met, self.opened = 0, collections.OrderedDict()    # records of files; first -> Sealed
         self.recent = collections.OrderedDict()                 # first -> Block, those that were asked for last
 
     # each by itself, and beside its row
 
     def tell(self, code, row, what):
-        """All that the catalog lists is said to be here: without it the store is not whole."""
-        gap = False if code == "SEGMENT_MISSING" else None
+        """What the catalog lists is said to be here, unless it is in an archive: without it the store is not whole."""
+        gap = self.was_moved(row) if code == "SEGMENT_MISSING" else None
         place = (row.first, row.end - 1) if row.first >= 0 else (None, None)
         self.found(code, self.forms.origin, place[0], what, gap, place[1], alone=True)
 
@@ -3167,6 +3289,7 @@ class Catalog:
             path = self.place(row)
         except Wrong as wrong:
             code, what = wrong.args
+            self.away |= code == "SEGMENT_MISSING" and row.path.startswith("/")
             self.tell(code, row, f"{row.path}: {what}")
             self.why[row.first] = f"the sealed file {row.path} is {'not here' if code == 'SEGMENT_MISSING' else 'called as none is'}"
             return
@@ -3199,7 +3322,12 @@ class Catalog:
             self.tell("INDEX", row, f"{row.path}: its records have other times than the catalog says")
 
     def place(self, row):
-        """Its path.  A row may say anything, and links may lead anywhere: nothing is opened outside of the store's folder."""
+        """Its path.  A row may say anything, and links may lead anywhere: outside of the store's folder nothing is opened but what is
+        called as a file in an archive, and is no link."""
+        if re.fullmatch(rf"(/(?![.]{{1,2}}/)[^/]+)+(?<!/segments)/{self.forms.number}/[0-9]{{6}}-{row.first}[.]tcs", row.path) and len(row.path.encode()) < 512:
+            if not os.path.lexists(row.path):
+                raise Wrong("SEGMENT_MISSING", "it is not here")
+            return row.path
         if not re.fullmatch(rf"segments/{self.forms.number}/[0-9]{{6}}-{row.first}[.]tcs", row.path):
             raise Wrong("SEGMENT", "no sealed file of these records is called so")
         home = os.path.realpath(self.forms.verifier.folder or "")
@@ -3213,14 +3341,30 @@ class Catalog:
 
     # the records that say that they were sealed
 
+    def was_moved(self, row):
+        """Also while its log cannot be read to its end, a record has to say that it is elsewhere."""
+        try:
+            record = self.forms.record(row.moved_by) if row.path.startswith("/") and row.moved_by >= 0 else None
+            return bool(record and record["kind"] == MOVE and self.is_said(row, fields(record["ext"] or b""), True))
+        except (Unread, ValueError, struct.error):
+            return False
+
+    @staticmethod
+    def is_said(row, said, moved):
+        return said.get(0x102) == struct.pack(">QQ", row.first, row.end) and \
+            (said.get(0x107), said.get(0x108)) == (row.digest, row.root) and \
+            (not moved or said.get(0x113) == row.path.encode(errors="replace"))
+
     def said(self, record):
-        row = self.by_record.get(record["idx"])
+        row, moved = self.by_record.get(record["idx"]), record["kind"] == MOVE
         try:
             said = fields(record["ext"] or b"")
+            if not row and moved and any(said.get(0x102)[:8] == struct.pack(">Q", other.first) and other.moved_by > record["idx"]
+                                         for other in self.listed):
+                return                  # it was moved again
             if not row and struct.unpack(">QQ", said.get(0x102))[1] <= self.forms.first:
                 return                  # it was pruned with its records
-            good = row and said.get(0x102) == struct.pack(">QQ", row.first, row.end) and \
-                (said.get(0x107), said.get(0x108)) == (row.digest, row.root)
+            good = row and self.is_said(row, said, moved) and (row.moved_by if moved else row.set_by) == record["idx"]
         except (TypeError, ValueError, struct.error):
             good = False
         if good:
@@ -3229,8 +3373,9 @@ class Catalog:
             self.found("SEGMENT", self.forms.origin, record["idx"], "the catalog has no such file as this record says", alone=True)
 
     def all_said(self):
-        if self.met < sum(row.set_by >= self.forms.first for row in self.listed):
-            self.found("SEGMENT", self.forms.origin, detail="the catalog has a file that no record says was sealed")
+        if self.met < sum((row.set_by >= self.forms.first) + (row.moved_by >= self.forms.first or row.moved_by < 0 and row.path.startswith("/"))
+                          for row in self.listed):
+            self.found("SEGMENT", self.forms.origin, detail="the catalog has a file that no record says was sealed, or moved there")
 
     # reading
 

@@ -14,6 +14,7 @@
 struct command;
 struct commands;
 struct app;
+struct app_take_over;
 struct conf;
 struct db_owner;
 struct ev_loop;
@@ -29,10 +30,15 @@ struct app_opt {
 	const struct conf *tools;
 	const struct conf_role *roles; size_t nroles;   /* APP_EMBEDDED: who is more than an admin, borrowed for life */
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
+	/* Instead of owner, with APP_DAEMON: the server that has the store, borrowed for life; its place is taken when all
+	 * is ready that can be. */
+	struct app_take_over *take_over;
+	int ready_fd;                   /* gets a byte when the server is ready, and is closed; 0 = nobody waits for it */
 	/* Names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */
 	const char *const *adopt;
 	/* Rows to take out of service (audit_quarantine()), likewise */
 	const char *const *quarantine;
+	bool no_copy;                   /* of a store whose schema goes forward (db_before_make()) */
 	bool confine;                   /* the process that this is: for ever, when it is ready (HARDENING 1.3) */
 };
 /* Open the store, recover, load, listen.  On failure everything is closed again, the owner lock too. */
@@ -47,7 +53,18 @@ int app_serve_stdio(struct app *a, int in_fd, int out_fd, const char *tenant, co
 int app_run(struct app *a);
 /* Drain, then end the loop; called again: do not wait for running calls. */
 void app_stop(struct app *a);
-void app_close(struct app **a);         /* cancels, writer last but one, lock last */
+/* Cancels, writer last but one, lock last, which another server may get.  0, or the exit status: 1 when not all could
+ * be written, or nobody got it. */
+int app_close(struct app **a);
+
+/* Ask the server that owns the store, at the other end of fd, which is taken, what it would hand over (OP-901).
+ * Nothing happens yet, and freeing it ends the conversation.  Main thread, before app_start().  ERR_CONFLICT: it
+ * refuses; ERR_UNREACHABLE: it does not answer; ERR_DENIED: it is another user's. */
+int app_take_over_open(const char *store, int fd, struct app_take_over **ret, struct err *err) MUST_CHECK;
+/* Before: would a start change the store?  ERR_CONFLICT: yes. */
+int app_take_over_check(const char *store, struct err *err) MUST_CHECK;
+bool app_take_over_managed(const struct app_take_over *t);      /* that one was started by a service manager */
+void app_take_over_free(struct app_take_over **t);
 
 /* All commands, for command_env and for the program toolcrib; ended by NULL. */
 extern const struct command *const app_commands[];
@@ -59,38 +76,25 @@ int app_become_user(const struct conf *conf, const char *store, struct err *err)
  * and keys.  where = "file:line:column", or the file at fault. */
 int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 
-/* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
-int app_init_store(const char *store, struct err *err) MUST_CHECK;
-/* Start as the owner, and end: that migrates, takes rows (NULL: none) out of service, and leaves its records.
- * ERR_BUSY: somebody owns it. */
-int app_start_once(const char *store, const char *const *quarantine, struct err *err) MUST_CHECK;
-/* Rows that keep the store from starting, by reading it, as lines of JSON: {"row":{"row","what","closing"}}. */
-int app_fsck(const char *store, struct str *rows, struct err *err) MUST_CHECK;
-/* toolcrib migrate, as the owner: steps of the schema, then what a start does not do, records that wait and their
- * indexes (writer/fold.h).  What was done, or would be, as a line of JSON: {"row":{"from","to","said",...}}.
- * ERR_UNREACHABLE: the store is damaged, or a newer program made it. */
-struct app_migrate_way {
-	bool dry_run;
-	bool fold;                      /* also where a server would do it by itself */
-	bool shown;                     /* a bar on stderr */
-};
-int app_migrate(const char *store, const struct app_migrate_way *way, struct str *rows, struct err *err) MUST_CHECK;
 /* The first start of a store, with which its logs are signed for the first time, and its keys in their text form, which
  * somebody outside should pin; free() both. */
 int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch,
 		   struct err *err) MUST_CHECK;
-/* What is wrong around a store, or will be soon (OP-180), as lines of JSON, {"row":{…}} with class (ok, warn or fail),
- * what, where, said and do.  Nothing is changed, but that root becomes the user of the server, for ever. */
-struct app_doctor_opt {
-	const char *config;             /* file; NULL = the default one */
-	const char *store;              /* directory; NULL = the configuration's, or the default one */
-	/* The one row of a command without arguments, asked of the server that listens there: new reference. */
-	int (*ask)(void *arg, const char *socket, const char *noun, json_t **ret, struct err *err);
-	void *arg;
+/* Each door of a configuration, with what its certificate's files say. */
+struct app_door {
+	const char *name, *cert;        /* for people; its file, or NULL: it is plain */
+	uint64_t expires_us;            /* wall clock; 0: it is plain, or cannot be opened */
+	const struct err *err;          /* why it cannot be opened, or NULL */
 };
-void app_doctor(const struct app_doctor_opt *opt, struct str *rows);
+void app_doors(const struct conf *conf, void (*fn)(void *arg, const struct app_door *door), void *arg);
+/* What tools are held by, as a server with this configuration would find it: the launcher is started, asked, ended.
+ * fn gets the texts of `status`: levels and users. */
+int app_sandbox_look(struct conf *conf, char *store, void (*fn)(void *arg, const char *levels, const char *users),
+		     void *arg, struct err *err) MUST_CHECK;
 /* Where the owner of a store listens for commands; free() it.  In the store, or, where that path is too long for
  * a socket, in $XDG_RUNTIME_DIR or /run/toolcrib. */
 char *app_admin_socket(const char *store);
+/* Likewise, where a server is asked to hand over. */
+char *app_handover_socket(const char *store);
 
 #endif

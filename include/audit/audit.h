@@ -32,11 +32,11 @@
 	X(CALL_DENIED, 1003, "call.denied") \
 	X(CALL_RECOVERED, 1004, "call.recovered") \
 	X(CALL_DENIED_SUMMARY, 1005, "call.denied.summary") \
-	X(LIST, 1010, "list") \
-	X(NOTIFY, 1011, "notify") \
+	X(LIST, 1010, "list") X(NOTIFY, 1011, "notify") \
 	X(MESSAGE_DROPPED, 1012, "message.dropped") \
-	X(RESOURCE_SUBSCRIBE, 1013, "resource.subscribe") \
-	X(RESOURCE_UNSUBSCRIBE, 1014, "resource.unsubscribe") \
+	X(RESOURCE_SUBSCRIBE, 1013, "resource.subscribe") X(RESOURCE_UNSUBSCRIBE, 1014, "resource.unsubscribe") \
+	X(TASK_CREATE, 1021, "task.create") X(TASK_INPUT, 1022, "task.input") X(TASK_CANCEL, 1023, "task.cancel") \
+	X(TASK_END, 1024, "task.end") X(TASK_READ, 1025, "task.read") X(TASK_EXPIRE, 1026, "task.expire") \
 	X(AUTH_FAIL, 1101, "auth.fail") \
 	X(AUTH_FAIL_SUMMARY, 1102, "auth.fail.summary") \
 	X(CRED_FIRST_USE, 1103, "cred.first_use") \
@@ -87,24 +87,23 @@
 	X(SANDBOX_DEGRADED, 1607, "sandbox.degraded") \
 	X(SPACE_LOW, 1608, "space.low") \
 	X(SPACE_OK, 1609, "space.ok") \
-	X(AUDIT_FAIL, 1610, "audit.fail") \
+	X(AUDIT_FAIL, 1610, "audit.fail") X(STORE_RESTORE, 1613, "store.restore") \
 	X(ADMIN_CMD, 1701, "admin.cmd") \
 	X(AUDIT_READ, 1801, "audit.read") \
 	X(AUDIT_EXPORT, 1802, "audit.export") \
 	X(AUDIT_VERIFY, 1803, "audit.verify") \
-	X(AUDIT_REVIEW, 1804, "audit.review") \
-	X(HOLD_SET, 1901, "hold.set") \
-	X(HOLD_RELEASE, 1902, "hold.release") \
-	X(RETENTION_CHANGE, 1903, "retention.change") \
-	X(PRUNE, 1904, "prune") \
-	X(PRUNE_DONE, 1905, "prune.done") \
-	X(ERASE, 1906, "erase") \
+	X(AUDIT_REVIEW, 1804, "audit.review") X(ALERT_OPEN, 1811, "alert.open") X(ALERT_ACK, 1812, "alert.ack") \
+	X(REVIEW_DONE, 1813, "review.done") X(ALERT_SILENCE, 1814, "alert.silence") X(SINK_CHANGE, 1815, "sink.change") \
+	X(INVENTORY_CHANGE, 1821, "inventory.change") X(SYSTEM_CHANGE, 1822, "system.change") \
+	X(HOLD_SET, 1901, "hold.set") X(HOLD_RELEASE, 1902, "hold.release") \
+	X(RETENTION_CHANGE, 1903, "retention.change") X(PRUNE, 1904, "prune") \
+	X(PRUNE_DONE, 1905, "prune.done") X(ERASE, 1906, "erase") \
 	X(ERASE_DONE, 1907, "erase.done") \
 	X(KEY_ROTATE, 1908, "key.rotate") \
 	X(KEY_DESTROY, 1909, "key.destroy") \
 	X(APPROVAL_REQUEST, 1910, "approval.request") \
 	X(APPROVAL_GRANT, 1911, "approval.grant") X(SEGMENT_SEAL, 1912, "segment.seal") \
-	X(LOGS_COMMIT, 2001, "logs.commit") \
+	X(SEGMENT_MOVE, 1913, "segment.move") X(LOGS_COMMIT, 2001, "logs.commit") \
 	X(ANCHOR_RECEIPT, 2002, "anchor.receipt") \
 	X(EPOCH_START, 2003, "epoch.start")
 enum audit_kind {
@@ -157,6 +156,7 @@ struct audit_event {
 	int sig;                        /* (0) */
 	uint64_t dur_us, cpu_us, rss_kib;       /* (0) */
 	const char *sbox;               /* level of a process: "base+landlock:6+seccomp+net0" */
+	const char *sys, *mdl;          /* the AI system of the principal, the model as its client told */
 	const char *obj;                /* "tool/get_weather@3", "cred/7Qm3…", "tenant/acme" */
 	const char *detail;             /* readable text (a command without secrets, a reason): ext tag 0113 or 0114;
 					 * cut at AUDIT_DETAIL_MAX bytes */

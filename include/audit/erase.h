@@ -18,11 +18,12 @@
  *			audit_erase_destroy(ids), outside of a transaction
  *			audit_erase_slice(ids) until it says done, each in a transaction of its own
  *	one tenant	audit_erase_destroy_tenant(), outside of a transaction, then audit_erase_slice() with n = 0
+ *	sealed files	audit_sealed_erase() of each (bundle/seal.h)
  *	in the end	audit_erase_flush(), outside of a transaction, until it does not say ERR_BUSY
  *
  * What they promise: after destroy the values, openings and clear names under those keys cannot be read again, from
- * this store or from any copy of it that was made without keys.db; after slices and flush their bytes are in no file
- * of the store. */
+ * this store or from any copy of it that was made without keys.db; after slices, files and flush their bytes are in no
+ * file of the store. */
 
 #define AUDIT_ERASE_SLICE 64            /* rows deleted in one transaction, so that calls go on in between */
 
@@ -50,6 +51,13 @@ FOR_TESTS int audit_erase_destroy_tenant(struct audit_logs *logs, int64_t tenant
  * more. */
 FOR_TESTS int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids,
 				size_t n, int64_t before, int64_t *cursor, bool *ret_done, struct err *err) MUST_CHECK;
+
+/* What records AUDIT_ERASE name: all under these keys, and all of records from <= idx < to.  Adds what the ext of the
+ * one at idx does.  ERR_CORRUPT: nothing.  Any thread. */
+struct audit_span { int64_t from, to; };
+struct audit_erased { int64_t *keys; size_t nkeys; struct audit_span *span; size_t nspans; };
+int audit_erased_add(struct audit_erased *e, int64_t idx, const void *ext, size_t len, struct err *err) MUST_CHECK;
+void audit_erased_fini(struct audit_erased *e);
 
 /* Both files' logs emptied into them.  ERR_BUSY: a reader is in the way; again later. */
 int audit_erase_flush(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;

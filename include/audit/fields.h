@@ -21,6 +21,9 @@ enum audit_tag {
 	AUDIT_TAG_TAILS = 0x0115,               /* of each log: 4 bytes number, 8 bytes each from, to, first and last time */
 	AUDIT_TAG_CAUSE = 0x0116,               /* 4 bytes number of a log, 8 bytes index */
 	AUDIT_TAG_HEADS_ROOT = 0x0117,          /* heads in their second form: audit_heads_read() */
+	AUDIT_TAG_LOST = 0x0118,                /* what a restore gave up of a log: succession/succession.h */
+	AUDIT_TAG_TASK = 0x0119,                /* text: which task (task/task.h) */
+	AUDIT_TAG_TASK_END = 0x011a,            /* 1 byte: the state in which it has ended */
 	AUDIT_TAG_EPOCH = 0x0120,               /* 8 bytes */
 	AUDIT_TAG_PUBLIC = 0x0121,              /* the epoch's public key */
 	AUDIT_TAG_CERT = 0x0122,                /* the old epoch's signature over it */

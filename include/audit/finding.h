@@ -39,11 +39,13 @@
 	X(LIFECYCLE, true, "starts, stops and crashes do not alternate") \
 	X(REGISTRY, true, "a row that its record does not vouch for") \
 	X(APPROVAL, true, "a deed of two administrators, and no earlier record of two different ones") \
+	X(TASK, true, "a task that was not begun and ended once, or whose row says something else") \
 	X(CROSS_REF, true, "the system log has committed something else of a log") \
 	X(LOG_MISSING, true, "a tenant without a log") \
 	X(SIGNER_AHEAD, true, "the signer has signed more, or something else") \
 	X(ANCHOR, true, "a checkpoint from outside is not of this log") \
 	X(NO_ANCHOR, false, "no checkpoint was taken outside lately") \
+	X(RESTORED, false, "records that were signed were lost, and a restore went on without them") \
 	X(VIEW, true, "the readable view is not what the bytes say") \
 	X(KEY_MISSING, false, "no key to what is kept of records") \
 	X(NOT_CHECKED, false, "a step was left out")
@@ -91,6 +93,7 @@ struct audit_anchor { const char *p; size_t len; };     /* a signed note from ou
 struct keys;
 struct audit_evidence {
 	struct keys *keys;              /* of payloads; NULL: nothing is opened, and a gap says how much is shut */
+	bool shut_on_purpose;           /* no gap, then: whoever verifies is not to have them */
 	const char *keys_wrong;         /* they were brought, and this is wrong with their file; NULL: nothing is */
 	/* pinned: the system log's, and that of an epoch, the first as a rule */
 	const struct note_key *key; size_t nkey;

@@ -23,6 +23,7 @@ struct audit_cut {
 	int64_t log, at;                /* at: a multiple of AUDIT_CUT_UNIT, not beyond the log's size */
 	uint8_t root[32], frontier[AUDIT_PEAKS_MAX][32];
 	size_t peaks;                   /* of frontier */
+	bool keep;                      /* for audit_cut_set(): sealed files in archives stay there */
 };
 int audit_cut_read(struct db *db, int64_t log, int64_t at, struct audit_cut *ret, struct err *err) MUST_CHECK;
 /* Rows of the registry whose records are before the cut: vouch is appended for them, as often as it takes.  First. */
@@ -30,7 +31,7 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 		   struct err *err) MUST_CHECK;
 /* The log begins at the cut from now on; intent: the record of kind AUDIT_PRUNE with range, root and frontier,
  * just appended.  ERR_CONFLICT: a call that began before the cut still runs, or a sealed file lies around it; those
- * before it are in the catalog no more. */
+ * before it are in the catalog no more.  Blocks and rows go by the job, and so do files, unless they are kept. */
 int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut,
 		  const struct audit_receipt *intent, struct err *err) MUST_CHECK;
 
@@ -40,13 +41,16 @@ struct audit_job {
 	int64_t tenant_id, log, idx; int kind;  /* idx, kind: of the intent */
 	int64_t cursor;                 /* how far this process has come */
 	bool begun;
+	/* Rows and blocks are erased, and the log has sealed files: from the one that has the record `cursor` on, each is
+	 * looked at (bundle/seal.h), outside of a transaction; then false, flush true. */
+	bool files;
 	/* audit_erase_flush() comes next, outside of a transaction; then false, flushed true */
 	bool flush;
 	bool flushed;
 };
 /* The record of kind AUDIT_ERASE that was just appended is to be done. */
 int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct err *err) MUST_CHECK;
-/* 1: the oldest that is not done, of a kind, or of any (0); 0: none. */
+/* 1: the oldest that is not done, of a kind, or of any (0), behind *ret by log and idx, 0 at first; 0: none. */
 int audit_job_next(struct db *db, int kind, struct audit_job *ret, struct err *err) MUST_CHECK;
 /* One slice.  *ret_done: that was the last one, and the record that says so has been appended. */
 int audit_job_step(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done,
@@ -54,7 +58,8 @@ int audit_job_step(struct audit_logs *logs, struct db *db, struct audit_job *job
 /* Before that: what the keys' file says was erased, and this store, put back from an older copy, does not know of,
  * is intended again (A-515).  Outside of a transaction. */
 int audit_erase_replay(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
-/* All erasures that a stop interrupted, before calls are accepted; outside of a transaction. */
+/* All erasures that a stop interrupted, before calls are accepted (A-510), but for what is in sealed files; outside of
+ * a transaction. */
 int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 
 /* Texts of the dictionary and clear names that no record uses any more: reads all records. */

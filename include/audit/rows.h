@@ -14,7 +14,7 @@
 #define AUDIT_ROWS(X) \
 	X(TENANT, 1, tenant) X(PRINCIPAL, 2, principal) X(CRED, 3, cred) X(GRANT, 4, grant) X(TOOL, 5, tool) \
 	X(SCHEMA, 6, schema) X(UPSTREAM, 7, upstream) X(SECRET, 8, secret) X(LIMIT, 9, limit) X(LEVEL, 10, level) \
-	X(UPSTREAM_TOOL, 11, upstream_tool) \
+	X(UPSTREAM_TOOL, 11, upstream_tool) X(INVENTORY, 12, inventory) X(SYSTEM, 13, system) \
 	X(VERSION, 19, version) X(SETTING, 20, setting) X(PENDING, 21, pending) X(LOG, 22, log) X(HOLD, 23, hold) \
 	X(REMOTE_STATE, 24, remote_state)
 enum audit_row_kind {
@@ -48,10 +48,11 @@ int audit_rows_pending(struct db *db, char ret[40], struct err *err) MUST_CHECK;
 int audit_append_start(struct audit_logs *logs, struct db *db, const struct audit_event *ev,
 		       struct err *err) MUST_CHECK;
 /* Each row against its record; by any connection.  ERR_CORRUPT: this row is not what its record says.  A start, whose
- * time must not grow with what once was, leaves the versions out: each is checked where it is used. */
+ * time must not grow with what once was, leaves the versions out: each is checked where it is used; and rows whose
+ * records are in sealed files that are not here, which it counts in the log (decision 0089). */
 int audit_rows_check(struct db *db, bool versions, struct err *err) MUST_CHECK;
 /* One row before it is used.  ERR_CORRUPT: as above, or it has no record.  *ret_taken_us: when a record took it as it
- * was, 0: its record made it. */
+ * was, 0: its record made it, or is in a sealed file that is not here. */
 int audit_row_check(struct db *db, unsigned kind, int64_t id, uint64_t *ret_taken_us, struct err *err) MUST_CHECK;
 
 /* Rows that keep a store from starting: fn() for each that is not what its record says, has no record, or is gone

@@ -23,9 +23,10 @@
 #define MARK_KEEP_US 5000000            /* between two times that what there is is kept */
 
 struct mark;
-/* key NULL: path with .key behind it.  store: its directory or file, in which neither may be.  A mark that is not there
- * is a new one, whose key is made when that is not there either.  ERR_INVALID; ERR_CORRUPT: it was changed, or has
- * another key; ERR_DENIED: others may read it or its key. */
+/* key NULL: path with .key behind it.  store: its directory or file, in which neither may be; NULL: whoever has the
+ * store keeps the mark as well (decision 0098).  A mark that is not there is a new one, whose key is made when that is
+ * not there either.  ERR_INVALID; ERR_CORRUPT: it was changed, or has another key; ERR_DENIED: others may
+ * read it or its key. */
 int mark_open(const char *path, const char *key, const char *store, struct mark **ret, struct err *err) MUST_CHECK;
 void mark_free(struct mark **m);
 /* A verification with a mark.  found: what one that was cut off had found, when the logs begin; kept: the mark has been

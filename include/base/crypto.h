@@ -14,6 +14,9 @@
 
 /* SHA-256 (FIPS 180-4) by OpenSSL; any thread. */
 void digest_sha256(const void *p, size_t n, uint8_t ret[DIGEST_SIZE]);
+/* Of what a protocol asks for and nothing is proved by. */
+#define DIGEST_MD5_SIZE 16
+void digest_md5(const void *p, size_t n, uint8_t ret[DIGEST_MD5_SIZE]);
 struct digest_part { const void *p; size_t len; };
 /* Of the parts, one behind the other: for what is hashed often, since nothing is allocated. */
 void digest_sha256_parts(const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE]);
@@ -54,6 +57,23 @@ void aead_encrypt(const uint8_t key[AEAD_KEY_SIZE], const void *ad, size_t ad_le
 /* len is that of the ciphertext with its tag; ret has len - AEAD_TAG bytes. */
 int aead_decrypt(const uint8_t key[AEAD_KEY_SIZE], const void *ad, size_t ad_len, const uint8_t nonce[AEAD_NONCE],
 		 const uint8_t *p, size_t len, void *ret) MUST_CHECK;
+
+/* --- encryption for others (age/age.h) */
+
+#define CURVE_SIZE 32
+#define CHACHA_NONCE 12
+/* X25519 (RFC 7748).  ERR_INVALID: the point is one of those whose secrets are all alike. */
+void curve_public(const uint8_t secret[CURVE_SIZE], uint8_t ret[CURVE_SIZE]);
+int curve_share(const uint8_t secret[CURVE_SIZE], const uint8_t point[CURVE_SIZE], uint8_t ret[CURVE_SIZE]) MUST_CHECK;
+/* HKDF-SHA-256 (RFC 5869) of 32 bytes.  salt_len <= 64. */
+void digest_hkdf(const void *salt, size_t salt_len, const void *key, size_t key_len, const char *info,
+		 uint8_t ret[DIGEST_SIZE]);
+/* ChaCha20-Poly1305 (RFC 8439); the nonce is the caller's, once for each key.  ret has len + AEAD_TAG bytes, or as many
+ * less. */
+void chacha_seal(const uint8_t key[AEAD_KEY_SIZE], const uint8_t nonce[CHACHA_NONCE], const void *p, size_t len,
+		 uint8_t *ret);
+int chacha_open(const uint8_t key[AEAD_KEY_SIZE], const uint8_t nonce[CHACHA_NONCE], const uint8_t *p, size_t len,
+		void *ret) MUST_CHECK;
 
 /* --- signatures */
 

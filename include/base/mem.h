@@ -62,12 +62,13 @@ unsigned cpu_count(void);
 /* Crash points: places at which a test lets the process die as kill -9 would, to prove that the next start finds all
  * that it must (FAULT F2).  They are in builds made with --enable-crash-points only, which are not for use; elsewhere
  * CRASH_AT() is nothing.  The names are those of tests/faults/crash_points, and a check compares the two. */
-#ifdef CRASH_POINTS
 /* Ends the process at once, CRASH_STATUS, at the n-th passage of the point that TOOLCRIB_CRASH_AT=name[:n] names.  With
  * TOOLCRIB_CRASH_DOES="execve PATH" or "open PATH" it does that first, as somebody would who has taken the process
- * over: CRASH_REFUSED when it may not, CRASH_DONE (or the program's own status) when it may.  Any thread. */
+ * over: CRASH_REFUSED when it may not, CRASH_DONE (or the program's own status) when it may.  Any thread.
+ * Declared in every build, so that what has no point is the same text in both, and ccache knows it. */
 enum { CRASH_STATUS = 137, CRASH_REFUSED = 77, CRASH_DONE = 78 };
 void crash_at(const char *name);
+#ifdef CRASH_POINTS
 #define CRASH_AT(name) crash_at(name)
 #else
 #define CRASH_AT(name) ((void)0)

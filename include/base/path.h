@@ -53,11 +53,15 @@ int path_nameless(const char *dir);
 int path_make(const char *path, int *ret_fd, bool *ret_lent, struct err *err) MUST_CHECK;
 /* What was made and failed: half a file is worse than none. */
 void path_unmake(const char *path);
+/* A directory of ours with all that is below it; links are removed, not followed.  What cannot go stays. */
+void path_remove_tree(const char *dir);
 /* Make the name of a new file durable: fsync() of the directory that holds it.  ERR_IO; where = the directory. */
 int path_sync_parent(const char *path, struct err *err) MUST_CHECK;
 /* Make all missing parts; existing ones are fine. */
 int path_mkdirs(const char *path, unsigned mode, struct err *err) MUST_CHECK;
 bool path_exists(const char *path);
+/* Absolute, and each part a name: "/a/b", no "/", "/a/", "/a//b", "/a/../b". */
+bool path_is_plain(const char *path, size_t len);
 /* The default store directory: $TOOLCRIB_STORE, else /var/lib/toolcrib for root, else
  * $XDG_STATE_HOME/toolcrib, else $HOME/.local/state/toolcrib.  free() it.  ERR_INVALID without HOME. */
 int path_default_store(char **ret, struct err *err) MUST_CHECK;

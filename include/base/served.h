@@ -1,6 +1,9 @@
 #ifndef BASE_SERVED_H
 #define BASE_SERVED_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* Programs that the server starts, and that speak to it over a socket, their descriptor 0. */
 
 enum { SERVED_DONE = 0, SERVED_FAILED = 1, SERVED_USAGE = 2, SERVED_BY_HAND = 126 };      /* exit statuses */
@@ -11,5 +14,18 @@ struct served {
 };
 /* What words of the command line ask for, else serve(), where descriptor 0 is a socket.  The exit status. */
 int served_main(const struct served *s, int argc, char **argv);
+
+/* --- for serve(): what a program gives up that reads what others wrote; one thread so far */
+
+/* First, before a byte is read: it ends with who started it, gets no new privileges, and has descriptor 0 and at most
+ * nfiles others, of which none is inherited; standard error is the server's log and is closed.  False: errno. */
+bool served_shut(unsigned nfiles);
+/* What has no use for the disk or the processor is given way to, as far as the system lets it; whoever is short of
+ * memory ends this process first. */
+enum served_class { SERVED_IDLE, SERVED_BATCH, SERVED_NORMAL };
+void served_step_back(enum served_class class);
+/* Nobody of its user looks into it, its addresses take at most so many bytes, and so does a file that it writes.  A
+ * build with a sanitizer bounds the file alone.  False: errno. */
+bool served_bound(uint64_t memory, uint64_t file);
 
 #endif

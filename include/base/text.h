@@ -83,6 +83,7 @@ bool text_base64_valid(const char *p, size_t len);
 
 int text_u64(const char *p, size_t len, uint64_t *ret);        /* decimal digits only */
 int text_i64(const char *p, size_t len, int64_t *ret);
+int text_time_of_day(const char *text, uint32_t *ret_s);       /* "03:00", in seconds; ERR_INVALID */
 int text_duration_ms(const char *text, uint64_t *ret_ms);      /* "250ms" "10s" "5m" "1h" "90d" */
 int text_size(const char *text, uint64_t *ret_bytes);          /* "512" "64KiB" "1MiB" "2GiB" */
 struct text_rate { uint32_t count; uint32_t per_s; };          /* 60/min = {60, 60} */

@@ -57,7 +57,9 @@ enum { AUDIT_SYSTEM_LOG = 1 };          /* the id of the log that is nobody's */
 	X(PREV, "prev", 0x0061, BLOB, 16) \
 	X(TRACE, "trace", 0x0068, BLOB, 16) \
 	X(OBJ, "obj", 0x0070, DICT, 0) \
-	X(EXT, "ext", 0x0071, BLOB, 0)
+	X(EXT, "ext", 0x0071, BLOB, 0) \
+	X(SYS, "sys", 0x0072, DICT, 0) \
+	X(MDL, "mdl", 0x0073, DICT, 0)
 enum audit_column {
 #define COLUMN_ENUM(sym, name, tag, form, size) COL_##sym,
 	AUDIT_COLUMNS(COLUMN_ENUM)

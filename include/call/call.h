@@ -27,6 +27,8 @@ struct principal;
 struct sandbox;
 struct seal;
 struct span;
+struct task;
+struct tasks;
 struct tenants;
 struct upstreams;
 struct worker_pool;
@@ -51,6 +53,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct exec_workers *workers;     /* those that are kept; NULL: none */
 	struct worker_pool *pool;               /* for work that can run away; NULL: there is none */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
+	struct tasks *tasks;                    /* calls that outlast their request; NULL: there are none */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 	int audit_level;                /* enum audit_level: the server's default */
 	/* Of a tenant that has no limit of its own; 0 = any. */
@@ -96,14 +99,15 @@ struct call_req {                       /* texts are copied; args and answers ar
 	const struct trace *trace;      /* copied; NULL: of none, or that of its span */
 	struct span *span;              /* of the request, or NULL; taken over, and given back by call_end */
 	const char *request;            /* its HTTP request's name, for the log, or NULL; borrowed for call_start() */
-	const char *peer, *client;      /* address, and client as claimed; NULL = unknown; borrowed for call_start() */
+	/* Address, client as claimed, model as told; NULL = unknown; borrowed for call_start(). */
+	const char *peer, *client, *model;
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_RULES, REFUSE_STATE, REFUSE_PARAMS,
 	REFUSE_CAPABILITY, REFUSE_RATE, REFUSE_BUSY, REFUSE_CANCELLED, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT,
 	REFUSE_INTERNAL };
-/* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or
- * in its structured part: {messages}, {contents} or {values}. */
+/* Exactly one of result, requests, task, err; references are taken over.  The result of anything but a tool is an
+ * error, or in its structured part: {messages}, {contents} or {values}. */
 struct call_end {
 	const uint8_t *call_id;                         /* 16 bytes; NULL when refused before it had one */
 	struct backend_result *result;
@@ -111,6 +115,7 @@ struct call_end {
 	/* With result: what it is made of, as jx_write() has it; p NULL: not written, or absent. */
 	struct jx_span content, structured;
 	json_t *requests; const char *sealed_state;     /* modern: input_required; borrowed text */
+	const struct task *task;                        /* it runs on as this one, and has its own end (TK-31) */
 	const struct err *err;
 	enum call_refusal refusal;                      /* with err */
 	const struct schema_report *report;             /* with REFUSE_ARGUMENTS */

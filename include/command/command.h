@@ -14,10 +14,10 @@
  * ("row") each.  The table describes both, so that the CLI's parsing and printing, --help, man page and
  * completion come from the row. */
 
-struct commands; struct reply; struct audit_logs; struct call_engine; struct db; struct ev_loop;
-struct exec_workers; struct conf_role; struct fetcher; struct sandbox; struct mcp_server;
+struct alerts; struct commands; struct daily; struct reply; struct audit_logs; struct call_engine; struct db;
+struct ev_loop; struct exec_workers; struct conf_role; struct fetcher; struct sandbox; struct mcp_server;
 struct path_lent; struct registry; struct reports; struct str; struct tenants; struct upstreams; struct vault;
-struct worker_pool; struct writer;
+struct tasks; struct worker_pool; struct writer;
 
 /* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the
  * store holds.  AUDIT: records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those
@@ -110,7 +110,7 @@ enum command_column_type {
 };
 struct command_column { const char *member, *title; enum command_column_type type; };
 struct command {
-	const char *noun, *verb;        /* "tool", "add"; verb NULL for one-word commands */
+	const char *noun, *verb; bool alone;    /* "tool", "add"; verb NULL for one-word commands, alone: may be left out */
 	const char *help;               /* one line */
 	const char *detail;             /* a paragraph for --help and the man page, or NULL */
 	const struct command_arg *args;     /* ended by name NULL */
@@ -155,20 +155,20 @@ struct command_taken { uint64_t bodies, bodies_max, connections, connections_max
 struct command_env {                      /* borrowed for life; all but loop may be NULL for storeless commands */
 	struct ev_loop *loop;
 	const struct command *const *tables;    /* all commands, as command_next() walks them */
-	const char *store;
+	const char *store, *archive;    /* archive: where sealed files are moved; or NULL */
 	struct tenants *tenants;
 	struct registry *registry;
 	reg_bind_fn *bind;              /* of handler blocks in documents */
 	struct writer *writer;
 	struct notary *notary;          /* NULL: nothing is signed */
-	struct call_engine *calls;
+	struct call_engine *calls; struct tasks *tasks;         /* tasks NULL: no server */
 	struct limiter *limiter;
 	uint32_t tenant_queue, requests;        /* of a tenant that has no limit of its own; see call_env */
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
 	const uint8_t *master; struct vault *vault;
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
-	struct reports *reports;        /* review/reports.h */
+	struct reports *reports; struct jobs *jobs; struct alerts *alerts; struct daily *daily;   /* or NULL, the last two */
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
 	const struct sandbox *sandbox; struct exec_workers *workers; struct worker_pool *pool;  /* the same, or NULL */
 	const char *sandbox_levels; bool tool_users;    /* reached and required, for `status`; tools have own users */

@@ -15,6 +15,7 @@ struct str;
 
 enum conf_transport { CONF_HTTP, CONF_TCP, CONF_UNIX };
 #define CONF_LISTENERS_MAX 32
+#define CONF_ARCHIVE_MAX 400             /* bytes of audit.archive */
 #define CONF_UIDS_MAX 64
 #define CONF_NAMES_MAX 64                /* origins, hosts, proxies */
 #define CONF_CONNECTIONS_DEFAULT 4096
@@ -85,6 +86,64 @@ struct conf_issuer {
 	struct conf_claim tenant, principal;
 	struct conf_word *words; size_t nwords;
 };
+/* Where copies of records go (operate.md section 6); sink/sink.h says what is done with it. */
+#define CONF_SINKS_MAX 16
+#define CONF_SINK_NAME_MAX 32           /* bytes */
+#define CONF_SINK_KINDS_MAX 64
+#define CONF_SINK_TENANTS_MAX 1000
+#define CONF_SINK_REQUIRED_MS_MIN 5000
+#define CONF_SINK_REQUIRED_MS_MAX (UINT64_C(2592000) * 1000)
+#define CONF_SINK_RESEND_MS_MIN 1000
+#define CONF_SINK_RESEND_MS_MAX 600000
+enum conf_sink_type {
+	CONF_SINK_FILE, CONF_SINK_WEBHOOK, CONF_SINK_SYSLOG, CONF_SINK_HEC, CONF_SINK_OTLP, CONF_SINK_S3,
+	CONF_SINK_TYPES
+};
+enum conf_sink_format { CONF_SINK_JSONL, CONF_SINK_OCSF, CONF_SINK_CEF };
+struct conf_sink {
+	char *name, *text;              /* text: the whole of it as JSON, canonical */
+	enum conf_sink_type type;
+	enum conf_sink_format format;
+	char **kinds; size_t nkinds;    /* names with * and ?; none: all */
+	char **tenants; size_t ntenants;        /* none: all */
+	bool system;                    /* the system log, too */
+	bool clear;                     /* names of people, where somebody knows them; else pseudonyms alone */
+	uint64_t required_ms;           /* calls are refused when what waits for it is older; 0: they are not */
+	bool from_now;                  /* a new one begins with the next record, not with the first that there is */
+	/* file */
+	char *path;
+	uint64_t rotate_bytes;          /* 0: never */
+	uint32_t rotate_keep;
+	/* webhook, hec, otlp */
+	char *url, *ca, *secret_file;   /* ca: NULL = the system's authorities; otlp: secret_file NULL = nothing is said */
+	bool ack;                       /* hec: what was taken is asked for until it is indexed */
+	/* s3; url, ca, and secret_file, which has the id of a key and its secret */
+	char *region;
+	uint32_t lock_days;             /* objects cannot be deleted for so long; 0: they are not locked */
+	bool lock_governance;           /* but by who may break it; else by nobody */
+	uint32_t segment_records;       /* of an object at most; as many make one */
+	uint64_t segment_bytes, segment_ms;     /* likewise; what waits makes one after so long */
+	/* syslog, and ca */
+	char *address, *cert, *key;     /* cert, key: NULL = nothing is shown */
+	bool clear_text;                /* without TLS */
+	uint64_t resend_ms;             /* what is younger goes again when the connection breaks */
+	uint32_t pen;                   /* of the structured data's name */
+};
+const char *conf_sink_type_name(enum conf_sink_type type);      /* as in the file */
+/* Who hears of alerts beside the log of the server (OP-604); alert/ways.h says what is done with it. */
+#define CONF_ALERTS_MAX 8
+enum conf_alert_type { CONF_ALERT_WEBHOOK, CONF_ALERT_ALERTMANAGER, CONF_ALERT_TYPES };
+struct conf_alert {
+	char *name;                     /* at most CONF_SINK_NAME_MAX bytes */
+	enum conf_alert_type type;
+	unsigned severity;              /* the least that it hears of: 0 info, 1 warn, 2 page */
+	uint32_t repeat_s;              /* what goes on is said again */
+	char **tenants; size_t ntenants;        /* none: all */
+	bool system;                    /* what is no tenant's, too */
+	char *url, *ca;                 /* ca: NULL = the system's authorities */
+	char *secret_file, *authorization_file;         /* of a webhook, of an Alertmanager; NULL: none */
+};
+const char *conf_alert_type_name(enum conf_alert_type type);    /* as in the file */
 struct conf {
 	char *file;                     /* where it came from, or NULL = built-in defaults */
 	uint8_t digest[32];             /* SHA-256 of the file as it was read last; zeros without one */
@@ -97,7 +156,9 @@ struct conf {
 	struct conf_role *roles; size_t nroles;
 	struct conf_issuer *issuers; size_t nissuers;
 	char *issuers_text;             /* the same, to be compared */
-	json_t *lists;                  /* listeners, roles and oauth.issuers as they are written: key -> array */
+	struct conf_sink *sinks; size_t nsinks;
+	struct conf_alert *alerts; size_t nalerts;
+	json_t *lists;                  /* listeners, roles, oauth.issuers, sinks, alerts as they are written: key -> array */
 	char **places;                  /* "file:line:column" of each key of conf.def that the file has, or NULL */
 };
 

@@ -64,6 +64,43 @@ int db_check_structure(struct db *db, const char *but, struct err *err) MUST_CHE
  * looks. */
 int db_migrate_keys(struct db *db, struct err *err) MUST_CHECK;
 int db_schema_version(void);                                         /* what this program knows */
+const char *db_schema_step(int step);           /* 1 .. db_schema_version(): "0026_segment"; static */
+/* DB_WRITER, or a reader.  1: db_migrate() has steps to do, from schema *ret_from on; 0: it has none, or all, as of an
+ * empty file. */
+int db_schema_due(struct db *db, int *ret_from, struct err *err) MUST_CHECK;
+
+/* A copy of a store, before-NN.db beside it, as it was before db_migrate() brought it to schema NN (OP-911): all of the
+ * file, without a log, 0600, the owner's; what db_backup() makes could stand in its place.  For the owner alone. */
+#define DB_META_BEFORE "before"         /* in meta: steps have been begun, and no record says so yet */
+#define DB_BEFORE_NAME_SIZE 24
+#define DB_BEFORE_KEEP_S (14 * 24 * 3600)
+#define DB_BEFORE_SPARE (UINT64_C(16) << 20)    /* bytes that the disk must have beside the copy, for the steps */
+struct db_before {
+	int from, to;                   /* schemas */
+	uint64_t bytes;                 /* db_before_make(): of the copy */
+	char name[DB_BEFORE_NAME_SIZE]; /* "": no copy was made */
+	uint8_t digest[32];             /* SHA-256 of the copy */
+};
+/* path: the store's file, its log empty (db_truncate_log()), and nothing of it open in this process.  b: from and to;
+ * name, bytes and digest are filled in.  Durable, or not there: one of that name goes when its follower is whole.
+ * ERR_LIMIT: the disk has no room for it; ERR_IO. */
+int db_before_make(const char *path, struct db_before *b, struct err *err) MUST_CHECK;
+/* Where beside it the signer's state of then is, for whoever makes it; free() it. */
+char *db_before_signer(const char *store, int to);
+/* DB_WRITER: the mark in meta, durable before the first step, so that steps which are cut off are gone on with without
+ * another copy, which would be of half a migration; whether there is one (1), with b->to what this program knows; and
+ * in the transaction of the record that tells of it, gone again. */
+int db_before_note(struct db *db, const struct db_before *b, struct err *err) MUST_CHECK;
+int db_before_noted(struct db *db, struct db_before *ret, struct err *err) MUST_CHECK;
+int db_before_forget(struct db *db, struct err *err) MUST_CHECK;
+/* Remove all copies in the directory of a store, or those older than DB_BEFORE_KEEP_S and, which the owner alone may,
+ * halves that a crash has left.  *ret: how many; any thread. */
+enum db_before_which { DB_BEFORE_OLD, DB_BEFORE_ALL };
+int db_before_drop(const char *store, enum db_before_which which, unsigned *ret, struct err *err) MUST_CHECK;
+/* The copy of the newest schema that there is in the directory; false: none. */
+bool db_before_newest(const char *store, char ret_name[DB_BEFORE_NAME_SIZE], uint64_t *ret_made_us);
+/* Bytes that the copy of the file at path would take, and *ret_room, those that its disk has for it. */
+uint64_t db_before_room(const char *path, uint64_t *ret_room);
 
 /* Sealed files (segment/segment.h).  A new one with its tables; ERR_CONFLICT: there is one.  What is put into it is in
  * one transaction; who fails removes it. */

@@ -23,6 +23,12 @@ int db_owner_take(const char *store, struct db_owner **ret, struct db_card *ret_
 int db_owner_look(const char *store, struct db_card *ret_card, struct err *err) MUST_CHECK;
 int db_owner_show(struct db_owner *o, const struct db_card *card, struct err *err) MUST_CHECK;
 void db_owner_drop(struct db_owner **o);              /* last thing before exit */
+/* A lock is of an open file, not of a process: it goes to another one with the descriptor, and at no moment nobody
+ * holds it.  Borrowed; who has passed it on leaves. */
+int db_owner_fd(const struct db_owner *o);
+void db_owner_leave(struct db_owner **o);
+/* The other side: fd, taken, is this store's lock and holds it, and is ours now.  ERR_CONFLICT: it is not. */
+int db_owner_adopt(const char *store, int fd, struct db_owner **ret, struct err *err) MUST_CHECK;
 
 #define DB_FILE "toolcrib.db"
 #define DB_KEYS "keys.db"

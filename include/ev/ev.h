@@ -63,9 +63,9 @@ struct ev_signal *ev_signal_new(struct ev_loop *loop, int signo, ev_signal_fn *f
 void ev_signal_free(struct ev_signal **s);
 
 /* body(arg) on a pool thread, then done(arg) on the loop thread.  Each lane has its own threads and its own queue: what
- * reads much cannot starve what signs, what tells how the server is, what folds, or what
- * seals.  ERR_BUSY when the lane's queue is full. */
-enum ev_lane { EV_LANE_READ, EV_LANE_SIGN, EV_LANE_OPS, EV_LANE_FOLD, EV_LANE_SEAL, EV_LANES };
+ * reads much cannot starve what signs, what tells how the server is, what folds, what seals,
+ * or what carries copies outside.  ERR_BUSY when the lane's queue is full. */
+enum ev_lane { EV_LANE_READ, EV_LANE_SIGN, EV_LANE_OPS, EV_LANE_FOLD, EV_LANE_SEAL, EV_LANE_SINK, EV_LANES };
 #define EV_LANE_THREADS 2
 #define EV_LANE_QUEUE_MAX 256
 int ev_work(struct ev_loop *loop, enum ev_lane lane, ev_fn *body, ev_fn *done, void *arg) MUST_CHECK;

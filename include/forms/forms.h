@@ -9,6 +9,7 @@
 #include "block/block.h"
 
 struct db;
+struct str;
 
 /* Records in all their forms as one table (SCALE SC-101, SC-102).  A record counts in a sealed file when it is below
  * the end of its log's last one, else in a block when it is below the end of its log's newest block, else as a row;
@@ -23,9 +24,15 @@ struct db;
 #define FORMS_FOLDER "segments"         /* of the store: in it sealed files, in a folder for each log, by its number */
 #define FORMS_FILE_END ".tcs"
 enum { FORMS_MONTH_DIGITS = 6 };
-/* Whether the catalog may call the file of a log so whose records begin there: "segments/2/202611-0.tcs".  What it
- * calls otherwise is not opened: who writes to the store could have named any file. */
+/* Whether the catalog may call the file of a log so whose records begin there: "segments/2/202611-0.tcs", or in an
+ * archive "/mnt/archive/2/202611-0.tcs".  No archive is called "segments", as the
+ * folders of stores are.  What it calls otherwise is not opened: who writes to the store could have named any file. */
+enum { FORMS_PATH_MAX = 512 };          /* of the second, whose folder is path_is_plain() */
 bool forms_is_name(const char *path, int64_t log, int64_t from);
+static inline bool forms_is_archived(const char *path)
+{
+	return *path == '/';
+}
 /* Where the records of a file with this name begin, "202611-0.tcs"; *ret_tmp: it was not finished, and has ".tmp"
  * behind that.  -1: it is called otherwise. */
 int64_t forms_name_first(const char *name, bool *ret_tmp);
@@ -33,11 +40,16 @@ int64_t forms_name_first(const char *name, bool *ret_tmp);
  * *cut. */
 int forms_cut(struct db *db, int64_t log, int64_t *cut, int64_t *ret_next, struct err *err) MUST_CHECK;
 /* Pruning, on the writer's thread.  In the transaction that moves the log's begin to a cut: the catalog has no file
- * before it any more.  ERR_CONFLICT: one lies around it. */
-int forms_prune(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
-/* Later, until *ret_more says that none was left: one file whose name says that it begins before the log does goes,
- * durably.  Links are not followed.  ERR_UNREACHABLE: it cannot be removed. */
+ * before it any more.  keep: those in archives are not to be removed.  ERR_CONFLICT: one lies around the cut. */
+int forms_prune(struct db *db, int64_t log, int64_t cut, bool keep, struct err *err) MUST_CHECK;
+/* Later, in a transaction, until *ret_more says that none was left: one file whose name says that it begins before the
+ * log does goes, durably, then one that was in an archive.  Links are not followed.  ERR_UNREACHABLE: it cannot be
+ * removed, or its archive is not here. */
 int forms_remove_pruned(struct db *db, int64_t log, bool *ret_more, struct err *err) MUST_CHECK;
+
+/* Behind what is in ret: how many sealed files of the catalog are not here, and which; nothing, when all are.  Any
+ * thread. */
+int forms_away(struct db *db, struct str *ret, struct err *err) MUST_CHECK;
 
 /* Sealed files that are not here, or cannot be opened, for who answers without them and says so (SC-002).  Each once; v
  * has the first ones. */

@@ -6,7 +6,11 @@
 
 /* The life of records: retention, holds, prunes, erasure, drills and signed checkpoints, as commands. */
 
-/* Go on with what was begun and not ended: records that are pruned. */
+/* What commands have intended and is done behind them, a slice at a time: pruning and erasing.  One for a store, as
+ * `jobs` of struct command_env; freed behind commands_free(), and what a lane does for it then ends soon. */
+struct jobs *jobs_new(void);
+void jobs_free(struct jobs **jobs);
+/* Go on with what was begun and not ended. */
 void jobs_resume(struct commands *a);
 
 /* toolcrib restore, by its arguments, in the program that was called: a backup into a new directory.  Rows of what is
@@ -17,7 +21,7 @@ int restore_run(const json_t *args, struct str *rows, struct err *err) MUST_CHEC
 /* Sealed files that the copy of a store at `file` lists, from the store's directory into the folder beside the
  * copy, where toolcrib restore finds them (SC-807): those that are not there yet.  0: the copy lacks none.  Errors of
  * audit_sealed_copy(). */
-struct backup_sealed { int64_t files, copied, bytes; };         /* copied, bytes: now */
+struct backup_sealed { int64_t files, copied, bytes, archived; };       /* copied, bytes: now; archived: not at all */
 int backup_sealed(const char *file, const char *store, struct backup_sealed *ret, struct err *err) MUST_CHECK;
 void backup_put(const struct backup_sealed *sealed, struct reply *o);
 /* In the program that gave the command (struct command, here): what a server could not copy where it may not write,
@@ -26,6 +30,7 @@ int backup_here(const json_t *args, struct str *rows, struct err *err) MUST_CHEC
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command payload_commands[], drill_commands[], sign_commands[], hold_commands[],
-	retention_commands[], prune_commands[], compact_commands[], erase_commands[], seal_commands[], restore_commands[];
+	retention_commands[], prune_commands[], compact_commands[], erase_commands[], seal_commands[],
+	archive_commands[], restore_commands[];
 
 #endif

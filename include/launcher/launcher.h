@@ -31,6 +31,8 @@ enum launcher_row {                     /* programs: who they run as is the row'
 	LAUNCHER_SIGN,                  /* toolcrib-sign: the service's user */
 	LAUNCHER_WORKER,                /* toolcrib-worker: likewise */
 	LAUNCHER_REPORT,                /* toolcrib-report: likewise */
+	LAUNCHER_VERIFIER,              /* toolcrib-verifier: likewise */
+	LAUNCHER_SHIP,                  /* toolcrib-ship: likewise */
 	LAUNCHER_ROWS,
 };
 

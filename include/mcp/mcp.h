@@ -19,6 +19,7 @@ struct otel;
 struct principal;
 struct reg_news;
 struct registry;
+struct tasks;
 struct tenants;
 struct writer;
 struct mcp_server;
@@ -32,6 +33,8 @@ struct mcp_session;
 #define MCP_SUBSCRIPTIONS_TENANT_MAX 4096       /* and all peers of a tenant together */
 #define MCP_LISTENS_MAX 64              /* listens of one principal (MCP B-21) */
 #define MCP_SESSIONS_MAX 1000           /* legacy HTTP sessions of one tenant */
+#define MCP_MODEL_MAX 128                /* bytes of a model; a longer one, or no printable ASCII, is dropped */
+#define MCP_MODELS_MAX 256              /* models of one tenant that records name; what comes then is "other" in them */
 #define MCP_SESSION_IDLE_MS (30u * 60 * 1000)
 
 struct mcp_env {                        /* borrowed for the server's life */
@@ -39,10 +42,12 @@ struct mcp_env {                        /* borrowed for the server's life */
 	struct tenants *tenants;
 	struct registry *registry;
 	struct call_engine *calls;
+	struct tasks *tasks;            /* NULL: there are none */
 	struct writer *writer;
 	struct otel *otel;              /* where spans of requests go; NULL: there are none */
 	const uint8_t *master;
 	const char *version;            /* serverInfo.version */
+	bool model_meta, model_header;  /* where the model of a call may be told (OP-1007) */
 };
 struct mcp_server *mcp_server_new(const struct mcp_env *env);
 void mcp_server_free(struct mcp_server **srv);
@@ -54,7 +59,7 @@ struct mcp_headers {                    /* known before any JSON is read; member
 	const struct mcp_param *params; size_t nparams;
 	bool duplicate;                 /* one of them came twice: -32020 (MCP B-37) */
 	bool sse_ok;                    /* Accept allows text/event-stream (or is absent, or a wildcard) */
-	const char *traceparent, *tracestate;
+	const char *traceparent, *tracestate, *model;   /* model: X-Model */
 	const char *request;            /* the request's name, for the log */
 };
 struct mcp_in {

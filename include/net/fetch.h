@@ -50,6 +50,12 @@ struct addr_part { uint8_t ip[16]; enum addr_class cls; };
 /* One entry of a list.  What ret points to is in mem.  ERR_INVALID, where = at. */
 int fetch_allow_parse(const char *text, const char *at, struct arena *mem, struct fetch_allow *ret,
 		      struct err *err) MUST_CHECK;
+/* A place that toolcribd.yaml names, which is the operator's word (OP-006): any address, private ones too, with this
+ * name and port; never a listener of ours, which an entry with an address would allow.  allow is the policy's one
+ * entry; both live as long as mem and ca_file do (NULL: the system's authorities).  ERR_DENIED, ERR_LIMIT;
+ * where = at. */
+int fetch_policy_place(const struct url *u, const char *ca_file, const char *at, struct arena *mem,
+		       struct fetch_allow *allow, struct fetch_policy *ret, struct err *err) MUST_CHECK;
 /* What can be said without resolving the name: may this URL pass for any address?  ERR_DENIED with a hint. */
 int fetch_policy_url(const struct fetch_policy *p, const struct url *u, struct err *err) MUST_CHECK;
 /* May a connection for this URL go to this address? ERR_DENIED; the text names the kind of address, not the address. */
@@ -83,6 +89,9 @@ struct fetch_policy;
 struct fetcher;
 
 struct fetch_header { const char *name, *value; };
+/* A signature of AWS, version 4, for service s3, over all headers; the caller's x-amz-content-sha256 stands for the
+ * body. */
+struct fetch_aws { const char *region, *id, *secret; };
 struct fetch_req {
 	const char *method;             /* "GET"; POST, PUT and PATCH always have a body, GET and HEAD never */
 	const char *url;
@@ -92,6 +101,10 @@ struct fetch_req {
 	const void *body; size_t body_len;
 	uint64_t deadline_us;           /* monotonic; 0 = none: a stream whose owner watches it */
 	size_t body_max;                /* bytes of the answer's body; SIZE_MAX: data() counts */
+	/* No request: a connection to the host and port of url, which is http, is all that is wanted.  head() and data()
+	 * are not called; done() with rc 0 may take it. */
+	bool connect_only;
+	const struct fetch_aws *aws;    /* NULL: not signed */
 };
 /* head(): once, when the final head is whole and before any data.  data(): bytes as they arrive; a negative err_code
  * ends the request with it.  done(): once, last, also when cancelled; f is gone when it returns.  rc 0: the answer came
@@ -119,6 +132,8 @@ void fetch_cancel(struct fetch *f);                     /* idempotent; done() fo
 
 /* Where it went last, address and port; "" = nowhere.  During done(), for the log and for who wrote a tool. */
 const char *fetch_address(const struct fetch *f);
+/* During done() of a connection alone: its socket, which does not block, once; from here on it is the caller's. */
+int fetch_take_socket(struct fetch *f);
 int fetch_head_status(const struct fetch_head *h);
 /* The value of the first header of this name (lower case), NULL without; valid during head(). */
 const char *fetch_head_get(const struct fetch_head *h, const char *name);

@@ -134,6 +134,12 @@ void http_conn_drain(struct http_conn *c);
  * head() is asked about as ever, and the answer is the last (SEC S-842). */
 void http_conn_drain_in(struct http_conn *c, uint32_t ms);
 
+/* A descriptor of the same connection for another process, when nothing of a request has been read, no answer is due
+ * and there is no TLS: this end of it closes then, and the peer does not notice.  -1: it is not so. */
+int http_conn_hand(struct http_conn *c);
+/* All that will be said is written: only the peer's end is waited for. */
+bool http_conn_is_over(const struct http_conn *c);
+
 /* No request is read behind those that have been: the last of their answers says "Connection: close". */
 void http_no_more(struct http_request *r);
 

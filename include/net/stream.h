@@ -64,6 +64,8 @@ void stream_kick(struct stream *s);
 void stream_half_close(struct stream *s);
 /* The same without any callback; the stream frees itself. */
 void stream_finish(struct stream **s);
+/* Another descriptor of its socket, when nothing waits in either direction and there is no TLS; else -1. */
+int stream_dup(const struct stream *s);
 void stream_close(struct stream **s);                                   /* at once */
 
 /* --- lines */

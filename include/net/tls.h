@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* TLS for servers, by OpenSSL: what a listener shows and asks for, the handshake, and the bytes of one connection.
+/* TLS by OpenSSL: what a listener shows and asks for, the handshake, and the bytes of one connection.
  * 1.2 and 1.3, ECDHE with AEAD only; no compression, renegotiation, 0-RTT, tickets or resumption (SEC S-117).  The loop
  * thread's, but for tls_server_new(), which any thread may call. */
 
@@ -51,7 +51,21 @@ struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int
 				 void *arg);
 void tls_handshake_cancel(struct tls_handshake **h);            /* closes fd; fn is not called */
 
-/* The client's side, for commands: fd is a connected socket that does not block; it stays the caller's.  The
+/* The client's side.  What it is made of is read anew for each connection, since files are renewed. */
+struct tls_client {
+	const char *ca;                 /* PEM: who vouches for the server; NULL: the system's */
+	const char *cert, *key;         /* PEM: what we show if we are asked; NULL: nothing */
+};
+/* Can its files be used?  The errors of tls_server_new(). */
+int tls_client_check(const struct tls_client *c, struct err *err) MUST_CHECK;
+/* For the server: fd is a connected socket that does not block.  It is taken when this returns 0; then as tls_accept(),
+ * and while fn(NULL) runs tls_handshake_why() says what was wrong. */
+int tls_begin(struct ev_loop *loop, int fd, const char *host, const struct tls_client *c, tls_ready_fn *fn, void *arg,
+	      struct tls_handshake **ret, struct err *err) MUST_CHECK;
+/* refused: by us, its certificate. */
+const char *tls_handshake_why(const struct tls_handshake *h, bool *ret_refused);
+
+/* For commands: fd is a connected socket that does not block; it stays the caller's.  The
  * certificate must lead to one of ca (PEM; NULL: the system's) and have host, a name or an address.  Waits for
  * TLS_HANDSHAKE_MS. */
 int tls_connect(int fd, const char *host, const char *ca, struct tls **ret, struct err *err) MUST_CHECK;

@@ -27,6 +27,8 @@ struct url {
 int url_parse(const char *text, size_t len, const char *at, struct url *ret, struct err *err) MUST_CHECK;
 /* "host:port" and "[v6]:port", as in a list of allowed hosts: fills host, port, literal, addr. */
 int url_parse_host_port(const char *text, const char *at, struct url *ret, struct err *err) MUST_CHECK;
+/* Its host is this machine: localhost, or a loopback address. */
+bool url_is_here(const struct url *u);
 /* A path and query: no `.` or `..` segment, no byte that must be encoded. */
 FOR_TESTS int url_check_target(const char *p, size_t len, const char *at, struct err *err) MUST_CHECK;
 

@@ -42,6 +42,8 @@ const char *notary_place(const struct notary *n);       /* for people: "child DI
 const char *notary_dir(const struct notary *n);
 /* The key of the logs, once it was started; SIGN_PUBLIC_SIZE bytes, which stay. */
 const uint8_t *notary_log_key(const struct notary *n);
+/* Since when something is not signed, monotonic; 0: nothing. */
+uint64_t notary_unsigned_us(const struct notary *n);
 /* For writer_open(): the checks of the start, the last checkpoint. */
 void notary_guard(struct notary *n, struct writer_guard *ret);
 /* The first checkpoint and a new epoch, durable on return; then the beats. */

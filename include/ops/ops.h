@@ -2,6 +2,7 @@
 #define OPS_OPS_H
 
 #include "base/err.h"
+#include "base/metric.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,7 @@
 #define OPS_TEXT_MAX (64u << 20)        /* bytes of a text of metrics */
 #define OPS_METHODS_MAX 64              /* of MCP, that have a slot */
 #define OPS_UPSTREAMS_MAX 500           /* upstreams that have a slot, and are told to be up or down each by itself */
+#define OPS_ALERTS_MAX 128              /* rules of alerts, by severity */
 #define OPS_TENANTS_AT_ONCE 1000        /* in a turn of the loop, whose quotas are looked at for a text */
 #define OPS_TOKEN_MIN 16                /* bytes of the token */
 #define OPS_TOKEN_MAX 512
@@ -28,6 +30,7 @@ struct conf;
 struct ev_loop;
 struct gate;
 struct ops;
+struct str;
 struct writer;
 
 /* Descriptors by which the process is looked at: opened before the server gives up opening files (HARDENING 1.3).  -1:
@@ -43,6 +46,7 @@ void ops_count_names(const struct conf *conf);
 /* Of which a tenant has so much in a day: calls, bytes of arguments and results, bytes of records. */
 enum ops_quota { OPS_QUOTA_CALLS, OPS_QUOTA_BYTES, OPS_QUOTA_AUDIT, OPS_QUOTAS };
 typedef void ops_upstream_fn(void *arg, const char *name, bool up);
+typedef void ops_alert_fn(void *arg, const char *rule, const char *severity, unsigned n);
 
 struct ops_env {                        /* copied; what it names is borrowed for life */
 	struct ev_loop *loop;
@@ -53,6 +57,10 @@ struct ops_env {                        /* copied; what it names is borrowed for
 	void (*quotas)(void *arg, const char *tenant, double ret[OPS_QUOTAS]);
 	/* fn of each upstream that is in use.  NULL: nobody knows. */
 	void (*upstreams)(void *arg, ops_upstream_fn *fn, void *fn_arg);
+	/* fn of each rule of alerts, by severity: how many are open; names are static text.  NULL: there are none. */
+	void (*alerts)(void *arg, ops_alert_fn *fn, void *fn_arg);
+	/* Families of metrics that a room above tells itself, as metric_head() begins them.  NULL: none does. */
+	void (*more)(void *arg, enum metric_format format, struct str *ret);
 	void *arg;
 	const char *store;              /* its folder; NULL: there is none */
 	const char *const *files;       /* those in it whose sizes are told; NULL ends them */

@@ -4,6 +4,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#define CAP_TASKS_NAME "io.modelcontextprotocol/tasks"
+
 /* Client capabilities as bits; unknown keys and wrong-typed unknown values are ignored (MCP L-10). */
 enum {
 	CAP_ROOTS = 1u << 0,
@@ -11,6 +13,7 @@ enum {
 	CAP_SAMPLING_TOOLS = 1u << 2,
 	CAP_ELICITATION_FORM = 1u << 3,         /* `elicitation: {}` means form (MCP X-03) */
 	CAP_ELICITATION_URL = 1u << 4,
+	CAP_TASKS = 1u << 5,                    /* extensions: {"io.modelcontextprotocol/tasks": {}} (TK-01) */
 };
 uint32_t caps_from_json(const json_t *capabilities);
 json_t *caps_to_json(uint32_t caps);                    /* new reference, ClientCapabilities shape */

@@ -38,6 +38,19 @@ enum enc_kind {
 	ENC_COMPLETE,           /* completion/complete */
 	ENC_INPUT,              /* input_required (R5) */
 	ENC_LISTEN_END,
+	ENC_TASK,               /* tools/call that has become a task (R5, TK-05) */
+	ENC_TASK_STATE,         /* tasks/get */
+};
+
+/* A task as its caller sees it. */
+struct enc_task {
+	const char *id, *status;
+	const char *message;    /* statusMessage; NULL or "": none */
+	uint64_t created_us, updated_us;        /* wall clock */
+	uint64_t ttl_ms, poll_ms;
+	/* With ENC_TASK_STATE: the name and the text of what the status brings with it; name NULL: nothing. */
+	const char *part;
+	const char *text; size_t text_len;
 };
 
 enum enc_list { ENC_TOOLS, ENC_PROMPTS, ENC_RESOURCES, ENC_TEMPLATES };
@@ -64,9 +77,15 @@ struct enc_result {
 	/* ENC_INPUT */
 	const json_t *requests;
 	const char *state;      /* sealed, or NULL */
+	const struct enc_task *task;    /* ENC_TASK, ENC_TASK_STATE */
 };
 void encode_result(struct str *out, const struct enc_to *to, const struct enc_result *r);
 void encode_error(struct str *out, const struct enc_to *to, const struct rpc_error *e);
+/* The object alone, as it stands inside a task; to->id is not used, and to->server NULL: it says not who answers. */
+void encode_result_object(struct str *out, const struct enc_to *to, const struct enc_result *r);
+void encode_error_object(struct str *out, const struct rpc_error *e);
+/* Of a change of a task, to a listen. */
+void encode_task(struct str *out, const struct enc_task *task, struct jx_span subscription);
 
 /* Notices and requests of ours. */
 struct enc_progress { struct jx_span token; double done, total; const char *note; };    /* total < 0: unknown */

@@ -36,7 +36,7 @@ int rpc_check(struct rpc_msg *msg, struct err *err) MUST_CHECK;
 
 /* What the core reads of params._meta; raw values, p NULL: absent. */
 struct rpc_meta {
-	struct jx_span claim, caps, client, level, token, traceparent, tracestate;
+	struct jx_span claim, caps, client, level, token, traceparent, tracestate, model;
 };
 void rpc_meta_read(struct jx_span meta, struct rpc_meta *ret);
 

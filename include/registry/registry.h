@@ -70,6 +70,15 @@ struct reg_completion {                 /* of one argument of a prompt, or varia
 	const struct backend_ops *ops; const void *plan;        /* ops NULL: values */
 };
 
+/* `task`: may a call outlast its request (TK-20)? */
+enum reg_task_support { REG_TASK_FORBIDDEN, REG_TASK_OPTIONAL, REG_TASK_REQUIRED };
+struct reg_task {
+	enum reg_task_support support;
+	uint64_t after_ms;              /* a run that is longer becomes one; UINT64_MAX: none does */
+	uint64_t ttl_ms, poll_ms;
+	uint64_t timeout_ms;            /* of a run as a task */
+};
+
 struct reg_compiled {                   /* made on first use; lives as long as its reg_def */
 	/* input is NULL for resources and templates, output may be NULL; define_compiled_fini() frees. */
 	struct schema *input, *output;
@@ -79,6 +88,7 @@ struct reg_compiled {                   /* made on first use; lives as long as i
 	const struct reg_param *params; size_t nparams;
 	uint32_t needs_caps;            /* CAP_ bits of proto/caps.h */
 	uint32_t timeout_ms;            /* limits.timeout */
+	struct reg_task task;
 	uint32_t concurrency;           /* limits.concurrency, 0 = none */
 	struct text_rate rate;          /* limits.rate, count 0 = none */
 	size_t result_max;              /* limits.result, bytes */
@@ -101,6 +111,14 @@ struct reg_def {                        /* one version of one tool, prompt, reso
 #define REG_TIMEOUT_MIN_MS 1000
 #define REG_TIMEOUT_MAX_MS 3600000
 #define REG_TIMEOUT_DEFAULT_MS 30000
+#define REG_TASK_AFTER_MS 2000          /* of optional ones; required ones are tasks at once */
+#define REG_TASK_TTL_MIN_MS 60000
+#define REG_TASK_TTL_MAX_MS UINT64_C(2592000000)
+#define REG_TASK_TTL_MS 86400000
+#define REG_TASK_POLL_MIN_MS 100
+#define REG_TASK_POLL_MAX_MS 300000
+#define REG_TASK_POLL_MS 1000
+#define REG_TASK_TIMEOUT_MAX_MS 604800000
 #define REG_CONCURRENCY_MAX 10000
 #define REG_REDACT_MAX 64               /* pointers of audit.redact; JX_LOCATE_MAX at most */
 #define REG_RESULT_MAX (16u << 20)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/served.h"
 #include "report/report.h"
 
 /* A reporter: the process toolcrib-report, which answers one question and ends (SCALE D4).  It gets the question over
@@ -22,18 +23,19 @@ enum report_frame {
 	REPORT_SAYS_END = 'E',
 };
 /* How a reporter is bounded. */
-enum report_class { REPORT_IDLE, REPORT_BATCH, REPORT_NORMAL };
 struct report_bounds {
 	uint64_t memory;                /* bytes of its address space */
 	uint64_t temp;                  /* bytes of its file for sorting */
-	enum report_class class;
+	enum served_class class;
 	const char *scratch;            /* the directory in which that file is made, which has no name */
+	const char *archive;            /* where further sealed files may be; "": nowhere */
 	unsigned landlock;              /* the ABI whose rules bind it; 0 = none */
 };
 
 /* The question of ask, for a reporter with these bounds. */
 void report_question(const struct report_ask *ask, const struct report_bounds *bounds, struct str *out);
-/* Its inverse.  ret is the caller's to report_ask_fini(), scratch in ret_bounds its to free().  ERR_INVALID. */
+/* Its inverse.  ret is the caller's to report_ask_fini(), scratch and archive in ret_bounds its to
+ * free().  ERR_INVALID. */
 int report_question_parse(const char *p, size_t len, struct report_ask *ret, struct report_bounds *ret_bounds,
 			  struct err *err) MUST_CHECK;
 

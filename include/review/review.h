@@ -20,12 +20,9 @@ int arg_call(const struct command_call *c, struct db *db, uint8_t ret[16], struc
 /* In check() of what reads the audit: it is recorded in the log of the tenant that the argument `tenant` names. */
 void arg_record_in(struct command_call *c);
 
-/* A row of audit export as an event of OCSF; new reference.  Any thread. */
-json_t *review_ocsf(const json_t *record);
-
 /* Its tables of commands, for app/commands.c. */
 extern const struct command key_list_commands[], tool_history_commands[], show_commands[], report_commands[],
 	tool_health_commands[], review_commands[], tail_commands[], stats_commands[], proof_commands[], verify_commands[],
-	bundle_commands[];
+	daily_commands[], bundle_commands[];
 
 #endif

@@ -66,5 +66,9 @@ bool filter_available(void);
 /* Needs no_new_privs, or CAP_SYS_ADMIN.  *ret_listener is set when a row asks, else left alone; NULL: none does.
  * ERR_IO: the kernel does not; ERR_LIMIT: too many rows. */
 int filter_put_on(const struct filter *f, int *ret_listener, struct err *err) MUST_CHECK;
+/* For a program of this package that reads what others wrote: it works on what is open, and on files by name, which
+ * Landlock looks at, and gets no new code; and these groups.  Nothing where there are no filters, or in a build with a
+ * sanitizer.  ERR_IO. */
+int filter_reader(unsigned groups, struct err *err) MUST_CHECK;
 
 #endif

@@ -1,6 +1,7 @@
 #ifndef SEGMENT_SEGMENT_H
 #define SEGMENT_SEGMENT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,5 +87,15 @@ int segment_kept(struct segment *s, int64_t idx, struct block_payload *ret, stru
 /* SHA-256 over the rows of tables blk and text, and how many texts there are, which have the ids from 1 on.
  * ERR_CORRUPT: an id is missing. */
 int segment_digest(struct segment *s, uint8_t ret[DIGEST_SIZE], int64_t *ret_texts, struct err *err) MUST_CHECK;
+
+/* --- erasing */
+
+/* Nothing is changed in a file that may be read: another one is made, which has all that it has but what is kept beside
+ * records that gone() names.  So there is no page that has had it.  Compare their digests before it takes its place.
+ * It is durable, but for its name; or gone.  stop: ends it, from any thread, ERR_CANCELLED; or NULL.  ERR_CONFLICT:
+ * there is a file; ERR_CORRUPT: a group that cannot be there. */
+typedef bool segment_gone_fn(void *arg, int64_t idx);
+int segment_copy(struct segment *from, const char *path, segment_gone_fn *gone, void *arg, const atomic_bool *stop,
+		 struct err *err) MUST_CHECK;
 
 #endif

@@ -28,6 +28,9 @@ enum sign_op {
 	SIGN_SIGN,                      /* heads with proofs.  Reply: a signature for each, in order; number: the epoch */
 	SIGN_ROTATE,                    /* number: the epoch that ends; head: the system log's.  Reply: who, one signature */
 	SIGN_ERROR,                     /* reply only.  text: why */
+	SIGN_SUCCEED,                   /* heads: next names of logs (succession_name()), and where they go on: the names of
+					 * before are closed then.  Reply: nothing */
+	SIGN_PAST,                      /* number: an epoch that is over, or the one in force.  Reply: who, of that epoch */
 	SIGN_OP_COUNT
 };
 

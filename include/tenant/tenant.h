@@ -54,7 +54,7 @@ void tenant_limits_read(struct db_stmt *st, unsigned col, struct tenant_limits *
 struct principal {
 	unsigned refs;                  /* loop thread */
 	int64_t tenant_id, principal_id, cred_id;      /* cred_id 0 = no key (bound listener, peer uid) */
-	char tenant[64], name[64], pseudonym[32], accessor[16];
+	char tenant[64], name[64], pseudonym[32], accessor[16], system[64];     /* system: which it is, "": of none */
 	int authn;                      /* enum audit_authn */
 	struct scopes *scopes;          /* counted; NULL: not limited (tenant/scope.h) */
 	struct arg_rules *rules;        /* counted; NULL: any arguments (tenant/arg_rule.h) */

@@ -24,7 +24,7 @@ struct tenant_row {
 };
 /* By name; removed ones are not found.  ERR_NOT_FOUND with "did you mean". */
 int tenant_row_find(struct db *db, const char *name, struct tenant_row *ret, struct err *err) MUST_CHECK;
-struct principal_row { int64_t id, created_us; char name[64], pseudonym[32]; int state; };
+struct principal_row { int64_t id, created_us; char name[64], pseudonym[32], system[64]; int state; };
 int principal_row_find(struct db *db, const struct tenant_row *t, const char *name, struct principal_row *ret,
 		       struct err *err) MUST_CHECK;
 /* What a statement counts that takes the tenant alone. */

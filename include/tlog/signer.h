@@ -1,6 +1,7 @@
 #ifndef TLOG_SIGNER_H
 #define TLOG_SIGNER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,11 +38,21 @@ struct signer_state {
 void signer_state_init(struct signer_state *s);
 void signer_state_fini(struct signer_state *s);
 struct signer_log *signer_state_find(const struct signer_state *s, const char *origin);
+/* A log under its nth name; NULL: it has none. */
+struct signer_log *signer_state_nth(const struct signer_state *s, const char *origin, uint64_t n);
 /* A log at size 0; NULL when it is known already or there are too many. */
 struct signer_log *signer_state_add(struct signer_state *s, const char *origin);
 void signer_state_print(const struct signer_state *s, struct str *ret);
 /* Into a state that was just initialised.  ERR_INVALID with the line. */
 int signer_state_parse(struct signer_state *s, const char *text, size_t len, struct err *err) MUST_CHECK;
+
+/* A log that goes on behind a restore, without records that were signed, is signed under another name from there on
+ * (OPERATE OP-512): its origin and "/r/<n>".  n 0: the origin itself. */
+void succession_name(const char *origin, uint64_t n, char ret[NOTE_NAME_MAX + 1]);
+/* How much of a name is the log's origin. */
+size_t succession_split(const char *name, uint64_t *ret_n);
+/* Whether it is a name of this log. */
+bool succession_is(const char *name, const char *origin);
 
 /* The names of keys: the log key goes under a log's origin, the epoch key under "<instance>/e/<n>". */
 int epoch_key_set(struct note_key *ret, const char *instance, uint64_t epoch,

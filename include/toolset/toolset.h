@@ -41,6 +41,9 @@ int tool_is_same(struct db *db, const char *name, const uint8_t digest[32], stru
 int tool_change_state(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err) MUST_CHECK;
 
+/* May this tool be enabled?  ERR_DENIED: its risk is prohibited (OP-1002). */
+int tool_check_allowed(struct db *db, int64_t id, const char *name, struct err *err) MUST_CHECK;
+
 command_body_fn tool_diff_body, tool_revert_body;
 /* The member `name`: an array of {sign, where, from, to}, and of {sign "!", where, breaks} for what of a definition
  * breaks callers; returns how many of these. */
@@ -187,6 +190,6 @@ int document_member(struct err *err, int rc) MUST_CHECK;
 /* Its tables of commands, for app/commands.c. */
 extern const struct command tool_commands[], version_commands[], test_commands[], pending_commands[],
 	schema_commands[], hosted_commands[], secret_commands[], grant_commands[], import_commands[], call_commands[],
-	versions_policy_commands[], level_commands[];
+	versions_policy_commands[], level_commands[], task_commands[];
 
 #endif

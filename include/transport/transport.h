@@ -13,6 +13,8 @@
 struct conf_listener;
 struct ev_loop;
 struct gate;
+struct given;
+struct listener;
 struct mcp_server;
 struct oauth;
 struct tenants;
@@ -27,6 +29,7 @@ struct transport_env {                  /* borrowed for the transport's life */
 	const char *resource;           /* how clients reach HTTP, without a path; NULL: by the listener's address */
 	uint32_t drain_ms;              /* after EOF of a byte stream (MCP B-56) */
 	struct gate *gate;              /* who may connect; NULL: anybody */
+	struct given *given;            /* listeners that are open already, to be taken; NULL: none */
 };
 /* How full the server is (SEC S-807).  Nearly: connections of those who fill it are not kept.  Full: new ones are
  * taken slowly, too, and those that are of nobody yet are hurried. */
@@ -36,7 +39,12 @@ struct transport_ops {
 	int (*check)(const struct conf_listener *c, struct err *err);        /* no I/O */
 	int (*open)(const struct transport_env *env, const struct conf_listener *c, struct transport **ret,
 		    struct err *err);
-	void (*pause)(struct transport *t, bool paused);             /* stop accepting */
+	void (*drain)(struct transport *t);     /* accept no more, for good; what is open ends when it is answered */
+	/* The same while another process takes over: nobody is refused meanwhile, and each connection that nobody is asking
+	 * on is handed to take(), which takes the descriptor.  listen_pause() ends it. */
+	void (*leave)(struct transport *t, void (*take)(void *arg, int fd), void *arg);
+	unsigned (*busy)(const struct transport *t);    /* open connections on which anything is to be said */
+	struct listener *(*listener)(struct transport *t);
 	void (*pressure)(struct transport *t, enum transport_pressure pressure);
 	unsigned (*live)(const struct transport *t);                 /* open connections */
 	const char *(*address)(const struct transport *t);           /* "127.0.0.1:8808" as bound; a path; "stdio" */

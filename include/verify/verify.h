@@ -12,8 +12,8 @@
  * hash is believed: records are encoded and hashed anew, and whatever the store says of them is compared with that.
  *
  * audit_evidence (audit/finding.h) is what a verifier brings along: pinned keys, the signer's state, checkpoints from
- * outside, keys of payloads; struct evidence reads it from files.  What is found is told by a function of the caller,
- * finding by finding, and summed up in audit_coverage.
+ * outside, keys of payloads; auditor/evidence.h reads it from files.  What is found is told by a function of the
+ * caller, finding by finding, and summed up in audit_coverage.
  *
  * Threads: any, with a connection of its own, for as long as it takes.  Beside it a second one checks the file's
  * indexes (src/verify/integrity.c), and as many others as were asked for read and hash records (units/units.h): what is
@@ -47,6 +47,7 @@ struct verify_marking {
 	/* Is it time to keep what there is?  Asked each AUDIT_VERIFY_STEP records; NULL: never. */
 	bool (*due)(void *arg);
 	void (*keep)(void *arg, const void *p, size_t len);     /* with due */
+	void (*unread)(void *arg, int64_t log); /* it could not be read: what base has of it stays; NULL */
 	void *arg;
 	struct str *ret;                /* the state at the end */
 	/* Of what base has: records that are read again, by log and then by index; and whether the indexes are compared. */
@@ -64,24 +65,5 @@ int verify_state_sizes(const void *p, size_t len, verify_size_fn *fn, void *arg,
 /* No verification keeps more requests, versions and changes of a policy in mind than n (SIZE_MAX: as many as ever);
  * what is there beyond is NOT_CHECKED. */
 FOR_TESTS void verify_approvals_bound(size_t n);
-
-/* --- evidence.c */
-
-/* What somebody brings to a verification, from files and words. */
-
-struct audit_evidence;
-struct evidence;
-struct evidence *evidence_new(void);
-void evidence_free(struct evidence **e);
-/* The text of a key, or a file with one in each line (empty ones and those that begin with # aside). */
-int evidence_key(struct evidence *e, const char *value, struct err *err) MUST_CHECK;
-/* The file `state` of a signer, or the directory that has it. */
-int evidence_signer(struct evidence *e, const char *path, struct err *err) MUST_CHECK;
-/* A file with signed notes, one after the other. */
-int evidence_anchor(struct evidence *e, const char *path, struct err *err) MUST_CHECK;
-int evidence_anchor_age(struct evidence *e, const char *duration, struct err *err) MUST_CHECK;
-/* A directory with keys.db and the key files: payloads are opened. */
-int evidence_payload_keys(struct evidence *e, const char *dir, struct err *err) MUST_CHECK;
-const struct audit_evidence *evidence_get(struct evidence *e);          /* borrowed */
 
 #endif

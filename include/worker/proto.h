@@ -32,6 +32,7 @@ struct worker_msg {
 	bool last;                      /* the worker ends behind this message */
 	char name[WORKER_NAME_SIZE];    /* of the work (worker/serve.h) */
 	uint64_t time_us;               /* from now on */
+	uint64_t brisk_us;              /* of processor time at the usual priority */
 	uint64_t memory, answer_max;    /* bytes */
 	const char *p; size_t len;      /* borrowed */
 	struct err err;                 /* code, where and msg alone */

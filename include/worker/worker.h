@@ -28,6 +28,8 @@ struct worker_pool;
 #define WORKER_TENANT_LEAST 2           /* however few those are */
 #define WORKER_TENANT_STARTS 8          /* processes that a tenant gets at once, and then one each WORKER_START_MS */
 #define WORKER_START_MS 500
+#define WORKER_BRISK_US 10000           /* of processor time at the usual priority, less for who lacks starts */
+#define WORKER_BRISK_PART 100          /* and no more than this part of what is left of its time */
 #define WORKER_WAIT_MAX 1024            /* requests that wait for a worker */
 #define WORKER_TENANT_WAIT_MAX 256      /* of one tenant */
 #define WORKER_IDLE_MAX 8               /* workers that wait for a request */

@@ -12,6 +12,7 @@
  *
  * A pass goes over the logs, one after the other, until none has anything left.  What a log cannot have sealed, for
  * want of room or because a record is not as it was written, holds no other log up; the first reason is the pass's.
+ * A file of a month that goes on has what is in blocks by then; the next one of the month begins behind it.
  *
  * Loop thread. */
 
@@ -21,6 +22,7 @@ struct writer;
 struct writer_seal_limits {
 	bool on;                        /* false: leftovers of files go at the start, and files are made when told to */
 	uint32_t after_s;               /* how long after its end a month is sealed */
+	uint32_t hot;                   /* with so many records in blocks, months are that go on as well; 0: never */
 };
 /* Begins; writer_close() ends it.  limits NULL: nothing is done by itself. */
 void writer_seal_start(struct writer *w, const struct writer_seal_limits *limits);

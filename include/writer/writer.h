@@ -43,14 +43,27 @@ struct writer_guard {
 	 * (to be freed) what AUDIT_TAG_TAILS of the first record shall say; NULL: nothing. */
 	int (*before)(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
 		      struct err *err);
+	/* In the transaction of the start, behind its record, on the loop thread: what before() has found to say.  NULL:
+	 * nothing. */
+	int (*begun)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
+	/* Before the thread begins, in the transaction of the start, behind audit_recover().  NULL: nobody. */
+	int (*recover)(struct db *db, struct audit_logs *logs, struct err *err);
 	/* On the writer thread, when there is nothing else to do any more: in the last transaction, before server.stop;
 	 * negative undoes what it did, and the stop is recorded without.  Then after that has become durable. */
 	int (*stopping)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*stopped)(void *arg, struct db *db, struct audit_logs *logs);
+	/* On the loop thread, before the store is copied, as its schema goes forward: what a copy of it needs to start, to
+	 * this new file. */
+	int (*copying)(void *arg, const char *path, struct err *err);
 	void *arg;
+	/* On the writer thread, before a checkpoint and behind it: whoever follows the log may come to its end, and then let
+	 * it begin anew.  NULL: nobody does. */
+	void (*checkpoint)(void *checkpoint_arg);
+	void *checkpoint_arg;
 	const char *const *adopt;       /* what a person takes over by name: KEYS_FILE_ADOPT; NULL-terminated, or NULL */
 	/* Rows that the start takes out of service (audit_quarantine()), NULL-terminated, and who said so; or NULL */
 	const char *const *quarantine, *quarantined_by;
+	bool no_copy;                   /* of a store whose schema goes forward (db_before_make()) */
 };
 
 /* Opens toolcrib.db and keys.db in place->store as DB_WRITER, migrates them, recovers dangling calls (count in
@@ -67,6 +80,23 @@ typedef void writer_audit_fn(void *arg, int rc, const struct audit_receipt *rece
 /* Copies *ev with its texts.  done NULL: nobody waits (a notice, not a call).  ERR_AUDIT: queue full, no room
  * on the disk (for call.begin), deadline passed or store failed: refuse the work, never drop the record. */
 int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg) MUST_CHECK;
+/* Records and what they change, as one: up to WRITER_CHANGE_EVENTS events, all of one log, and a function on rows, in
+ * one savepoint.  The function is one of few, and what it works on are plain bytes, which are copied: no pointer of the
+ * loop's crosses, and another process could be handed the item.
+ *
+ * done: once, with what is true: what the writer has taken is waited for beyond the deadline.  rc 0 after the COMMIT,
+ * with the receipt of the first event.  Else nothing was changed or recorded: ERR_AUDIT, or what rows->run() returned.
+ * An item with the end of a call is kept while the disk is full, like those of writer_audit() (A-209); its function
+ * had better not fail. */
+enum { WRITER_CHANGE_EVENTS = 4 };
+struct writer_rows {                    /* static */
+	const char *name;               /* for the log */
+	/* Writer thread, behind the events' records. */
+	int (*run)(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err);
+};
+int writer_change(struct writer *w, const struct audit_event *ev, size_t n, const struct writer_rows *rows,
+		  const void *bytes, size_t len, writer_audit_fn *done, void *arg) MUST_CHECK;
+
 /* A call.begin that became durable after it had been refused (A-210): loop thread, with its event,
  * borrowed; the callee writes the end, outcome aborted, not executed. */
 typedef void writer_late_fn(void *arg, const struct audit_event *begin);
@@ -92,6 +122,9 @@ int writer_submit(struct writer *w, const struct writer_job *job, void *arg) MUS
 /* Why the writer has just refused something with rc, then what comes of it: "the disk is full; nothing was done". */
 void writer_refused(const struct writer *w, int rc, const char *what, struct err *err);
 
+/* Bytes of a file system that are for calls. */
+uint64_t writer_space_floor(const struct writer *w);
+
 /* Reservation before a call is admitted (A-211): room for begin and end in bytes.  ERR_AUDIT when the disk
  * has not enough; book until the end is durable. */
 int writer_reserve(struct writer *w, size_t bytes) MUST_CHECK;
@@ -99,16 +132,23 @@ void writer_release(struct writer *w, size_t bytes);
 /* ERR_OK, or why calls are refused now ("disk full"); for status. */
 int writer_state(const struct writer *w, const char **ret_reason);
 /* The same as one of a closed set, the first that holds: of a failed store, a disk that does not answer, one that is
- * full or cannot be written, a stop, writer_hold(), rows that are not folded, room for calls. */
+ * full or cannot be written, a stop, writer_hold(), writer_hold_sink(), rows that are not folded, room for calls. */
 enum writer_why {
-	WRITER_TAKES, WRITER_FAILED, WRITER_STALLED, WRITER_FULL, WRITER_STOPS, WRITER_HELD, WRITER_BEHIND, WRITER_ROOM,
+	WRITER_TAKES, WRITER_FAILED, WRITER_STALLED, WRITER_FULL, WRITER_STOPS, WRITER_HELD, WRITER_SINK, WRITER_BEHIND,
+	WRITER_ROOM,
 	WRITER_WHYS
 };
 enum writer_why writer_why(const struct writer *w);
 const char *writer_why_name(enum writer_why why);       /* a word, as a label of metrics; any thread */
 
+/* Room on the disk of the store, as it was looked at last: enough, less than space_warn, less than space_floor. */
+enum writer_room { WRITER_ROOM_ENOUGH, WRITER_ROOM_LOW, WRITER_ROOM_NONE };
+enum writer_room writer_room(const struct writer *w);
+
 /* Refuse calls for this reason (static text), or go on (NULL); jobs and other records are still taken. */
 void writer_hold(struct writer *w, const char *reason);
+/* The same for who carries copies outside, whose reason is a text that stays until the next one. */
+void writer_hold_sink(struct writer *w, const char *reason);
 /* The wall clock is kept right, or not, or nobody knows: records say so from the next transaction on.  When the
  * writer was opened it was as the kernel said then. */
 void writer_clock(struct writer *w, enum clock_sync sync);

@@ -34,11 +34,13 @@ SELECT count(*) FROM tool_grant WHERE tenant_id = ?1;
 
 -- name: admin_principal_find
 -- adm_find_principal.  UNIQUE(tenant_id, name).
-SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?1 AND name = ?2;
+SELECT p.id, p.name, p.pseudonym, p.state, p.created_us, s.name FROM principal p
+LEFT JOIN system s ON s.tenant_id = p.tenant_id AND s.id = p.system_id AND s.state < 3 WHERE p.tenant_id = ?1 AND p.name = ?2;
 
 -- name: admin_principal_list
 -- principal list, and names for pseudonyms in audit reports.  UNIQUE(tenant_id, name).
-SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?1 ORDER BY name;
+SELECT p.id, p.name, p.pseudonym, p.state, p.created_us, s.name FROM principal p
+LEFT JOIN system s ON s.tenant_id = p.tenant_id AND s.id = p.system_id AND s.state < 3 WHERE p.tenant_id = ?1 ORDER BY p.name;
 
 -- name: admin_principal_count
 -- adm_add_principal.  UNIQUE(tenant_id, name).

@@ -42,9 +42,9 @@ INSERT INTO dict(kind, text) VALUES(?1, ?2);
 -- name: audit_insert_rec
 INSERT INTO main.rec(enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client,
   tport, rev, kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome,
-  xstat, sig, dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
+  xstat, sig, dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-  ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44);
+  ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46);
 
 -- audit_last_kind().  rec_pos.
 -- name: audit_last_kind
@@ -63,21 +63,21 @@ SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE
 -- name: audit_list_rows
 SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- The same of a store with blocks, whose records have no other leaf than the one that is computed.
 -- name: audit_list_forms
 SELECT row_out(?5, enc, CASE WHEN id >= 0 THEN leaf END, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- The same of rows that blocks have replaced.  rec_pos.
 -- name: audit_list_leftovers
 SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- audit_reader_next().  Primary key.

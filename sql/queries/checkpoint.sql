@@ -4,7 +4,7 @@
 -- name: cp_get_before
 SELECT size, epoch, ts, note, frontier FROM cp WHERE log = ?1 AND size <= ?2 ORDER BY size DESC LIMIT 1;
 
--- app_doctor(): when the system log was signed last.  Primary key.
+-- setup_doctor(): when the system log was signed last.  Primary key.
 -- name: doctor_last_signed
 SELECT ts FROM cp WHERE log = 1 ORDER BY size DESC LIMIT 1;
 
@@ -73,3 +73,11 @@ SELECT (SELECT count(*) FROM anchor WHERE id > ?1),
 -- receipt_run().
 -- name: anchor_insert
 INSERT INTO anchor(kind, size, note, receipt, ts) VALUES(?1, ?2, ?3, ?4, ?5);
+
+-- audit_succession_add().
+-- name: succession_insert
+INSERT INTO succession(origin, n, size, root, lost, lost_root, epoch_from, epoch_to, idx) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- audit_succession_each(): a row for each log and restore.
+-- name: succession_list
+SELECT origin, n, size, root, lost, lost_root, epoch_from, epoch_to, idx FROM succession ORDER BY origin, n;

@@ -46,6 +46,26 @@ DELETE FROM main.pay WHERE rec = (SELECT id FROM rec WHERE log = ?1 AND idx = ?2
 UPDATE cp SET note = CAST(replace(CAST(note AS TEXT), char(10) || size || char(10), char(10) || (size + 1) || char(10)) AS BLOB)
 WHERE log = ?1 AND size > ?2;
 
+-- Of the newest block that counts: what lies before the end of the files is a leftover.
+-- name: drill_columns
+UPDATE main.blk SET cols = CAST(substr(cols, 1, length(cols) / 2)
+  || CASE hex(substr(cols, length(cols) / 2 + 1, 1)) WHEN '00' THEN x'01' ELSE x'00' END || substr(cols, length(cols) / 2 + 2) AS BLOB)
+WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1
+  AND first >= coalesce((SELECT max(to_idx) FROM main.seg WHERE log = ?1), 0));
+
+-- name: drill_hashes
+UPDATE main.blk SET hash = zeroblob(length(hash)) WHERE log = ?1 AND length(hash) > 0 AND first = (SELECT max(first) FROM main.blk
+  WHERE log = ?1 AND first >= coalesce((SELECT max(to_idx) FROM main.seg WHERE log = ?1), 0));
+
+-- But not one whose rows are beside it, which would count again.
+-- name: drill_block
+DELETE FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1
+    AND first >= coalesce((SELECT max(to_idx) FROM main.seg WHERE log = ?1), 0))
+  AND NOT EXISTS (SELECT 1 FROM main.rec r WHERE r.log = ?1 AND r.idx >= blk.first AND r.idx < blk.first + blk.cnt);
+
+-- name: drill_sealed
+UPDATE main.seg SET digest = zeroblob(32) WHERE log = ?1 AND from_idx = (SELECT max(from_idx) FROM main.seg WHERE log = ?1);
+
 -- name: drill_trigger
 CREATE TRIGGER sqliteX_drill AFTER UPDATE ON cred WHEN NEW.revoked_us IS NOT NULL
 BEGIN UPDATE cred SET revoked_us = NULL WHERE id = NEW.id; END;

@@ -24,6 +24,22 @@ SELECT min_idx FROM main.log WHERE id = ?1;
 -- name: forms_prune
 DELETE FROM main.seg WHERE log = ?1 AND to_idx <= ?2;
 
+-- forms_prune(): which of them are in archives; forms_remove_pruned(): one of them, which has gone.  Primary keys.
+-- name: forms_prune_archived
+INSERT INTO main.seg_gone(path, log, from_idx) SELECT path, log, from_idx FROM main.seg
+WHERE log = ?1 AND to_idx <= ?2 AND substr(path, 1, 1) = '/';
+
+-- name: forms_gone
+SELECT from_idx, path FROM main.seg_gone WHERE log = ?1 ORDER BY from_idx LIMIT 1;
+
+-- name: forms_forget_gone
+DELETE FROM main.seg_gone WHERE log = ?1 AND from_idx = ?2;
+
+-- forms_away(): where all files should be.  Walk of the table.
+-- any tenant: a file that is not here is said to whoever keeps the store.
+-- name: forms_all_files
+SELECT path FROM main.seg ORDER BY log, from_idx;
+
 -- All sealed files behind one.  Primary key.
 -- name: forms_next_file
 SELECT log, from_idx FROM main.seg WHERE log > ?1 OR (log = ?1 AND from_idx > ?2) ORDER BY log, from_idx LIMIT 1;
@@ -48,20 +64,20 @@ ORDER BY first DESC;
 -- name: forms_rows_up
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx;
 
 -- name: forms_rows_down
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx DESC;
 
 -- One row.  Primary key.
 -- name: forms_row
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
 FROM main.rec WHERE id = ?1;
 
 -- The origin of a log.  Primary key.

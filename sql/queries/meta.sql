@@ -26,7 +26,7 @@ SELECT type, name, sql FROM main.sqlite_master WHERE type IN ('table', 'view') O
 SELECT name FROM sqlite_schema t WHERE type = 'table' AND name <> ?1 AND (sql LIKE '%WITHOUT ROWID%'
   OR EXISTS(SELECT 1 FROM sqlite_schema i WHERE i.type = 'index' AND i.tbl_name = t.name));
 
--- app_init_store(): has an owner ever started here?  rec_kind, whose terms are said.
+-- setup_store(): has an owner ever started here?  rec_kind, whose terms are said.
 -- name: meta_was_used
 SELECT EXISTS(SELECT 1 FROM rec WHERE log = 1 AND kind = 1601 AND kind <> 1001 AND kind <> 1002);
 

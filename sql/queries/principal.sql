@@ -1,8 +1,11 @@
 -- Statements on principal.  Each names its caller and its index.
 
 -- name: principal_list
--- tenant_image_load.  UNIQUE(tenant_id, name), then sorted by id.
-SELECT id, name, pseudonym, state FROM principal WHERE tenant_id = ?1 ORDER BY id;
+-- tenant_image_load.  UNIQUE(tenant_id, name), then sorted by id.  Who is a system that is prohibited is as one that is suspended.
+SELECT p.id, p.name, p.pseudonym, CASE WHEN i.risk = 'prohibited' THEN 2 ELSE p.state END, s.name FROM principal p
+LEFT JOIN system s ON s.tenant_id = p.tenant_id AND s.id = p.system_id AND s.state < 3
+LEFT JOIN inventory i ON i.subject_kind = 5 AND i.subject_id = s.id AND i.tenant_id = s.tenant_id
+WHERE p.tenant_id = ?1 ORDER BY p.id;
 
 -- name: principal_insert
 -- admin: tenant add, key create, principal add.

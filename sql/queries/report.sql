@@ -10,8 +10,8 @@
 -- name: report_calls
 SELECT row_out(?13, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
   e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
-  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, b.rule, b.obo, b.peer, b.client, b.rev, b.tdef,
-  b.pol, b.scope, b.sbox, b.authn, b.tport, b.n_req) AS _row, e.ts AS _ts, e.idx AS _idx
+  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl, b.rule, b.obo, b.peer, b.client, b.rev, b.tdef,
+  b.pol, b.scope, b.sbox, b.authn, b.tport, b.n_req, b.sys, b.mdl) AS _row, e.ts AS _ts, e.idx AS _idx
 FROM rec e LEFT JOIN rec b ON b.log = e.log AND b.idx = e.beg
 WHERE e.log = ?1 AND e.idx < ?9 AND e.idx >= ?10 AND +e.ts >= ?2 AND +e.ts < ?3 AND +e.kind IN (1002, 1003, 1004)
   AND (?5 IS NULL OR +e.prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
@@ -705,8 +705,15 @@ FROM of;
 -- name: report_records
 SELECT row_out(?6, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
   e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
-  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg) AS _row, e.idx AS _at
+  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl) AS _row, e.idx AS _at
 FROM rec e WHERE e.log = ?1 AND e.idx >= ?2 AND e.idx < ?3 AND +e.ts < ?5 ORDER BY e.idx LIMIT ?4;
+
+-- The same for copies that are carried outside: carry.c.  rec_pos.
+-- name: report_carried
+SELECT row_out(?4, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
+  e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
+  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl) AS _row, e.idx AS _at, e.leaf AS _leaf
+FROM rec e WHERE e.log = ?1 AND e.idx >= ?2 AND e.idx < ?3 ORDER BY e.idx;
 
 -- A word of a record.  Primary key.
 -- name: report_word

@@ -24,9 +24,9 @@ INSERT INTO deed(log, idx, kind) VALUES (?1, ?2, ?3);
 DELETE FROM deed WHERE log = ?1 AND idx = ?2;
 
 -- name: deed_next
--- audit_deed_next(): the oldest, of a kind or of any.  Walk of the table; there are few.
+-- audit_job_next(): the next behind another, of a kind or of any.  Walk of the table; there are few.
 SELECT l.tenant_id, deed.log, deed.idx, deed.kind FROM deed JOIN log l ON l.id = deed.log
-WHERE ?1 = 0 OR deed.kind = ?1 ORDER BY deed.log, deed.idx LIMIT 1;
+WHERE (?1 = 0 OR deed.kind = ?1) AND (deed.log, deed.idx) > (?2, ?3) ORDER BY deed.log, deed.idx LIMIT 1;
 
 -- name: deed_set_cut
 -- audit_cut_set().  Primary key.
@@ -71,6 +71,10 @@ SELECT coalesce(max(id), 0) FROM hold;
 -- name: deed_ext
 -- audit_deed_step(): what an erase record names, and which record it is.  rec_pos, primary key.
 SELECT r.ext, r.leaf, l.origin FROM rec r JOIN log l ON l.id = r.log WHERE r.log = ?1 AND r.idx = ?2;
+
+-- name: deed_erased
+-- audit_erased_read(): records that name what is to be erased.  Primary key, rec_pos.
+SELECT d.idx, r.ext FROM deed d JOIN rec r ON r.log = d.log AND r.idx = d.idx WHERE d.log = ?1 AND d.kind = ?2 ORDER BY d.idx;
 
 -- name: deed_known
 -- audit_erase_replay(): whether the store still has the record of an erase; a log that is not there had nothing to erase.
@@ -132,6 +136,16 @@ UPDATE tool_level SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0
 -- any tenant: the log stands for it.
 UPDATE upstream_tool SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
 
+-- name: deed_unvouch_inventory
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE inventory SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_system
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE system SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
 -- name: deed_unvouch_tool_version
 -- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
 -- any tenant: the log stands for it.
@@ -179,7 +193,9 @@ SELECT boot FROM rec WHERE boot IS NOT NULL
   UNION SELECT rule FROM rec WHERE rule IS NOT NULL
   UNION SELECT scope FROM rec WHERE scope IS NOT NULL
   UNION SELECT obj FROM rec WHERE obj IS NOT NULL
-  UNION SELECT sbox FROM rec WHERE sbox IS NOT NULL);
+  UNION SELECT sbox FROM rec WHERE sbox IS NOT NULL
+  UNION SELECT sys FROM rec WHERE sys IS NOT NULL
+  UNION SELECT mdl FROM rec WHERE mdl IS NOT NULL);
 
 -- name: compact_aliases
 -- audit_compact(): clear names of pseudonyms that no record uses any more.  Walk of alias, unique index of dict; offline.

@@ -16,6 +16,8 @@ SELECT * FROM (
   UNION ALL SELECT 9 AS kind, id, rec_log, rec_idx FROM limit_row WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 10 AS kind, id, rec_log, rec_idx FROM tool_level WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 11 AS kind, id, rec_log, rec_idx FROM upstream_tool WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 12 AS kind, id, rec_log, rec_idx FROM inventory WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 13 AS kind, id, rec_log, rec_idx FROM system WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 19 AS kind, id, rec_log, rec_idx FROM tool_version WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 20 AS kind, CASE key WHEN 'audit_level' THEN 1 WHEN 'approvals' THEN 2 WHEN 'versions' THEN 3 END, rec_log, rec_idx
     FROM meta WHERE key IN ('approvals', 'audit_level', 'versions') AND coalesce(rec_idx, -1) < 0
@@ -34,7 +36,7 @@ DELETE FROM row_gone WHERE kind = ?1 AND id = ?2;
 -- name: rows_last_vouch
 SELECT ext FROM rec WHERE log = 1 AND idx = (SELECT max(idx) FROM rec WHERE log = 1 AND kind = 1534 AND kind <> 1001 AND kind <> 1002);
 
--- audit_append_rows(), audit_rows_check(): what the record says that vouched for a row.  rec_pos.
+-- audit_append_rows(), audit_rows_check(), audit_seal_check(): what the record says that vouched for a row.  rec_pos.
 -- name: rows_get_record
 SELECT kind, ext, ts FROM rec WHERE log = ?1 AND idx = ?2;
 
@@ -52,7 +54,7 @@ UPDATE tenant SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
 -- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
 -- any tenant: the row is known by its id.
 -- name: rows_principal
-SELECT rec_log, rec_idx, id, tenant_id, pseudonym, state, created_us FROM principal WHERE id >= ?1 ORDER BY id LIMIT ?2;
+SELECT rec_log, rec_idx, id, tenant_id, pseudonym, state, created_us, system_id FROM principal WHERE id >= ?1 ORDER BY id LIMIT ?2;
 
 -- audit_append_rows().  Primary key.
 -- any tenant: the row is known by its id.
@@ -144,6 +146,29 @@ SELECT rec_log, rec_idx, id, upstream_id, remote, tool_id, pinned FROM upstream_
 -- any tenant: the row is known by its id.
 -- name: rows_vouch_upstream_tool
 UPDATE upstream_tool SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): all of it.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_inventory
+SELECT rec_log, rec_idx, id, subject_kind, subject_id, tenant_id, owner, contact, purpose, risk, data, oversight, review_days,
+  since_us, set_us, set_by, reviewed_us, reviewed_by, note, seen_version
+FROM inventory WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_inventory
+UPDATE inventory SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): all of it.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_system
+SELECT rec_log, rec_idx, id, tenant_id, name, provider, model, version, role, state, created_us FROM system
+WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_system
+UPDATE system SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
 
 -- audit_row_digest(), audit_rows_walk(): each version, in force or not.  Primary key.
 -- any tenant: the row is known by its id.
@@ -261,6 +286,24 @@ DELETE FROM limit_row WHERE id = ?1;
 -- any tenant: the row is known by its id.
 -- name: rows_close_level
 DELETE FROM tool_level WHERE id = ?1;
+
+-- The risk of a tool may have been prohibited: it is disabled.
+-- any tenant: the row is known by its id.
+-- name: rows_close_rated
+UPDATE tool SET state = 2 WHERE state = 1 AND id = (SELECT subject_id FROM inventory WHERE id = ?1 AND subject_kind = 3);
+
+-- any tenant: the row is known by its id.
+-- name: rows_close_inventory
+DELETE FROM inventory WHERE id = ?1;
+
+-- Those who are the system.  Index principal_system.
+-- any tenant: the row is known by its id.
+-- name: rows_close_members
+UPDATE principal SET state = 2 WHERE system_id = ?1;
+
+-- any tenant: the row is known by its id.
+-- name: rows_close_system
+UPDATE system SET state = 3 WHERE id = ?1;
 
 -- any tenant: they belong to the store.
 -- name: rows_close_version

@@ -47,9 +47,12 @@ DELETE FROM main.blk WHERE log = ?1 AND first IN (SELECT first FROM main.blk WHE
 -- name: seal_drop_groups
 DELETE FROM main.blkpay WHERE log = ?1 AND first IN (SELECT first FROM main.blkpay WHERE log = ?1 AND first < ?2 ORDER BY first LIMIT ?3);
 
--- audit_seal_sweep(): the file that begins there.  Primary key.
+-- audit_seal_sweep(), audit_sealed_erase_put(): the file that begins there; how large it is now.  Primary key.
 -- name: seal_file_at
-SELECT path FROM main.seg WHERE log = ?1 AND from_idx = ?2;
+SELECT path, bytes FROM main.seg WHERE log = ?1 AND from_idx = ?2;
+
+-- name: seal_set_bytes
+UPDATE main.seg SET bytes = ?3 WHERE log = ?1 AND from_idx = ?2;
 
 -- audit_seal_chapters_same(): chapters of a file, whatever they say they have; with the first file those of before.  Primary keys.
 -- name: seal_list_chapters
@@ -77,6 +80,34 @@ SELECT 1 FROM main.seg WHERE path = ?1 LIMIT 1;
 -- name: seal_next_file
 SELECT s.log, s.from_idx, s.to_idx, s.digest, s.root, s.path, l.origin FROM main.seg s JOIN main.log l ON l.id = s.log
 WHERE (s.log, s.from_idx) > (?1, ?2) ORDER BY s.log, s.from_idx LIMIT 1;
+
+-- audit_archive_next(): a file in the folder of the store whose records are all older, behind another.  Primary keys.
+-- any tenant: an administrator moves those of all.
+-- name: seal_next_to_move
+SELECT s.log, s.from_idx, s.to_idx, s.digest, s.root, s.path, l.origin, s.bytes,
+  coalesce((SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), 0)
+FROM main.seg s JOIN main.log l ON l.id = s.log
+WHERE (s.log, s.from_idx) > (?1, ?2) AND s.log <> 1 AND (?3 = 0 OR s.log = ?3) AND s.ts_max < ?4 AND substr(s.path, 1, 1) <> '/'
+ORDER BY s.log, s.from_idx LIMIT 1;
+
+-- audit_attach_copy(): the file of the records from an index on, of the log of that name.  Unique index, primary keys.
+-- any tenant: the origin says whose it is.
+-- name: seal_file_of
+SELECT s.log, s.from_idx, s.to_idx, s.digest, s.root, s.path, l.origin,
+  coalesce((SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), 0)
+FROM main.seg s JOIN main.log l ON l.id = s.log WHERE l.origin = ?1 AND s.from_idx = ?2;
+
+-- audit_moved_put(): where it is from now on, by which record.  Primary key.
+-- name: seal_moved
+UPDATE main.seg SET path = ?3, moved_by = ?4 WHERE log = ?1 AND from_idx = ?2;
+
+-- writer/seal.c: how many records are in blocks and could be sealed: whole tiles, of which none is a row as well.  Primary keys, rec_pos.
+-- any tenant: all logs are sealed.
+-- name: seal_hot
+SELECT coalesce(sum(max(0, min((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
+    coalesce((SELECT min(idx) FROM main.rec WHERE log = l.id), 9223372036854775807))
+  - coalesce((SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx)) / 256 * 256), 0)
+FROM main.log l;
 
 -- writer/seal.c: the next log; that of a tenant.  Primary key; the table of tenants is small.
 -- any tenant: all logs are sealed.

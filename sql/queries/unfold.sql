@@ -17,7 +17,7 @@ SELECT id, tenant_id, name, pseudonym, state, created_us FROM principal WHERE te
 -- put_page(): records of a log by position, ?2 <= idx < ?3, of a time.  rec_pos, or blocks.
 SELECT enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND ts >= ?4 AND ts < ?5 ORDER BY idx;
 
 -- name: unfold_lost
@@ -29,7 +29,7 @@ SELECT DISTINCT e.beg FROM rec e WHERE e.log = ?1 AND e.beg IS NOT NULL
 -- put_begins().  rec_pos, or its block.
 SELECT enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
 FROM rec WHERE log = ?1 AND idx = ?2;
 
 -- name: unfold_text

@@ -139,10 +139,14 @@ SELECT l.id, l.origin, l.min_idx FROM log l WHERE (?1 = 0 OR l.id = 1 OR l.tenan
 
 -- verify_sealed: the catalog of a log; the file that a record speaks of.  Primary key.
 -- name: verify_list_files
-SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path FROM main.seg WHERE log = ?1 ORDER BY from_idx;
+SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path, moved_by FROM main.seg WHERE log = ?1 ORDER BY from_idx;
 
 -- name: verify_file_of
-SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path FROM main.seg WHERE log = ?1 AND +set_by = ?2;
+SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path, moved_by FROM main.seg WHERE log = ?1 AND (+set_by = ?2 OR +moved_by = ?2);
+
+-- sealed.c: the newest record that moved the file which begins there.  Primary key.
+-- name: verify_moved_by
+SELECT moved_by FROM main.seg WHERE log = ?1 AND from_idx = ?2;
 
 -- restore_run(): how far each log goes, by its records or by what its head says, its newest checkpoint, time and kind of
 -- the last record.  rec_pos, backwards; primary keys.

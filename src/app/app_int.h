@@ -12,12 +12,15 @@
 #include "base/text.h"
 #include "conf/conf.h"
 #include "ops/ops.h"
+#include "review/daily.h"
 #include "review/reports.h"
 #include "sandbox/sandbox.h"
 #include "transport/transport.h"
 
+struct alerts;
 struct command_socket;
 struct app_auth;
+struct app_handover;
 struct exec_workers;
 struct call_engine;
 struct db;
@@ -25,6 +28,7 @@ struct ev_signal;
 struct ev_timer;
 struct fetcher;
 struct gate;
+struct given;
 struct limiter;
 struct mcp_server;
 struct notary;
@@ -33,7 +37,8 @@ struct otel;
 struct otel_setup;
 struct registry;
 struct reply;
-struct tenants;
+struct sinks;
+struct tasks; struct tenants;
 struct tls_server;
 struct upstreams;
 struct vault;
@@ -68,24 +73,37 @@ struct app {
 	struct upstreams *upstreams;
 	struct fetcher *fetcher;
 	struct otel *otel;              /* where spans go; NULL: nowhere */
+	struct ship_server *ship;       /* copies the store elsewhere; NULL: nobody does */
+	struct sinks *sinks;            /* where copies of records go; NULL: no server */
 	struct oauth *oauth;            /* access tokens; NULL: there are none */
 	struct exec_workers *workers;
 	struct worker_pool *pool;
-	struct call_engine *calls;
+	struct tasks *tasks; struct call_engine *calls;         /* tasks NULL: no server */
 	struct mcp_server *mcp;
 	struct commands *admin;
-	struct reports *reports;
+	struct reports *reports; struct daily *daily;   /* the latter of a daemon, or NULL */
+	struct jobs *jobs;
 	struct command_socket *command_socket, *public_sock;    /* public: NULL without admin.socket */
 	struct command_socket *remote_sock; /* NULL without admin.listen */
 	char remote_shut[500];          /* why it is NULL all the same; "" = it is not */
 	struct tls_server *admin_tls;   /* its certificate */
 	struct ops *ops;                /* metrics and health; NULL without metrics.listen */
 	struct ops_process process;     /* for it, until it is there */
+	struct alerts *alerts;
+	struct app_alerts {
+		struct ev_timer *timer;
+		struct alert_reader *reader;
+		uint64_t refusing_us;   /* since when calls are refused, monotonic; 0 = they are not */
+		uint64_t quota_due_us;
+	} look;
 	struct gate *gate;              /* who may connect; NULL on stdio */
 	struct {
 		int step, told;         /* enum limit_step: as it is, as the listeners know it */
 		bool due;               /* they will be told in this turn */
 	} pressure;
+	struct given *given;            /* sockets that the service manager has opened; NULL: none */
+	struct app_handover *handover;  /* where the next server asks; NULL: nowhere */
+	bool leaving, leaving_stopped;  /* it has been told to go on; a signal came since, and nobody does */
 	struct transport_env transport_env;
 	struct {
 		const struct transport_ops *ops;
@@ -104,6 +122,7 @@ struct app {
 		uint64_t told_us;       /* monotonic; when one told of a change; 0 = never */
 	} clock;
 	uint64_t certs_due_us;          /* when the listeners' certificates are looked at again */
+	uint64_t copies_due_us;         /* when copies of before are, that are old enough to go */
 	struct ev_timer *watch;         /* each second: has the store failed? */
 	struct app_watchdog {           /* OP-104 */
 		struct ev_timer *timer; /* NULL: the service manager does not ask for it */
@@ -123,6 +142,10 @@ struct app {
 	int status;                     /* exit status */
 };
 
+/* sinks.c */
+int app_sinks_start(struct app *a, struct err *err) MUST_CHECK;
+void app_sinks_stop(struct app *a);
+
 /* listen.c */
 int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
 int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */
@@ -137,18 +160,14 @@ void app_renewal_take(struct app *a, struct app_renewal *r);
 void app_renewal_drop(struct app_renewal *r);
 /* Of a configuration that is read while one with other listeners is in force: could these be opened? */
 int app_new_doors_check(const struct conf *conf, struct err *err) MUST_CHECK;
-/* Each door of a configuration, with what its certificate's files say. */
-struct app_door {
-	const char *name, *cert;        /* for people; its file, or NULL: it is plain */
-	uint64_t expires_us;            /* wall clock; 0: it is plain, or cannot be opened */
-	const struct err *err;          /* why it cannot be opened, or NULL */
-};
-void app_doors(const struct conf *conf, void (*fn)(void *arg, const struct app_door *door), void *arg);
 void app_listen_stop(struct app *a);
 void app_sockets_stop(struct app *a);
-void app_listen_pause(struct app *a);
+unsigned app_listen_busy(const struct app *a);                          /* connections with something to come */
+void app_listen_drain(struct app *a);                                   /* no more of them come */
 unsigned app_listen_live(const struct app *a);
 void app_certs_look(struct app *a);
+/* Each listener's certificate; expires_us: wall clock. */
+void app_certs_each(const struct app *a, void (*fn)(void *arg, const char *address, uint64_t expires_us), void *arg);
 void app_certs_check(struct app *a);                                    /* each second; looks once a day */
 json_t *app_listen_show(void *app);                                     /* for `status` */
 int app_ops_start(struct app *a, struct err *err) MUST_CHECK;           /* metrics and health, where they are told */
@@ -171,12 +190,20 @@ int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signa
 void app_watch_stop(struct app *a);
 bool app_is_draining(void *app);                                        /* for `status` */
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
+void app_drain(struct app *a);                                          /* what runs ends, then the loop */
+void app_drain_undo(struct app *a);
 /* sandbox.c */
 int app_sandbox_start(struct app *a, struct err *err) MUST_CHECK;
 void app_sandbox_stop(struct app *a);                                   /* also of a start that failed */
 /* check.c */
 #define APP_UIDS_AUTO "auto"            /* sandbox.uids: what is this user's */
 #define APP_PLACE_SIZE 512              /* of "dir PATH" or "socket PATH" in meta: where the signer is */
+static inline const char *app_archive(const struct app *a)
+{
+	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
+
+	return conf ? conf->audit_archive : NULL;
+}
 int app_place_check(const struct conf *conf, struct err *err) MUST_CHECK;       /* signer and anchor */
 /* What app_conf_check() says without the files of listeners. */
 int app_values_check(const struct conf *conf, struct err *err) MUST_CHECK;
@@ -191,6 +218,7 @@ void app_used_soon(struct app *a);                                      /* a key
 void app_used_stop(struct app *a);
 void app_commands_free(struct app *a);
 struct reports *app_reports_new(struct app *a);                         /* as a->reports; commands.c */
+struct daily *app_daily_new(struct app *a);                             /* as a->daily, of daemons */
 int app_usage_load(struct app *a, struct err *err) MUST_CHECK;         /* once there is a limiter */
 void app_usage_flush(struct app *a);
 /* clock.c */
@@ -201,11 +229,22 @@ void app_clock_check(struct app *a);                                    /* each 
 #define APP_AUTH_SUMMARY_MS 60000
 int app_auth_start(struct app *a, struct err *err) MUST_CHECK;
 void app_auth_stop(struct app *a);
+/* Sources of which more than APP_AUTH_STORM credentials were refused in so long, by their names in records. */
+#define APP_AUTH_STORM 100
+#define APP_AUTH_STORM_US 300000000ull
+typedef void app_auth_storm_fn(void *arg, const char *source, unsigned refused);
+void app_auth_storms(const struct app *app, app_auth_storm_fn *fn, void *arg);
+/* alerts.c */
+int app_alerts_start(struct app *a, struct err *err) MUST_CHECK;
+void app_alerts_stop(struct app *a);
+void app_alerts_watch(struct app *a);           /* each second: are calls refused? */
+void app_alerts_soon(struct app *a);            /* what a reload changed is looked at, as at a start */
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command server_commands[];
 /* top.c */
 #define TOP_ROWS_MAX 200                /* tenants, tools and upstreams in a sample, of each */
 extern const struct command top_commands[];
+extern const struct command sink_commands[];
 
 #endif

@@ -39,6 +39,8 @@
 struct source {
 	struct limit_bucket bucket, inactive;
 	uint64_t last_us;
+	uint64_t storm_us;              /* since when its refusals are counted for an alert; 0 = they are not */
+	unsigned storm;
 	char name[sizeof("adr_") + NAME_CHARS];         /* "": not drawn yet */
 };
 
@@ -233,6 +235,31 @@ static const char *peer_of(const struct cred_source *from)
 	return from->tport == AUDIT_TCP || from->tport == AUDIT_HTTP ? from->from : NULL;
 }
 
+static void count_storm(struct source *s, uint64_t now)
+{
+	if (s->storm_us == 0 || now - s->storm_us > APP_AUTH_STORM_US) {
+		s->storm_us = now;
+		s->storm = 0;
+	}
+	s->storm++;
+}
+
+void app_auth_storms(const struct app *app, app_auth_storm_fn *fn, void *arg)
+{
+	struct app_auth *a = app->auth;
+	const uint64_t now = clock_mono_us();
+	void *value;
+
+	for (size_t it = 0; a && map_next(a->sources, &it, NULL, NULL, &value);) {
+		struct source *s = value;
+
+		if (s->storm > APP_AUTH_STORM && now - s->storm_us <= APP_AUTH_STORM_US)
+			fn(arg, name_of(a, s), s->storm);
+	}
+	if (a && a->others.storm > APP_AUTH_STORM && now - a->others.storm_us <= APP_AUTH_STORM_US)
+		fn(arg, OTHERS, a->others.storm);
+}
+
 static void refused(void *arg, const struct cred_source *from, enum cred_refusal why, int64_t tenant_id,
 		    const char *accessor)
 {
@@ -241,6 +268,7 @@ static void refused(void *arg, const struct cred_source *from, enum cred_refusal
 	struct source *s = source_of(a, from->from, now);
 	struct audit_event ev;
 
+	count_storm(s, now);
 	if (tries_locks(s, why, now))
 		gate_failed(a->app->gate, from->from);
 	if (!may_record(a, s, now)) {

@@ -3,12 +3,18 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "alert/alert.h"
+#include "base/mem.h"
 #include "conf/conf.h"
+#include "ev/ev.h"
 #include "launcher/launcher.h"
 #include "otel/otel.h"
 #include "sandbox/level.h"
+#include "ship/ship.h"
+#include "sink/sink.h"
 
 #include "app_int.h"
 
@@ -82,6 +88,9 @@ int app_values_check(const struct conf *conf, struct err *err)
 	rc = rc ? rc : app_place_check(conf, err);
 	rc = rc ? rc : sandbox_check(conf, err);
 	rc = rc ? rc : otel_check(conf, err);
+	rc = rc ? rc : sinks_check(conf, NULL, err);
+	rc = rc ? rc : alerts_check(conf, err);
+	rc = rc ? rc : ship_check(conf, err);
 	return rc < 0 ? at_line(conf, err) : 0;
 }
 
@@ -102,4 +111,23 @@ int app_conf_check(const struct conf *conf, struct err *err)
 	*err = (struct err){ 0 };
 	app_doors(conf, keep_first, err);
 	return err->code;
+}
+
+int app_sandbox_look(struct conf *conf, char *store, void (*fn)(void *arg, const char *levels, const char *users),
+		     void *arg, struct err *err)
+{
+	struct app *a = mem_zalloc(sizeof(*a));
+	int rc;
+
+	a->opt = (struct app_opt){ .profile = APP_EMBEDDED, .conf = conf, .store = store };
+	a->store = store;
+	a->loop = ev_loop_new();
+	rc = app_sandbox_start(a, err);
+	if (rc == 0) {
+		fn(arg, a->sandbox_levels, a->users);
+		app_sandbox_stop(a);
+	}
+	ev_loop_free(&a->loop);
+	free(a);
+	return rc;
 }

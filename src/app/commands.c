@@ -6,10 +6,12 @@
 
 #include "app/app.h"
 
+#include "alert/alert.h"
 #include "base/mem.h"
 #include "command/approval.h"
 #include "command/command.h"
 #include "documents/documents.h"
+#include "inventory/inventory.h"
 #include "keeping/keeping.h"
 #include "people/people.h"
 #include "remote/remote.h"
@@ -21,6 +23,7 @@
 const struct command *const app_commands[] = {
 	server_commands,
 	top_commands,
+	sink_commands,
 	tenant_commands,
 	principal_commands,
 	key_make_commands,
@@ -38,6 +41,8 @@ const struct command *const app_commands[] = {
 	upstream_commands,
 	sync_commands,
 	upstream_remove_commands,
+	system_commands,
+	inventory_commands, inventory_review_commands,
 	apply_commands,
 	export_commands,
 	import_commands,
@@ -51,6 +56,7 @@ const struct command *const app_commands[] = {
 	stats_commands,
 	proof_commands,
 	verify_commands,
+	daily_commands,
 	drill_commands,
 	sign_commands,
 	bundle_commands,
@@ -60,34 +66,46 @@ const struct command *const app_commands[] = {
 	retention_commands,
 	prune_commands,
 	compact_commands,
-	seal_commands,
+	seal_commands, archive_commands,
 	restore_commands,
 	erase_commands,
-	level_commands,
+	level_commands, task_commands,
 	limit_commands,
 	session_commands,
+	alert_commands,
 	NULL,
 };
 
 struct reports *app_reports_new(struct app *a)
 {
-	static const char *const classes[] = { [REPORT_IDLE] = "idle", [REPORT_BATCH] = "batch", [REPORT_NORMAL] = "normal" };
+	static const char *const classes[] = { [SERVED_IDLE] = "idle", [SERVED_BATCH] = "batch", [SERVED_NORMAL] = "normal" };
 	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
 	struct reports_opt opt = {
 		.store = a->store, .at_once = conf ? conf->admin_reports : REPORTS_AT_ONCE,
 		.bounds = { .memory = (uint64_t)(conf ? conf->report_memory_mib : REPORT_MEMORY_MIB) << 20,
 			    .temp = (uint64_t)(conf ? conf->report_temp_mib : REPORT_TEMP_MIB) << 20,
-			    .class = REPORT_IDLE, .landlock = a->sandbox.best.landlock },
+			    .class = SERVED_IDLE, .landlock = a->sandbox.best.landlock, .archive = app_archive(a) },
 	};
 
 	for (size_t i = 0; conf && i < NELEMS(classes); i++)
 		if (strcmp(conf->report_class, classes[i]) == 0)
-			opt.bounds.class = (enum report_class)i;
+			opt.bounds.class = (enum served_class)i;
 	return a->reports = reports_new(a->loop, &opt);
+}
+
+struct daily *app_daily_new(struct app *a)
+{
+	if (a->opt.profile != APP_DAEMON)
+		return NULL;
+	return a->daily = daily_new(a->loop, &(struct daily_opt){ .store = a->store, .writer = a->writer,
+		.at = a->opt.conf->verify_at, .landlock = a->sandbox.best.landlock,
+		.archive = app_archive(a) });
 }
 
 void app_commands_free(struct app *a)
 {
 	commands_free(&a->admin);
+	jobs_free(&a->jobs);
 	reports_free(&a->reports);
+	daily_free(&a->daily);
 }

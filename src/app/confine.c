@@ -226,8 +226,13 @@ static int find_places(const struct app *a, struct places *p, struct err *err)
 	add_around(p, socket, PLACES_SOCKETS);
 	for (char **file = files; *file; file++)
 		add_file(p, *file, PLACES_READ);
+	if (c->audit_archive)
+		add_place(p, mem_strdup(c->audit_archive), PLACES_READ | PLACES_WRITE);
 	if (c->anchor_file)
 		add_file(p, c->anchor_file, PLACES_APPEND);
+	for (size_t i = 0; i < c->nsinks; i++)
+		if (c->sinks[i].path)
+			add_around(p, c->sinks[i].path, PLACES_READ | PLACES_WRITE);
 	if (c->admin_socket)
 		add_around(p, c->admin_socket, PLACES_SOCKETS);
 	if (c->metrics_listen && *c->metrics_listen == '/')

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alert/alert.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/log.h"
@@ -26,6 +27,7 @@
 #include "net/gate.h"
 #include "net/tls.h"
 #include "otel/otel.h"
+#include "sink/sink.h"
 #include "tenant/tenant.h"
 #include "upstream/upstream.h"
 #include "worker/worker.h"
@@ -37,13 +39,11 @@
 #define DAY_US (24ull * 3600 * 1000 * 1000)
 #define WARN_US (30 * DAY_US)
 
-static void look(const char *address, uint64_t expires_us, uint64_t *first_us)
+static void look(void *arg, const char *address, uint64_t expires_us)
 {
-	uint64_t now = clock_wall_us();
+	uint64_t now = clock_wall_us(), *first_us = arg;
 	char text[32];
 
-	if (expires_us == 0)
-		return;                 /* plain */
 	if (*first_us == 0 || expires_us < *first_us)
 		*first_us = expires_us;
 	if (expires_us > now + WARN_US)
@@ -56,17 +56,22 @@ static void look(const char *address, uint64_t expires_us, uint64_t *first_us)
 			 (expires_us - now) / DAY_US);
 }
 
+void app_certs_each(const struct app *a, void (*fn)(void *arg, const char *address, uint64_t expires_us), void *arg)
+{
+	for (size_t i = 0; i < a->nlisteners; i++)
+		if (transport_tls_expires_us(a->listeners[i].t) > 0)
+			fn(arg, a->listeners[i].ops->address(a->listeners[i].t), transport_tls_expires_us(a->listeners[i].t));
+	if (a->admin_tls)
+		fn(arg, a->opt.conf->admin_listen, tls_server_expires_us(a->admin_tls));
+	if (a->ops && ops_expires_us(a->ops) > 0)
+		fn(arg, ops_address(a->ops), ops_expires_us(a->ops));
+}
+
 void app_certs_look(struct app *a)
 {
 	uint64_t first_us = 0;
 
-	for (size_t i = 0; i < a->nlisteners; i++)
-		look(a->listeners[i].ops->address(a->listeners[i].t), transport_tls_expires_us(a->listeners[i].t),
-		     &first_us);
-	if (a->admin_tls)
-		look(a->opt.conf->admin_listen, tls_server_expires_us(a->admin_tls), &first_us);
-	if (a->ops)
-		look(ops_address(a->ops), ops_expires_us(a->ops), &first_us);
+	app_certs_each(a, look, &first_us);
 	metric_set(METRIC_tls_certificate_expires, first_us / 1000000);
 	a->certs_due_us = ev_now_us(a->loop) + DAY_US;
 }
@@ -431,10 +436,19 @@ void app_listen_stop(struct app *a)
 	tr_stdio_close(&a->stdio);
 }
 
-void app_listen_pause(struct app *a)
+unsigned app_listen_busy(const struct app *a)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < a->nlisteners; i++)
+		n += a->listeners[i].ops->busy(a->listeners[i].t);
+	return n;
+}
+
+void app_listen_drain(struct app *a)
 {
 	for (size_t i = 0; i < a->nlisteners; i++)
-		a->listeners[i].ops->pause(a->listeners[i].t, true);
+		a->listeners[i].ops->drain(a->listeners[i].t);
 }
 
 unsigned app_listen_live(const struct app *a)
@@ -568,6 +582,31 @@ static void upstreams(void *arg, ops_upstream_fn *fn, void *fn_arg)
 	upstreams_each(a->upstreams, fn, fn_arg);
 }
 
+struct counting { ops_alert_fn *fn; void *arg; };
+
+static void count_alerts(void *arg, enum alert_rule rule, enum alert_severity severity, unsigned n)
+{
+	const struct counting *c = arg;
+
+	c->fn(c->arg, alert_rule_name(rule), alert_severity_name(severity), n);
+}
+
+static void alerts(void *arg, ops_alert_fn *fn, void *fn_arg)
+{
+	const struct app *a = arg;
+
+	alerts_counts(a->alerts, count_alerts, &(struct counting){ fn, fn_arg });
+}
+
+static void sinks(void *arg, enum metric_format format, struct str *ret)
+{
+	const struct app *a = arg;
+
+	if (a->sinks)
+		sinks_expose(a->sinks, format, ret);
+	alert_ways_expose(alerts_ways(a->alerts), format, ret);
+}
+
 int app_ops_start(struct app *a, struct err *err)
 {
 	static const char *const files[] = { DB_FILE, DB_FILE "-wal", DB_KEYS, NULL };
@@ -578,7 +617,7 @@ int app_ops_start(struct app *a, struct err *err)
 	if (!a->opt.conf->metrics_listen)
 		return 0;
 	rc = ops_open(&(struct ops_env){ .loop = a->loop, .gate = a->gate, .writer = a->writer, .draining = stops,
-					 .quotas = app_quotas, .upstreams = upstreams, .arg = a,
+					 .quotas = app_quotas, .upstreams = upstreams, .alerts = alerts, .more = sinks, .arg = a,
 					 .store = a->store, .files = files,
 					 .version = PACKAGE_VERSION, .engine = db_engine(&fixed), .started_us = a->started_us,
 					 .process = a->process }, a->opt.conf, &a->ops, err);
@@ -611,6 +650,15 @@ static char *socket_path(const char *store, const char *name)
 	digest_sha256(store, strlen(store), digest);
 	text_hex(digest, TAG_BYTES, tag);
 	return mem_printf("%s/toolcrib-%s-%s", runtime && *runtime == '/' ? runtime : "/run/toolcrib", tag, name);
+}
+
+char *app_handover_socket(const char *store)
+{
+	char *absolute = path_absolute(store);
+	char *path = socket_path(absolute, "handover.sock");
+
+	free(absolute);
+	return path;
 }
 
 char *app_admin_socket(const char *store)

@@ -21,6 +21,7 @@
 #include "call/call.h"
 #include "command/command.h"
 #include "conf/conf.h"
+#include "db/db.h"
 #include "ev/ev.h"
 #include "json/reply.h"
 #include "mcp/mcp.h"
@@ -195,6 +196,7 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, cons
 	str_printf(&text, "%s: reloaded%s%s%s%s", name_of(a->opt.conf), told->now.len ? ", changed: " : "",
 		   str_text(&told->now), told->waits.len ? ", these keys wait for a restart: " : "", str_text(&told->waits));
 	record(a, before, a->opt.conf->digest, AUDIT_OK, str_text(&text));
+	app_alerts_soon(a);
 	str_fini(&text);
 }
 
@@ -280,6 +282,10 @@ int app_say_ready(struct app *a, struct err *err)
 		 str_text(&where));
 	str_fini(&where);
 	notify("READY=1", 0);
+	if (a->opt.ready_fd > 0) {
+		(void)!write(a->opt.ready_fd, "", 1);   /* who does not wait any more is not told */
+		close(a->opt.ready_fd);
+	}
 	return 0;
 }
 
@@ -366,6 +372,8 @@ static void watchdog_start(struct app *a)
 
 static bool is_idle(const struct app *a)
 {
+	if (a->leaving)  /* somebody waits for us */
+		return call_engine_running(a->calls) == 0 && app_listen_busy(a) == 0;
 	return call_engine_running(a->calls) == 0 && app_listen_live(a) == 0 && !a->stdio_open;
 }
 
@@ -400,22 +408,35 @@ static void drain_poll(void *arg)
 	ev_timer_start(a->drain, POLL_US);
 }
 
-void app_stop(struct app *a)
+void app_drain(struct app *a)
 {
 	uint32_t drain_ms = a->opt.conf ? a->opt.conf->drain_ms : DRAIN_DEFAULT_MS;
 
-	if (a->phase == APP_DRAINING)
-		cancel(a);
-	if (a->phase != APP_RUNNING)
-		return;
 	a->phase = APP_DRAINING;
 	a->drain_until_us = ev_now_us(a->loop) + (uint64_t)drain_ms * 1000;
-	notify("STOPPING=1", 0);
-	app_listen_pause(a);
+	if (a->daily)
+		daily_stop(a->daily);
 	if (a->mcp)
 		mcp_drain(a->mcp, drain_ms);
 	a->drain = ev_timer_new(a->loop, drain_poll, a);
 	ev_timer_start(a->drain, 0);
+}
+
+void app_drain_undo(struct app *a)
+{
+	ev_timer_free(&a->drain);
+	a->phase = APP_RUNNING;
+}
+
+void app_stop(struct app *a)
+{
+	if (a->phase == APP_DRAINING)
+		cancel(a);
+	if (a->phase != APP_RUNNING)
+		return;
+	notify("STOPPING=1", 0);
+	app_listen_drain(a);
+	app_drain(a);
 }
 
 bool app_is_draining(void *app)
@@ -437,8 +458,34 @@ static void on_signal(void *arg, int signo)
 		app_reload(a);
 		return;
 	}
+	a->leaving_stopped = a->leaving;
 	log_info(NULL, a->phase == APP_RUNNING ? "stopping signal=%d" : "stopping without waiting signal=%d", signo);
 	app_stop(a);
+}
+
+/* --- copies of before (OP-911) */
+
+#define DAY_US UINT64_C(86400000000)
+
+static void drop_body(void *arg)
+{
+	const struct app *a = arg;
+	struct err err = { 0 };
+	unsigned n;
+
+	if (db_before_drop(a->store, DB_BEFORE_OLD, &n, &err) < 0)
+		log_warn(NULL, "old copies of the store cannot be removed where=%s why=\"%s\"", err.where, err.msg);
+}
+
+static void drop_done(void *arg)
+{
+	(void)arg;
+}
+
+static void drop_copies(struct app *a)
+{
+	if (ev_now_us(a->loop) >= a->copies_due_us && ev_work(a->loop, EV_LANE_READ, drop_body, drop_done, a) == 0)
+		a->copies_due_us = ev_now_us(a->loop) + DAY_US;
 }
 
 /* A store that failed stays failed until it is opened again: leave it to the supervisor (AUDIT A-216). */
@@ -455,7 +502,9 @@ static void watch(void *arg)
 		return;
 	}
 	app_clock_check(a);
+	app_alerts_watch(a);
 	app_certs_check(a);
+	drop_copies(a);
 	ev_timer_start(a->watch, WATCH_US);
 }
 
@@ -469,7 +518,7 @@ static void fold_and_seal(struct app *a)
 	writer_fold_start(a->writer, &(struct writer_fold_limits){ .fold_rows = conf->fold_rows,
 		.plain_rows = conf->plain_rows, .fold_age_s = conf->fold_age_s });
 	writer_seal_start(a->writer, &(struct writer_seal_limits){ .on = strcmp(conf->audit_seal, "on") == 0,
-		.after_s = conf->seal_after_s });
+		.after_s = conf->seal_after_s, .hot = conf->hot_records });
 }
 
 int app_watch_start(struct app *a, struct err *err)
@@ -483,6 +532,8 @@ int app_watch_start(struct app *a, struct err *err)
 	ev_timer_start(a->watch, WATCH_US);
 	watchdog_start(a);
 	fold_and_seal(a);
+	if (a->daily)
+		daily_start(a->daily);
 	return 0;
 }
 
@@ -514,6 +565,8 @@ void app_calls_end(struct app *a)
 
 	if (a->reports)
 		reports_stop(a->reports);
+	if (a->daily)
+		daily_stop(a->daily);
 	w.timer = ev_timer_new(a->loop, idle_poll, &w);
 	ev_timer_start(w.timer, 0);
 	if (call_engine_running(a->calls) > 0)

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "alert/alert.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/path.h"
@@ -27,6 +28,8 @@
 #include "notary/notary.h"
 #include "otel/otel.h"
 #include "people/people.h"
+#include "ship/ship.h"
+#include "sink/sink.h"
 #include "tenant/tenant.h"
 #include "writer/fold.h"
 #include "writer/writer.h"
@@ -47,6 +50,9 @@ struct status_job {
 	char *conf, *waits, *refused_conf;      /* its file; keys that wait for a restart; why the last reading failed */
 	char digest[2 * DIGEST_SIZE + 1];       /* of the text that is in force */
 	struct str traces;                      /* where spans go, and how that goes; empty: nowhere */
+	struct str sinks;                       /* where copies of records go; likewise */
+	struct str backup;                      /* how far the copy at backup.to is; empty: there is none */
+	struct str verified;                    /* what the daily verification said; empty: there is none */
 };
 
 static void free_status(void *priv)
@@ -59,6 +65,9 @@ static void free_status(void *priv)
 	free(job->refused_conf);
 	str_fini(&job->listeners);
 	str_fini(&job->traces);
+	str_fini(&job->sinks);
+	str_fini(&job->backup);
+	str_fini(&job->verified);
 	free(job);
 }
 
@@ -140,6 +149,11 @@ static int status_check(struct command_call *c, struct err *err)
 	note_conf(env->arg, job);
 	if (((const struct app *)env->arg)->otel)
 		otel_describe(((const struct app *)env->arg)->otel, &job->traces);
+	if (((const struct app *)env->arg)->sinks)
+		sinks_describe(((const struct app *)env->arg)->sinks, &job->sinks);
+	ship_server_describe(((const struct app *)env->arg)->ship, &job->backup);
+	if (env->daily)
+		daily_describe(env->daily, &job->verified);
 	job->draining = env->draining && env->draining(env->arg);
 	job->running = call_engine_running(env->calls);
 	if (env->mcp)
@@ -174,12 +188,17 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_COUNTS);
 	struct clock_state clock;
 	struct str files = STR_INIT;
+	char alerts[120] = "";
 	int rc = db_step(st, err);
 
 	(void)logs;
 	clock_state(&clock);
 	if (rc == 1 && keys_files_wrong(&(struct keyfile_place){ job->store, command_env(c)->master }, db, true,
 				       &files, err) < 0)
+		rc = err->code;
+	if (rc == 1 && forms_away(db, &files, err) < 0)
+		rc = err->code;
+	if (rc == 1 && alerts_describe(db, alerts, sizeof(alerts), err) < 0)
 		rc = err->code;
 	if (rc == 1) {
 		reply_row_begin(o);
@@ -195,8 +214,12 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 			reply_raw(o, "pid", "null", 4);
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
+		reply_text(o, "alerts", alerts);
 		reply_text(o, "folding", job->serving ? job->folding : NULL);
 		reply_text(o, "traces", job->traces.len ? str_text(&job->traces) : NULL);
+		reply_text(o, "sinks", job->sinks.len ? str_text(&job->sinks) : NULL);
+		reply_text(o, "backup", job->backup.len ? str_text(&job->backup) : NULL);
+		reply_text(o, "verified", job->verified.len ? str_text(&job->verified) : NULL);
 		put_conf(o, job);
 		reply_text(o, "files", files.len ? str_text(&files) : "ok");
 		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
@@ -431,9 +454,11 @@ static const struct command_column doctor_cols[] = {
 	COL("class", "STATE"), COL("what", "WHAT"), COL("where", "WHERE"), COL("said", "SAID"), COL("do", "DO"), COL_END };
 static const struct command_column fsck_cols[] = {
 	COL("row", "ROW"), COL("what", "WHAT"), COL("closing", "QUARANTINE"), COL_END };
-static const struct command_arg migrate_args[] = { 
-	FLAG("dry-run", "Say what would be done, and about how long it takes, and change nothing."),
+static const struct command_arg migrate_args[] = {
+	FLAG("dry-run", "Say what would be done, step by step, in how much room and time, and change nothing."),
 	FLAG("fold", "Put records into blocks also where a server would do it by itself."),
+	FLAG("no-copy", "Make no copy of before; have a backup."),
+	FLAG("drop-copy", "Remove copies of before, also while a server runs, and do nothing else."),
 	ARG_END };
 static const struct command_arg help_args[] = {
 	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, ARG_END };
@@ -445,7 +470,8 @@ static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
 	COL_AT("started", "Started"), COL("configuration", "Configuration"), COL("audit", "Audit"), COL("files", "Files"),
 	COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
-	COL("confined", "Server confined"), COL("folding", "Folding"), COL("traces", "Traces"), COL("clock", "Clock"),
+	COL("confined", "Server confined"), COL("folding", "Folding"), COL("verified", "Verified"),
+	COL("traces", "Traces"), COL("sinks", "Sinks"), COL("backup", "Backup"), COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };
@@ -512,7 +538,11 @@ const struct command server_commands[] = {
 		    "is ok, warn or fail, and names the thing, the place and what to do.  Exit status 4 when one is not ok.",
 	  .args = doctor_args, .columns = doctor_cols, .shape = ADM_FINDINGS, .role = ADM_OWNER, .where = ADM_ON_CTL },
 	{ .noun = "migrate", .help = "Bring the store to this program's schema",
-	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.  A store in "
+	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.  Before the "
+		    "first step the store is copied to before-NN.db beside it, NN the schema that it goes to, and nothing is done "
+		    "when there is no room for that; the record of the start names both schemas and the copy with its SHA-256.  "
+		    "A server removes the copy after 14 days.  What was erased or pruned since is still in it: toolcribd(8), "
+		    "UPGRADES.  A store in "
 		    "which more than 1,048,576 records wait to become blocks, as one of an older release may be, is served only "
 		    "when this has put them there: while no server runs, in about one second for 100,000 records, and with room "
 		    "for about a third of what the file has.  It may be ended at any moment and goes on when it is called "

@@ -45,6 +45,8 @@
 #include "oauth/oauth.h"
 #include "otel/otel.h"
 #include "registry/registry.h"
+#include "ship/ship.h"
+#include "task/task.h"
 #include "tenant/tenant.h"
 #include "upstream/upstream.h"
 #include "worker/worker.h"
@@ -53,6 +55,7 @@
 #include "writer/writer.h"
 
 #include "app_int.h"
+#include "handover_int.h"
 
 /* --- the signer of the audit's checkpoints, and where it is */
 
@@ -410,13 +413,25 @@ static void count_record(void *arg, int64_t tenant_id, size_t bytes, bool low)
 		limit_add_audit(a->limiter, tenant_id, clock_wall_us(), bytes, low);
 }
 
+static int backup_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->ship = a->opt.conf->backup_to ? ship_server_new(a->loop, a->opt.conf, a->store) : NULL;
+	return 0;
+}
+
+static void backup_stop(struct app *a)
+{
+	ship_server_free(&a->ship);
+}
+
 static int writer_start(struct app *a, struct err *err)
 {
 	static const char *const modes[] = { [APP_DAEMON] = "daemon", [APP_STDIO] = "stdio", [APP_EMBEDDED] = "cli" };
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
 	struct writer_guard guard = { 0 };
 	size_t recovered = 0;
-	char *mode, *by = NULL;
+	char *mode, *by = NULL, *instead = app_take_over_said(a);
 	int rc;
 
 	if (a->opt.conf) {
@@ -431,16 +446,21 @@ static int writer_start(struct app *a, struct err *err)
 	limits.arg = a;
 	if (a->notary)
 		notary_guard(a->notary, &guard);
+	guard.checkpoint = a->ship ? ship_server_wait : NULL;
+	guard.checkpoint_arg = a->ship;
+	guard.recover = task_recover;
 	guard.adopt = a->opt.adopt;
+	guard.no_copy = a->opt.no_copy;
 	if (a->opt.quarantine) {
 		by = mem_printf("uid %u (cli) alone, as the store did not start: fsck --quarantine", (unsigned)geteuid());
 		guard.quarantine = a->opt.quarantine;
 		guard.quarantined_by = by;
 	}
-	mode = mem_printf("%s, sandbox %s, signer %s", modes[a->opt.profile], a->sandbox_levels, a->notary ?
-			  notary_place(a->notary) : "none");
+	mode = mem_printf("%s, sandbox %s, signer %s%s", modes[a->opt.profile], a->sandbox_levels, a->notary ?
+			  notary_place(a->notary) : "none", instead);
 	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &guard, &a->writer,
 			 &recovered, err);
+	free(instead);
 	free(mode);
 	free(by);
 	if (rc == 0)
@@ -456,6 +476,7 @@ static void writer_stop(struct app *a)
 {
 	struct err err;
 
+	ship_server_hurry(a->ship);
 	if (writer_close(&a->writer, WRITER_CLOSE_MS, &err) < 0) {
 		log_err(NULL, "writer did not close where=%s why=\"%s\"", err.where, err.msg);
 		a->status = 1;
@@ -540,6 +561,19 @@ static void otel_stop(struct app *a)
 	otel_free(&a->otel);
 }
 
+/* --- tasks */
+
+static int tasks_start(struct app *a, struct err *err)
+{
+	return tasks_open(&(struct task_env){ .loop = a->loop, .writer = a->writer, .place = { a->store, a->master } },
+			  &a->tasks, err);
+}
+
+static void tasks_stop(struct app *a)
+{
+	tasks_close(&a->tasks);
+}
+
 /* --- calls */
 
 static int calls_start(struct app *a, struct err *err)
@@ -566,7 +600,8 @@ static int calls_start(struct app *a, struct err *err)
 	a->pool = worker_pool_new(a->loop, worker_share(cpu_count()));
 	a->calls = call_engine_new(&(struct call_env){
 		.loop = a->loop, .tenants = a->tenants, .registry = a->registry, .limiter = a->limiter,
-		.writer = a->writer, .master = a->master, .fetcher = a->fetcher, .upstreams = a->upstreams,
+		.writer = a->writer, .tasks = a->tasks, .master = a->master, .fetcher = a->fetcher,
+		.upstreams = a->upstreams,
 		.sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool, .audit_level = a->audit_level,
 		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
@@ -592,9 +627,13 @@ static int mcp_start(struct app *a, struct err *err)
 {
 	(void)err;
 	a->mcp = mcp_server_new(&(struct mcp_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
-		.calls = a->calls, .writer = a->writer, .otel = a->otel, .master = a->master, .version = PACKAGE_VERSION });
+		.calls = a->calls, .tasks = a->tasks, .writer = a->writer, .otel = a->otel, .master = a->master,
+		.version = PACKAGE_VERSION,
+		.model_meta = strstr(a->opt.conf->model_from, "meta") != NULL,
+		.model_header = strstr(a->opt.conf->model_from, "header") != NULL });
 	a->transport_env = (struct transport_env){ .loop = a->loop, .mcp = a->mcp, .tenants = a->tenants,
-		.oauth = a->oauth, .resource = a->opt.conf->oauth_resource, .drain_ms = a->opt.conf->eof_drain_ms };
+		.oauth = a->oauth, .resource = a->opt.conf->oauth_resource, .drain_ms = a->opt.conf->eof_drain_ms,
+		.given = a->given };
 	return 0;
 }
 
@@ -608,12 +647,15 @@ static int admin_start(struct app *a, struct err *err)
 	const struct conf *conf = a->opt.conf;
 
 	(void)err;
+	a->jobs = jobs_new();
 	a->admin = commands_new(&(struct command_env){
 		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
-		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls,
+		.archive = app_archive(a), .registry = a->registry, .writer = a->writer, .notary = a->notary,
+		.calls = a->calls, .tasks = a->tasks,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
-		.reports = app_reports_new(a), .sandbox_levels = a->sandbox_levels, .tool_users = a->sandbox.best.uid,
+		.reports = app_reports_new(a), .alerts = a->alerts, .jobs = a->jobs, .daily = app_daily_new(a),
+		.sandbox_levels = a->sandbox_levels, .tool_users = a->sandbox.best.uid,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us,
 		.tenant_queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
@@ -662,10 +704,13 @@ static const struct subsys {
 	int (*start)(struct app *a, struct err *err);
 	void (*stop)(struct app *a);    /* may be NULL */
 } rows[] = {
+	{ "sockets of the service manager", DAEMON, app_given_start, app_given_stop },
 	{ "sandbox", ALL, app_sandbox_start, app_sandbox_stop },
 	{ "own files", SERVE, app_confine_files, NULL },        /* the launcher is there, threads are not */
+	{ "the running server", DAEMON, app_take_over_start, NULL },    /* nothing of the store is open before */
 	{ "master key", ALL, master_start, master_stop },
 	{ "signer", ALL, signer_start, signer_stop },
+	{ "backup", DAEMON, backup_start, backup_stop },        /* until the last commit is in it */
 	{ "writer", ALL, writer_start, writer_stop },
 	{ "checkpoints", ALL, checkpoints_start, checkpoints_stop },
 	{ "registry", ALL, registry_start, registry_stop },
@@ -676,9 +721,12 @@ static const struct subsys {
 	{ "traces", SERVE, otel_start, otel_stop },
 	{ "access tokens", DAEMON, oauth_start, oauth_stop },
 	{ "upstreams", ALL, upstreams_start, upstreams_stop },
+	{ "tasks", SERVE, tasks_start, tasks_stop },
 	{ "calls", ALL, calls_start, calls_stop },
+	{ "sinks", DAEMON, app_sinks_start, app_sinks_stop },
 	{ "mcp", SERVE, mcp_start, mcp_stop },
 	{ "gate", DAEMON, app_gate_start, app_gate_stop },
+	{ "alerts", SERVE, app_alerts_start, app_alerts_stop },
 	{ "admin", ALL, admin_start, admin_stop },
 	{ "changes of upstreams", SERVE, watch_upstreams, unwatch_upstreams },
 	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
@@ -686,6 +734,8 @@ static const struct subsys {
 	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
 	{ "pressure", DAEMON, app_pressure_start, app_pressure_stop },
 	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
+	{ "the next server", DAEMON, app_handover_start, app_handover_stop },
+	{ "connections that were taken over", DAEMON, app_take_over_adopt, NULL },
 	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop },
 	{ "watch", SERVE, app_watch_start, app_watch_stop },
 	{ "confinement", SERVE, app_confine, NULL },    /* last: what was opened stays open */
@@ -787,21 +837,27 @@ int app_run(struct app *a)
 	return a->status;
 }
 
-void app_close(struct app **ap)
+int app_close(struct app **ap)
 {
 	struct app *a = ap ? *ap : NULL;
+	int status;
 
 	if (!a)
-		return;
+		return 0;
 	*ap = NULL;
 	stop_all(a);
 	ops_process_close(&a->process);
 	ev_loop_free(&a->loop);
-	db_owner_drop(&a->opt.owner);
+	if (app_handover_end(a))
+		db_owner_leave(&a->opt.owner);
+	else
+		db_owner_drop(&a->opt.owner);
+	status = a->status;
 	free(a->confined);
 	free(a->relay.address);
 	free(a->store);
 	free(a);
+	return status;
 }
 
 int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch, struct err *err)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "alert/alert.h"
 #include "audit/audit.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -251,6 +252,7 @@ static void put_server(struct reply *o, const struct app *a)
 	reply_int(o, "pressure", limit_pressure(a->limiter));
 	reply_text(o, "refusing", writer_state(a->writer, &reason) < 0 ? reason ? reason : "no records" : NULL);
 	reply_int(o, "records", (int64_t)records());
+	reply_int(o, "alerts", alerts_waiting(a->alerts));
 	str_putc(&text, '{');
 	for (unsigned i = 0; i < metric_count(); i++)
 		str_printf(&text, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", metric_name((enum metric_id)i),

@@ -162,7 +162,7 @@ static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit
 	} texts[] = {
 		{ COL_BOOT, logs->boot }, { COL_BUILD, logs->build }, { COL_CRED, ev->cred }, { COL_PRN, ev->prn },
 		{ COL_REV, ev->rev }, { COL_TOOL, ev->tool }, { COL_TDEF, ev->tdef ? tdef : NULL }, { COL_RULE, ev->rule },
-		{ COL_SBOX, ev->sbox }, { COL_OBJ, ev->obj },
+		{ COL_SBOX, ev->sbox }, { COL_OBJ, ev->obj }, { COL_SYS, ev->sys }, { COL_MDL, ev->mdl },
 	};
 
 	if (ev->tdef)

@@ -262,6 +262,7 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 		SQL_DEED_UNVOUCH_TENANT, SQL_DEED_UNVOUCH_PRINCIPAL, SQL_DEED_UNVOUCH_CRED, SQL_DEED_UNVOUCH_TOOL_GRANT,
 		SQL_DEED_UNVOUCH_TOOL, SQL_DEED_UNVOUCH_SHARED_SCHEMA, SQL_DEED_UNVOUCH_UPSTREAM, SQL_DEED_UNVOUCH_SECRET,
 		SQL_DEED_UNVOUCH_LIMIT_ROW, SQL_DEED_UNVOUCH_TOOL_LEVEL, SQL_DEED_UNVOUCH_UPSTREAM_TOOL,
+		SQL_DEED_UNVOUCH_INVENTORY, SQL_DEED_UNVOUCH_SYSTEM,
 		SQL_DEED_UNVOUCH_TOOL_VERSION, SQL_DEED_UNVOUCH_META, SQL_DEED_UNVOUCH_PENDING_VERSION, SQL_DEED_UNVOUCH_LOG,
 		SQL_DEED_UNVOUCH_HOLD, SQL_DEED_UNVOUCH_UPSTREAM_TOOL_STATE,
 	};
@@ -308,7 +309,7 @@ int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut
 	if (rc == 0 && db_changes(db) != 1)
 		return err_set(err, ERR_CONFLICT, "", "the log was pruned beyond record %" PRId64 " already", cut->at);
 	if (rc == 0)
-		rc = forms_prune(db, cut->log, cut->at, err);
+		rc = forms_prune(db, cut->log, cut->at, cut->keep, err);
 	return rc < 0 ? rc : insert_job(db, intent, AUDIT_PRUNE, err);
 }
 
@@ -318,6 +319,8 @@ int audit_job_next(struct db *db, int kind, struct audit_job *ret, struct err *e
 	int rc;
 
 	db_bind_i64(st, 1, kind);
+	db_bind_i64(st, 2, ret->log);
+	db_bind_i64(st, 3, ret->idx);
 	rc = db_step(st, err);
 	if (rc == 1)
 		*ret = (struct audit_job){ .tenant_id = db_col_i64(st, 0), .log = db_col_i64(st, 1), .idx = db_col_i64(st, 2),
@@ -409,21 +412,52 @@ int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, in
 
 int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct err *err)
 {
-	int rc = forms_unsealed(db, intent->log, "erased", err);
-
-	return rc < 0 ? rc : insert_job(db, intent, AUDIT_ERASE, err);
+	return insert_job(db, intent, AUDIT_ERASE, err);
 }
 
-/* What an erase record names: keys, a range, or all before it. */
-struct named { int64_t *keys; size_t n; int64_t from, to; struct keys_erased record; };
+enum { KEY_SIZE = 8, RANGE_SIZE = 16 };
+
+static int64_t index_of(const uint8_t *p)
+{
+	return (int64_t)(audit_get_be(p, 8) & INT64_MAX);
+}
+
+int audit_erased_add(struct audit_erased *e, int64_t idx, const void *ext, size_t len, struct err *err)
+{
+	size_t keys_len = 0, range_len = 0;
+	const uint8_t *keys = audit_field_find(ext, len, AUDIT_TAG_KEYS, &keys_len);
+	const uint8_t *range = audit_field_find(ext, len, AUDIT_TAG_RANGE, &range_len);
+
+	/* No keys at all must not pass for all of them. */
+	if ((!keys || keys_len < KEY_SIZE || keys_len % KEY_SIZE) && (!range || range_len != RANGE_SIZE))
+		return err_set(err, ERR_CORRUPT, "deed", "record %" PRId64 " does not say what to erase", idx);
+	if (!keys) {
+		e->span = mem_realloc(e->span, (e->nspans + 1) * sizeof(*e->span));
+		e->span[e->nspans++] = (struct audit_span){ index_of(range), index_of(range + 8) };
+		return 0;
+	}
+	e->keys = mem_realloc(e->keys, (e->nkeys + keys_len / KEY_SIZE) * sizeof(*e->keys));
+	for (size_t at = 0; at < keys_len; at += KEY_SIZE)
+		e->keys[e->nkeys++] = index_of(keys + at);
+	return 0;
+}
+
+void audit_erased_fini(struct audit_erased *e)
+{
+	free(e->keys);
+	free(e->span);
+	*e = (struct audit_erased){ 0 };
+}
+
+/* What an erase record names, and for the memory of the keys' file which record it is. */
+struct named { struct audit_erased what; struct keys_erased record; };
 
 static void named_fini(struct named *n)
 {
-	free(n->keys);
+	audit_erased_fini(&n->what);
 	keys_erased_fini(&n->record);
 }
 
-/* Which record it is, for the memory of the keys' file. */
 static void read_record(struct db_stmt *st, const struct audit_job *job, struct keys_erased *ret)
 {
 	size_t len = 0;
@@ -440,72 +474,69 @@ static void read_record(struct db_stmt *st, const struct audit_job *job, struct 
 static int read_named(struct db *db, const struct audit_job *job, struct named *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_DEED_EXT);
-	const uint8_t *ext, *keys = NULL, *range = NULL;
-	size_t len = 0, keys_len = 0, range_len = 0;
 	int rc;
 
 	db_bind_i64(st, 1, job->log);
 	db_bind_i64(st, 2, job->idx);
 	rc = db_step(st, err);
-	if (rc == 1) {
-		ext = db_col_blob(st, 0, &len);
-		keys = audit_field_find(ext, len, AUDIT_TAG_KEYS, &keys_len);
-		range = audit_field_find(ext, len, AUDIT_TAG_RANGE, &range_len);
+	if (rc == 1)
 		read_record(st, job, &ret->record);
-	}
-	/* No keys at all must not pass for all of them. */
-	if (rc >= 0 && (!keys || keys_len < 8 || keys_len % 8) && (!range || range_len != 16))
-		rc = err_set(err, ERR_CORRUPT, "deed", "record %" PRId64 " does not say what to erase", job->idx);
-	if (rc >= 0 && keys) {
-		ret->n = keys_len / 8;
-		ret->keys = mem_calloc(ret->n, sizeof(*ret->keys));
-		for (size_t i = 0; i < ret->n; i++)
-			ret->keys[i] = (int64_t)(audit_get_be(keys + 8 * i, 8) & INT64_MAX);
-	} else if (rc >= 0) {
-		ret->from = (int64_t)(audit_get_be(range, 8) & INT64_MAX);
-		ret->to = (int64_t)(audit_get_be(range + 8, 8) & INT64_MAX);
-	}
 	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : audit_erased_add(&ret->what, job->idx, ret->record.ext, ret->record.ext_len, err);
 }
 
-static int destroy(struct audit_logs *logs, const struct audit_job *job, const struct named *what, bool all,
+static int destroy(struct audit_logs *logs, const struct audit_job *job, const struct audit_erased *what, bool all,
 		   struct err *err)
 {
 	int rc = 0;
 
-	if (what->n > 0)
-		rc = audit_erase_destroy(logs, what->keys, what->n, err);
+	if (what->nkeys > 0)
+		rc = audit_erase_destroy(logs, what->keys, what->nkeys, err);
 	else if (all)
 		rc = audit_erase_destroy_tenant(logs, job->tenant_id, err);
 	return rc == ERR_BUSY ? 0 : rc;         /* destroyed; the flush empties what a reader held */
 }
 
-static int sweep(struct audit_logs *logs, struct db *db, struct audit_job *job, const struct named *what, bool all,
-		 struct err *err)
+/* Files come behind rows and blocks: what is left in these would not be looked for again. */
+static int swept(struct db *db, struct audit_job *job, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_ANY_FILE);
+	int rc;
+
+	db_bind_i64(st, 1, job->log);
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	job->cursor = 0;
+	job->files = rc == 1;
+	job->flush = rc == 0;
+	return rc < 0 ? rc : 0;
+}
+
+static int sweep(struct audit_logs *logs, struct db *db, struct audit_job *job, const struct audit_erased *what,
+		 bool all, struct err *err)
 {
 	bool had, done = true;
 	int rc = 0;
 
-	if (what->n > 0 || all) {
+	if (what->nkeys > 0 || all) {
 		/* Calls go on, under a new key of the tenant. */
-		rc = audit_erase_slice(logs, db, job->tenant_id, what->keys, what->n, all ? job->idx : INT64_MAX, &job->cursor,
-				       &done, err);
+		rc = audit_erase_slice(logs, db, job->tenant_id, what->keys, what->nkeys, all ? job->idx : INT64_MAX,
+				       &job->cursor, &done, err);
 	} else {
+		const struct audit_span span = what->span[0];
 		int64_t end = job->cursor + AUDIT_SLICE;
 
-		for (; rc == 0 && job->cursor < end && what->from + job->cursor < what->to; job->cursor++)
-			rc = audit_erase_record(logs, db, job->tenant_id, what->from + job->cursor, &had, err);
-		done = what->from + job->cursor >= what->to;
+		for (; rc == 0 && job->cursor < end && span.from + job->cursor < span.to; job->cursor++)
+			rc = audit_erase_record(logs, db, job->tenant_id, span.from + job->cursor, &had, err);
+		done = span.from + job->cursor >= span.to;
 	}
-	if (rc == 0)
-		job->flush = done;
-	return rc;
+	return rc == 0 && done ? swept(db, job, err) : rc;
 }
 
 static int erase_step(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done, struct err *err)
 {
-	struct named what = { 0 };
+	struct named named = { 0 };
+	const struct audit_erased *what = &named.what;
 	bool all;
 	int rc;
 
@@ -515,22 +546,22 @@ static int erase_step(struct audit_logs *logs, struct db *db, struct audit_job *
 		*ret_done = rc == 0;
 		return rc;
 	}
-	rc = read_named(db, job, &what, err);
-	all = what.n == 0 && what.from == 0 && what.to == job->idx;
+	rc = read_named(db, job, &named, err);
+	all = what->nkeys == 0 && what->nspans == 1 && what->span[0].from == 0 && what->span[0].to == job->idx;
 	if (rc == 0 && !job->begun) {
 		CRASH_AT("erase.intent");
 		if (logs->keys)
-			rc = keys_note_erased(logs->keys, &what.record, err);
+			rc = keys_note_erased(logs->keys, &named.record, err);
 		if (rc == 0)
-			rc = destroy(logs, job, &what, all, err);
+			rc = destroy(logs, job, what, all, err);
 		CRASH_AT("erase.keys");
 	}
 	if (rc == 0) {
 		job->begun = true;
-		rc = sweep(logs, db, job, &what, all, err);
+		rc = sweep(logs, db, job, what, all, err);
 		CRASH_AT("erase.rows");
 	}
-	named_fini(&what);
+	named_fini(&named);
 	return rc;
 }
 
@@ -645,13 +676,13 @@ int audit_erase_replay(struct audit_logs *logs, struct db *db, struct err *err)
 
 int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err)
 {
-	struct audit_job job;
+	struct audit_job job = { 0 };
 	int rc;
 
 	while ((rc = audit_job_next(db, AUDIT_ERASE, &job, err)) == 1) {
 		bool done = false;
 
-		for (rc = 0; rc == 0 && !done;) {
+		for (rc = 0; rc == 0 && !done && !job.files;) {
 			rc = step_alone(logs, db, &job, &done, err);
 			if (rc == 0 && job.flush) {
 				rc = audit_erase_flush(logs, db, err);

@@ -508,8 +508,8 @@ int mark_open(const char *path, const char *key, const char *store, struct mark 
 
 	m->path = mem_strdup(path);
 	m->key_path = key ? mem_strdup(key) : mem_printf("%s.key", path);
-	rc = check_place(m->path, store, err);
-	if (rc == 0)
+	rc = store ? check_place(m->path, store, err) : 0;
+	if (rc == 0 && store)
 		rc = check_place(m->key_path, store, err);
 	if (rc == 0)
 		rc = path_exists(path) || path_exists(m->key_path) ? read_key(m, err) : make_key(m, err);
@@ -600,6 +600,16 @@ static void opened(void *arg)
 		m->run->found(m->run->arg, &m->was.found[i].f);
 }
 
+/* What was to be read again of it was not. */
+static void unread(void *arg, int64_t log)
+{
+	struct mark *m = arg;
+
+	for (size_t i = 0; i < m->chosen.n; i++)
+		if (m->chosen.v[i].log == log)
+			m->chosen.v[i].to = m->chosen.v[i].from;
+}
+
 const struct verify_marking *mark_begin(struct mark *m, struct mark_run *run)
 {
 	m->run = run;
@@ -608,7 +618,8 @@ const struct verify_marking *mark_begin(struct mark *m, struct mark_run *run)
 	m->begun_us = m->resumes ? m->was.begun_us : clock_wall_us();
 	m->every_us = run->every_us;
 	m->kept_us = clock_mono_us();
-	m->marking = (struct verify_marking){ .opened = opened, .due = due, .keep = keep, .arg = m, .ret = &m->state };
+	m->marking = (struct verify_marking){ .opened = opened, .due = due, .keep = keep, .unread = unread,
+		.arg = m, .ret = &m->state };
 	if (m->was.base.left > 0) {
 		m->marking.base = m->was.base.p;
 		m->marking.base_len = m->was.base.left;

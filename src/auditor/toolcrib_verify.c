@@ -14,6 +14,7 @@
 
 #include "audit/audit.h"
 #include "audit/commit.h"
+#include "auditor/evidence.h"
 #include "auditor/mark.h"
 #include "base/clock.h"
 #include "base/crypto.h"

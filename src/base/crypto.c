@@ -135,15 +135,16 @@ uint64_t digest_short(const uint8_t key[DIGEST_SHORT_KEY], const void *p, size_t
 	return h;
 }
 
+enum { HMAC_BLOCK = 64 };
+
 /* By OpenSSL's SHA-256 for its speed, in a context of its own, which forgets the key: it starts from there twice. */
-static void hmac_pass(EVP_MD_CTX *ctx, const uint8_t key[32], uint8_t pad, const struct digest_part *part,
-		      size_t nparts,
-		      uint8_t ret[DIGEST_SIZE])
+static void hmac_pass(EVP_MD_CTX *ctx, const struct digest_part *key, uint8_t pad, const struct digest_part *part,
+		      size_t nparts, uint8_t ret[DIGEST_SIZE])
 {
-	uint8_t block[64];
+	uint8_t block[HMAC_BLOCK];
 
 	for (size_t i = 0; i < sizeof(block); i++)
-		block[i] = (uint8_t)((i < 32 ? key[i] : 0) ^ pad);
+		block[i] = (uint8_t)((i < key->len ? ((const uint8_t *)key->p)[i] : 0) ^ pad);
 	must(EVP_DigestInit_ex2(ctx, sha256, NULL));
 	must(EVP_DigestUpdate(ctx, block, sizeof(block)));
 	for (size_t i = 0; i < nparts; i++)
@@ -152,7 +153,7 @@ static void hmac_pass(EVP_MD_CTX *ctx, const uint8_t key[32], uint8_t pad, const
 	sodium_memzero(block, sizeof(block));
 }
 
-void digest_hmac(const uint8_t key[32], const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
+static void hmac(const struct digest_part *key, const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
 {
 	struct digest_part inner = { ret, DIGEST_SIZE };
 	EVP_MD_CTX *ctx;
@@ -162,6 +163,27 @@ void digest_hmac(const uint8_t key[32], const struct digest_part *part, size_t n
 	hmac_pass(ctx, key, 0x36, part, nparts, ret);
 	hmac_pass(ctx, key, 0x5c, &inner, 1, ret);
 	EVP_MD_CTX_free(ctx);
+}
+
+void digest_md5(const void *p, size_t n, uint8_t ret[DIGEST_MD5_SIZE])
+{
+	must(EVP_Digest(p, n, ret, NULL, EVP_md5(), NULL) == 1);
+}
+
+void digest_hmac(const uint8_t key[32], const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
+{
+	hmac(&(struct digest_part){ key, 32 }, part, nparts, ret);
+}
+
+void digest_hkdf(const void *salt, size_t salt_len, const void *key, size_t key_len, const char *info,
+		 uint8_t ret[DIGEST_SIZE])
+{
+	uint8_t drawn[DIGEST_SIZE];
+
+	hmac(&(struct digest_part){ salt, salt_len }, &(struct digest_part){ key, key_len }, 1, drawn);
+	hmac(&(struct digest_part){ drawn, sizeof(drawn) },
+	     (const struct digest_part[]){ { info, strlen(info) }, { "\1", 1 } }, 2, ret);
+	sodium_memzero(drawn, sizeof(drawn));
 }
 
 uint32_t digest_crc32(const void *p, size_t n)
@@ -218,6 +240,35 @@ int aead_open(const uint8_t key[AEAD_KEY_SIZE], const char *place, const uint8_t
 	if (len < AEAD_OVERHEAD)
 		return ERR_INVALID;
 	return aead_decrypt(key, place, strlen(place), p, p + NONCE, len - NONCE, ret);
+}
+
+/* --- encryption for others */
+
+_Static_assert(CHACHA_NONCE == crypto_aead_chacha20poly1305_IETF_NPUBBYTES, "nonce");
+_Static_assert(CURVE_SIZE == crypto_scalarmult_curve25519_BYTES, "point");
+
+void curve_public(const uint8_t secret[CURVE_SIZE], uint8_t ret[CURVE_SIZE])
+{
+	crypto_scalarmult_curve25519_base(ret, secret);
+}
+
+int curve_share(const uint8_t secret[CURVE_SIZE], const uint8_t point[CURVE_SIZE], uint8_t ret[CURVE_SIZE])
+{
+	return crypto_scalarmult_curve25519(ret, secret, point) == 0 ? 0 : ERR_INVALID;
+}
+
+void chacha_seal(const uint8_t key[AEAD_KEY_SIZE], const uint8_t nonce[CHACHA_NONCE], const void *p, size_t len,
+		 uint8_t *ret)
+{
+	crypto_aead_chacha20poly1305_ietf_encrypt(ret, NULL, p, len, NULL, 0, NULL, nonce, key);
+}
+
+int chacha_open(const uint8_t key[AEAD_KEY_SIZE], const uint8_t nonce[CHACHA_NONCE], const uint8_t *p, size_t len,
+		void *ret)
+{
+	if (len < AEAD_TAG || crypto_aead_chacha20poly1305_ietf_decrypt(ret, NULL, NULL, p, len, NULL, 0, nonce, key) != 0)
+		return ERR_INVALID;
+	return 0;
 }
 
 /* --- Ed25519 signatures. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,22 @@ static int write_all(int fd, const char *p, size_t n)
 	return 0;
 }
 
+#define TREE_DESCRIPTORS 16             /* open at once */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	(void)remove(path);
+	return 0;
+}
+
+void path_remove_tree(const char *dir)
+{
+	(void)nftw(dir, remove_one, TREE_DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+}
+
 int path_sync_parent(const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -385,6 +402,23 @@ int path_mkdirs(const char *path, unsigned mode, struct err *err)
 		rc = err_set(err, ERR_CONFLICT, path, "%s is not a directory", path);
 	free(part);
 	return rc;
+}
+
+bool path_is_plain(const char *path, size_t len)
+{
+	if (len == 0 || *path != '/')
+		return false;
+	for (size_t at = 0; at < len;) {
+		const char *part = path + ++at;
+		size_t n = 0;
+
+		while (at + n < len && part[n] != '/')
+			n++;
+		if (n == 0 || text_eq(part, n, ".") || text_eq(part, n, ".."))
+			return false;
+		at += n;
+	}
+	return true;
 }
 
 bool path_exists(const char *path)

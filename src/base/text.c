@@ -273,6 +273,17 @@ int text_duration_ms(const char *text, uint64_t *ret_ms)
 	return read_product(text, durations, NELEMS(durations), ret_ms);
 }
 
+int text_time_of_day(const char *text, uint32_t *ret_s)
+{
+	uint64_t hours = 0, minutes = 0;
+
+	if (strlen(text) != 5 || text[2] != ':' || text_u64(text, 2, &hours) < 0 || text_u64(text + 3, 2, &minutes) < 0 ||
+	    hours > 23 || minutes > 59)
+		return ERR_INVALID;
+	*ret_s = (uint32_t)(hours * 60 + minutes) * 60;
+	return 0;
+}
+
 int text_size(const char *text, uint64_t *ret_bytes)
 {
 	return read_product(text, sizes, NELEMS(sizes), ret_bytes);

@@ -21,6 +21,7 @@ struct column {
 	struct block_bytes stream;
 	int64_t *n;
 	uint32_t *len;
+	size_t room;                    /* records that n and len have room for */
 	const uint8_t *base;
 	bool wanted, asked, here;       /* here: some record has a value */
 };
@@ -386,6 +387,18 @@ static int read_calls(struct block_reader *r, struct column *c, struct present *
 	return 0;
 }
 
+/* Of this block alone: most have far fewer than they may. */
+static void make_room(struct column *c, size_t cnt)
+{
+	if (c->room >= cnt)
+		return;
+	free(c->n);
+	free(c->len);
+	c->n = mem_calloc(cnt, sizeof(*c->n));
+	c->len = mem_calloc(cnt, sizeof(*c->len));
+	c->room = cnt;
+}
+
 static int read_column(struct block_reader *r, enum audit_column col, struct err *err)
 {
 	struct column *c = &r->col[col];
@@ -397,10 +410,7 @@ static int read_column(struct block_reader *r, enum audit_column col, struct err
 	rc = find_present(r, c, &h, err);
 	if (rc < 0)
 		return rc;
-	if (!c->n) {
-		c->n = mem_calloc(BLOCK_RECORDS_MAX, sizeof(*c->n));
-		c->len = mem_calloc(BLOCK_RECORDS_MAX, sizeof(*c->len));
-	}
+	make_room(c, r->cnt);
 	switch (block_form(col)) {
 	case BLOCK_NUMBER:
 	case BLOCK_DIFFERENCE:

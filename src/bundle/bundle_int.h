@@ -41,4 +41,10 @@ bool bundle_chain_add(struct bundle_chain *c, const uint8_t public[SIGN_PUBLIC_S
 bool bundle_chain_signed(const struct bundle_chain *c, const struct note *note, int64_t epoch);
 void bundle_chain_fini(struct bundle_chain *c);
 
+/* --- seal.c */
+
+/* ERR_DENIED: it is a link, or not a folder of the store's user alone: what is made there could be another's. */
+int bundle_own_folder(const char *path, struct err *err) MUST_CHECK;     /* makes it, if need be */
+int bundle_check_folder(const char *path, struct err *err);
+
 #endif

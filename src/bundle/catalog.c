@@ -188,8 +188,8 @@ static int find_tenant(void *arg, const struct audit_log_view *log, struct err *
 	return 0;
 }
 
-/* In the log itself: whoever has it knows which files its records are in. */
-static int append_record(struct audit_logs *logs, struct db *db, const struct audit_sealed *s,
+/* In the log itself: whoever has it knows which files its records are in.  to: where it was moved; NULL: it is new. */
+static int append_record(struct audit_logs *logs, struct db *db, const struct audit_sealed *s, const char *to,
 			 struct audit_receipt *ret, struct err *err)
 {
 	uint8_t range[16];
@@ -203,13 +203,56 @@ static int append_record(struct audit_logs *logs, struct db *db, const struct au
 
 	if (rc < 0)
 		return rc;
-	audit_event_init(&ev, AUDIT_SEGMENT_SEAL, whose.tenant_id);
+	audit_event_init(&ev, to ? AUDIT_SEGMENT_MOVE : AUDIT_SEGMENT_SEAL, whose.tenant_id);
 	audit_put_be(range, (uint64_t)s->from, 8);
 	audit_put_be(range + 8, (uint64_t)s->to, 8);
 	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = to;
 	ev.field = field;
 	ev.nfield = NELEMS(field);
 	return audit_append(logs, db, &ev, ret, err);
+}
+
+/* Nothing was erased since it was read, or is to be; and the catalog has it where it was. */
+static int check_still(struct db *db, const struct audit_sealed *s, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_FILE_AT);
+	struct bounds b;
+	bool still;
+	int rc;
+
+	db_bind_i64(st, 1, s->log);
+	db_bind_i64(st, 2, s->from);
+	rc = db_step(st, err);
+	still = rc == 1 && strcmp(db_col_text(st, 0, NULL), s->path) == 0;
+	db_stmt_put(&st);
+	if (rc >= 0)
+		rc = read_bounds(db, s->log, &b, err);
+	if (rc == 0 && (!still || b.erasures != s->erasures || b.waits))
+		rc = err_set(err, ERR_CONFLICT, s->path, "%s stays where it is: something of its log was erased or pruned "
+			     "meanwhile, or is to be", s->path);
+	return rc;
+}
+
+int audit_moved_put(struct audit_logs *logs, struct db *db, const struct audit_sealed *s, const char *to,
+		    struct err *err)
+{
+	struct audit_receipt at;
+	struct db_stmt *st;
+	int rc = check_still(db, s, err);
+
+	if (rc == 0)
+		rc = append_record(logs, db, s, to, &at, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_SEAL_MOVED);
+	db_bind_i64(st, 1, s->log);
+	db_bind_i64(st, 2, s->from);
+	db_bind_textz(st, 3, to);
+	db_bind_i64(st, 4, at.idx);
+	rc = db_run(&st, err);
+	CRASH_AT("archive.noted");
+	return rc;
 }
 
 int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_sealed *sealed, struct err *err)
@@ -218,7 +261,7 @@ int audit_seal_put(struct audit_logs *logs, struct db *db, const struct audit_se
 	int rc = check_follows(db, sealed, err);
 
 	if (rc == 0)
-		rc = append_record(logs, db, sealed, &at, err);
+		rc = append_record(logs, db, sealed, NULL, &at, err);
 	if (rc == 0)
 		rc = put_row(db, sealed, at.idx, err);
 	if (rc == 0)
@@ -297,14 +340,70 @@ int audit_seal_room(struct db *db, const struct audit_sealed *s, int64_t *ret, s
 
 /* --- a file by itself, and what the catalog says of it */
 
-struct checking { const char *origin; const struct audit_sealed *s; audit_found_fn *found; void *arg; bool bad; };
+static void take_digest(struct db_stmt *st, unsigned col, uint8_t ret[32])
+{
+	size_t len = 0;
+	const void *p = db_col_blob(st, col, &len);
+
+	memset(ret, 0, 32);
+	if (len == 32)
+		memcpy(ret, p, 32);
+}
+
+void audit_sealed_row(struct db_stmt *st, int64_t log, struct audit_sealed *ret)
+{
+	*ret = (struct audit_sealed){ .log = log, .from = db_col_i64(st, 0), .to = db_col_i64(st, 1),
+		.ts_min = db_col_i64(st, 2), .ts_max = db_col_i64(st, 3), .bytes = db_col_i64(st, 4),
+		.set_by = db_col_i64(st, 7), .moved_by = db_col_type(st, 9) == DB_INT ? db_col_i64(st, 9) : -1 };
+	take_digest(st, 5, ret->digest);
+	take_digest(st, 6, ret->root);
+	db_col_copy(st, 8, ret->path, sizeof(ret->path));
+}
+
+bool audit_sealed_said(const struct audit_sealed *row, const void *ext, size_t len, bool moved)
+{
+	size_t range_len = 0, digest_len = 0, root_len = 0, at_len = 0;
+	const uint8_t *range = audit_field_find(ext, len, AUDIT_TAG_RANGE, &range_len);
+	const uint8_t *digest = audit_field_find(ext, len, AUDIT_TAG_BUNDLE, &digest_len);
+	const uint8_t *root = audit_field_find(ext, len, AUDIT_TAG_ROOT, &root_len);
+	const void *at = audit_field_find(ext, len, AUDIT_TAG_REASON, &at_len);
+
+	return range && range_len == 16 && digest && digest_len == 32 && root && root_len == 32 &&
+		audit_get_be(range, 8) == (uint64_t)row->from && audit_get_be(range + 8, 8) == (uint64_t)row->to &&
+		memcmp(digest, row->digest, 32) == 0 && memcmp(root, row->root, 32) == 0 &&
+		(!moved || (at && text_eq(at, at_len, row->path)));
+}
+
+/* Also while its log cannot be read to its end, a record has to say that it is elsewhere. */
+static bool was_moved(struct db *db, const struct audit_sealed *row)
+{
+	struct db_stmt *st;
+	struct err ignored;
+	bool moved = false;
+
+	if (!forms_is_archived(row->path) || row->moved_by < 0)
+		return false;
+	st = db_stmt_get(db, SQL_ROWS_GET_RECORD);
+	db_bind_i64(st, 1, row->log);
+	db_bind_i64(st, 2, row->moved_by);
+	if (db_step(st, &ignored) == 1 && db_col_i64(st, 0) == AUDIT_SEGMENT_MOVE) {
+		size_t len = 0;
+		const void *ext = db_col_blob(st, 1, &len);
+
+		moved = audit_sealed_said(row, ext, len, true);
+	}
+	db_stmt_put(&st);
+	return moved;
+}
+
+struct checking { const char *origin; const struct audit_sealed *s; audit_found_fn *found; void *arg; bool bad, gap; };
 
 static void tell(struct checking *c, enum audit_finding_code code, int64_t from, int64_t to, const char *what)
 {
 	char *detail = mem_printf("%s: %s", c->s->path, what);
 
 	c->found(c->arg, &(struct audit_finding){ .code = code, .origin = c->origin, .from = from, .to = to,
-		.detail = detail });
+		.gap = c->gap, .detail = detail });
 	free(detail);
 }
 
@@ -373,6 +472,7 @@ int audit_seal_check(struct db *db, const char *origin, const struct audit_seale
 	} else if (path_exists(path)) {
 		check_whole(&c, path);
 	} else {
+		c.gap = was_moved(db, listed);
 		tell(&c, AUDIT_FINDING_SEGMENT_MISSING, listed->from, listed->to - 1, "it is not here");
 		c.bad = true;
 	}
@@ -416,6 +516,27 @@ static int is_listed(struct db *db, int64_t log, int64_t first, const char *name
 	return rc == 0 ? audit_seal_listed(db, path, err) : rc;
 }
 
+/* The file of a log with this name is listed in an archive that does not have it, or has another one. */
+static bool archive_lacks(struct db *db, int64_t log, int64_t first, const char *name)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_FILE_AT);
+	struct err ignored;
+	struct stat is;
+	bool lacks = false;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, first);
+	if (db_step(st, &ignored) == 1) {
+		const char *path = db_col_text(st, 0, NULL);
+
+		lacks = forms_is_archived(path) && forms_is_name(path, log, first) &&
+			strcmp(strrchr(path, '/') + 1, name) == 0 &&
+			(lstat(path, &is) != 0 || !S_ISREG(is.st_mode) || is.st_size != db_col_i64(st, 1));
+	}
+	db_stmt_put(&st);
+	return lacks;
+}
+
 static int sweep_file(struct db *db, int64_t log, const char *dir, const char *name, size_t *n, struct err *err)
 {
 	bool tmp = false;
@@ -426,7 +547,9 @@ static int sweep_file(struct db *db, int64_t log, const char *dir, const char *n
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
 	path = path_join(dir, name);
-	if (unlink(path) == 0) {
+	if (!tmp && archive_lacks(db, log, first, name)) {
+		log_warn(NULL, "the original of a sealed file stays: its archive is not here, or has lost it file=%s", path);
+	} else if (unlink(path) == 0) {
 		log_warn(NULL, "removed a sealed file that is in no catalog: its records are in blocks, or were pruned file=%s",
 			 path);
 		++*n;
@@ -463,12 +586,15 @@ static int sweep_log(struct db *db, int64_t log, const char *dir, size_t *n, str
 
 int audit_seal_sweep(struct db *db, const char *store, size_t *ret_n, struct err *err)
 {
-	char *folder = path_join(store, FORMS_FOLDER);
+	char *folder = path_join(store, FORMS_FOLDER), *attach;
 	const struct dirent *e;
 	DIR *d;
 	int rc = 0;
 
 	*ret_n = 0;
+	attach = db_beside(db, AUDIT_ATTACH_TMP);
+	path_unmake(attach);
+	free(attach);
 	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
 		rc = err_set(err, ERR_IO, folder, "it cannot be made: %s", strerror(errno));
 	d = open_folder(folder);

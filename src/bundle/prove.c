@@ -14,6 +14,7 @@
 #include "db/db.h"
 #include "tlog/note.h"
 #include "tlog/proof.h"
+#include "tlog/signer.h"
 
 #include "bundle_int.h"
 
@@ -65,7 +66,7 @@ static int read_checkpoint(struct prover *p, int64_t idx)
 	if (rc < 0)
 		return rc;
 	if (rc == 1 && (note_parse(p->note.p, p->note.len, &note) < 0 ||
-			checkpoint_parse(note.text, note.text_len, &p->cp) < 0 || strcmp(p->cp.origin, p->origin) != 0))
+			checkpoint_parse(note.text, note.text_len, &p->cp) < 0 || !succession_is(p->cp.origin, p->origin)))
 		return bad_note(p);
 	if (rc == 0 || p->cp.size <= (uint64_t)idx) {
 		err_set(p->err, ERR_CONFLICT, p->origin, "no checkpoint covers this record yet");
@@ -162,7 +163,7 @@ static int find_key(const struct proof *p, const struct audit_evidence *with, st
 		const char *name = with->key[i].name;
 		size_t len = strlen(name);
 
-		if (strcmp(cp.origin, name) == 0 ||
+		if (succession_is(cp.origin, name) ||
 		    (strncmp(cp.origin, name, len) == 0 && strncmp(cp.origin + len, "/t/", 3) == 0))
 			return note_key_set(ret, cp.origin, with->key[i].public);
 	}

@@ -17,6 +17,7 @@
 #include "db/db.h"
 #include "json/json.h"
 #include "tlog/note.h"
+#include "tlog/signer.h"
 
 #include "bundle_int.h"
 
@@ -350,7 +351,7 @@ static bool read_note(struct reading *r, const json_t *v, struct noted *ret)
 	    !get_number(v, "epoch", &epoch) ||
 	    note_parse(json_string_value(text), json_string_length(text), &note) < 0 ||
 	    checkpoint_parse(note.text, note.text_len, &cp) < 0 || (int64_t)cp.size != size ||
-		strcmp(cp.origin, r->b->origin) != 0)
+		!succession_is(cp.origin, r->b->origin))
 		return false;
 	ret->size = cp.size;
 	memcpy(ret->root, cp.root, TREE_HASH);

@@ -287,18 +287,23 @@ static int verify_file(const char *path, struct audit_sealed *s, struct err *err
 	return 0;
 }
 
-/* Ours alone, and no link: what is made there, or removed, is nowhere else. */
-static int own_folder(const char *path, struct err *err)
+int bundle_check_folder(const char *path, struct err *err)
 {
 	struct stat st;
 
-	if (mkdir(path, 0700) != 0 && errno != EEXIST)
-		return err_set(err, ERR_IO, path, "it cannot be made: %s", strerror(errno));
 	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return 0;
 	(void)err_set(err, ERR_DENIED, path, "it is a link, or not a folder of the store's user alone");
 	err_hint(err, "sealed files are made in folders that nobody else can write: see what is there, and move it away");
 	return ERR_DENIED;
+}
+
+/* Ours alone, and no link: what is made there, or removed, is nowhere else. */
+int bundle_own_folder(const char *path, struct err *err)
+{
+	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+		return err_set(err, ERR_IO, path, "it cannot be made: %s", strerror(errno));
+	return bundle_check_folder(path, err);
 }
 
 /* The name of its folder, and of that, are durable as well.  Nothing that came meanwhile is written over. */
@@ -368,10 +373,10 @@ int audit_seal_make(struct db *db, struct audit_sealed *s, const atomic_bool *st
 {
 	char *path = db_beside(db, s->path), *tmp = mem_printf("%s.tmp", path), *all = db_beside(db, FORMS_FOLDER);
 	char *folder = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
-	int rc = own_folder(all, err);
+	int rc = bundle_own_folder(all, err);
 
 	if (rc == 0)
-		rc = own_folder(folder, err);
+		rc = bundle_own_folder(folder, err);
 	if (rc == 0)
 		rc = make_way(db, s, path, err);
 	if (rc == 0) {

@@ -122,7 +122,7 @@ static void check_note(struct checking *c)
 	struct note note;
 
 	if (note_parse(i->note, i->note_len, &note) < 0 || checkpoint_parse(note.text, note.text_len, &cp) < 0 ||
-	    strcmp(cp.origin, i->origin) != 0 || cp.size < (uint64_t)i->to) {
+	    !succession_is(cp.origin, i->origin) || cp.size < (uint64_t)i->to) {
 		tell_file(c, AUDIT_FINDING_PARSE, "the note is malformed, of another log, or does not cover the records");
 		return;
 	}

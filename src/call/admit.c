@@ -472,6 +472,18 @@ static int check_standing(struct call *c)
 	return refuse(c, REFUSE_NONE, "standing");
 }
 
+/* TK-20 */
+static int check_task(struct call *c)
+{
+	struct err err;
+
+	if (call_task_check(c, &err) == 0)
+		return 0;
+	call_trouble(c)->err = err;
+	call_trouble(c)->missing_caps = CAP_TASKS;
+	return refuse(c, REFUSE_CAPABILITY, "capability");
+}
+
 int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_turn)
 {
 	bool charged = c->eng->is_call;         /* its message was, just now */
@@ -480,6 +492,8 @@ int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_tur
 	c->eng->is_call = false;
 	if (rc == 0)
 		rc = find_tool(c, req->complete);
+	if (rc == 0)
+		rc = check_task(c);
 	if (rc < 0)             /* no limit of calls has seen it: it is a message like others (SEC S-803) */
 		call_charge_more(c->eng, c->who, 1);
 	if (rc == 0)
@@ -524,4 +538,22 @@ int call_admit_last(struct call *c)
 	}
 	c->reserved = rc == 0 ? bytes : 0;
 	return rc;
+}
+
+/* --- hearing of it when what a resource gives is another */
+
+int call_watch(struct call_engine *eng, struct reg_def *def, const struct backend_watch_req *req,
+	       struct backend_watch **ret, struct err *err)
+{
+	struct backend_watch_req full = *req;
+
+	const struct tenant *tenant = tenant_by_id(eng->env.tenants, req->tenant_id);
+	const struct backend_env env = call_backend_env(eng);
+	const struct reg_compiled *compiled;
+
+	if (!tenant || reg_compile(eng->env.registry, def, &compiled, NULL) < 0 || !compiled->ops->watch)
+		return 0;
+	full.plan = compiled->plan;
+	full.tenant = tenant->name;
+	return compiled->ops->watch(&env, &full, ret, err);
 }

@@ -11,6 +11,7 @@
 #include "ev/ev.h"
 #include "limit/limit.h"
 #include "registry/registry.h"
+#include "task/task.h"
 
 struct denials;
 struct map;
@@ -48,6 +49,8 @@ struct call_engine {
 	struct ev_timer *turns;         /* armed while calls wait for a slot */
 	struct list paced;              /* struct call.paced */
 	struct ev_timer *pace;          /* armed while there are any */
+	void (*task_made)(struct call *c);      /* engine.c, for promote.c: it is one, or is not to be */
+	void (*task_stop)(void *call);  /* somebody cancels it */
 	bool closed;                    /* freed while calls were running; they must touch nothing */
 };
 
@@ -78,7 +81,7 @@ struct call {
 	json_t *args, *answers;         /* args is never NULL */
 	const char *args_text;
 	size_t args_len;
-	const char *peer, *client, *request;    /* until its first record is submitted */
+	const char *peer, *client, *model, *request;    /* until its first record is submitted */
 	char *kept;                     /* these, of a call that waits; else NULL */
 	uint32_t caps;
 	int log_level;
@@ -110,6 +113,10 @@ struct call {
 	unsigned rounds;
 	bool cancelled;
 	bool begun;                     /* its begin is durable (HARDENING F-4) */
+	struct task *task;              /* its caller has gone on, and it runs as this (TK-31); NULL: it is plain */
+	bool may_task;                  /* it can become one */
+	bool promoting, over;           /* that is on its way to the store, and it has ended meanwhile */
+	uint64_t started_us;            /* its run, of the loop's clock */
 	enum cancel_why why;
 	/* The end. */
 	int outcome;                    /* enum audit_outcome */
@@ -152,6 +159,23 @@ struct backend_env call_backend_env(const struct call_engine *eng);
 /* state.c */
 void call_seal_state(struct call *c, const struct backend_ask *ask);    /* into c->sealed */
 int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
+
+/* promote.c: calls that become tasks */
+int call_task_check(struct call *c, struct err *err);   /* may it, must it?  0; ERR_CAPABILITY: it must, and cannot */
+bool call_task_first(struct call *c);                   /* before its run, if it shall be one at once: then not now */
+/* Of its run. */
+static inline uint64_t call_task_deadline(const struct call *c)
+{
+	const struct reg_task *how = &c->compiled->task;
+	uint64_t ms = c->compiled->timeout_ms;
+
+	if (c->task || c->may_task)
+		ms = how->timeout_ms < how->ttl_ms ? how->timeout_ms : how->ttl_ms;
+	return c->started_us + ms * 1000;
+}
+void call_task_arm(struct call *c);                     /* its timer, until it is one, or too long */
+bool call_task_due(struct call *c);                     /* that was for its becoming one, which begins */
+int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn *done);
 
 /* result.c */
 void call_tally_in(struct call *c, enum tally_place place);     /* for scrapers: it waits, then runs, or either */

@@ -252,16 +252,20 @@ static void end_call(struct call *c, int outcome)
 	struct call_payload payload;
 	int rc;
 
-	CRASH_AT("run.done");
 	c->outcome = outcome;
+	if (c->promoting) {             /* first it becomes a task */
+		c->over = true;
+		return;
+	}
+	CRASH_AT("run.done");
 	span_event(c->span, "ended");
 	call_span_ran(c, outcome);
 	set_state(c, CALL_AUDIT_END);
 	if (c->timer)
 		ev_timer_stop(c->timer);
-	if (!c->out)
+	if (!c->out && !c->task)
 		c->flags |= AUDIT_FLAG_DETACHED | AUDIT_FLAG_UNDELIVERED;
-	else if (c->out->is_gone(c->out_arg))
+	else if (c->out && c->out->is_gone(c->out_arg))
 		c->flags |= AUDIT_FLAG_UNDELIVERED;
 	call_fill_event(c, AUDIT_CALL_END, &ev);
 	ev.has_outcome = true;
@@ -276,7 +280,8 @@ static void end_call(struct call *c, int outcome)
 	ev.rss_kib = c->result.rss_kib;
 	ev.dur_us = clock_mono_us() - c->start_us;
 	call_payload_end(c, &ev, &payload);
-	rc = writer_audit(c->eng->env.writer, &ev, on_end_durable, c);
+	rc = c->task ? call_task_end(c, &ev, on_end_durable) :
+		writer_audit(c->eng->env.writer, &ev, on_end_durable, c);
 	call_payload_fini(&payload);
 	if (rc < 0) {
 		withhold(c);
@@ -466,7 +471,8 @@ static void ask_legacy(struct call *c, struct backend_ask *ask)
 
 static void take_ask(struct call *c, struct backend_ask *ask)
 {
-	const char *wrong = check_questions(c, ask);
+	const char *wrong = c->task || c->promoting ? "the tool asked when it had become a task already" :
+		check_questions(c, ask);
 
 	if (wrong) {
 		fail(c, AUDIT_TOOL_ERROR, wrong);
@@ -486,6 +492,8 @@ static void on_progress(void *arg, double done, double total, const char *note)
 {
 	struct call *c = arg;
 
+	if (c->task && note)
+		task_note(c->task, note);
 	if (c->out && !c->cancelled && !c->eng->closed)
 		c->out->progress(c->out_arg, done, total, note);
 }
@@ -565,7 +573,7 @@ static void on_timer(void *arg)
 
 	if (c->state == CALL_ASKING) {
 		fail(c, AUDIT_TIMEOUT, "the question was not answered in time");
-	} else if (c->state == CALL_RUN && c->op) {
+	} else if (c->state == CALL_RUN && c->op && !call_task_due(c)) {
 		metric_inc(METRIC_handler_timeouts);
 		backend_cancel(c->op, CANCEL_DEADLINE);
 	}
@@ -587,10 +595,10 @@ static void run(struct call *c)
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error, on_used,
 		on_hint };
 	struct call_engine *eng = c->eng;
-	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
 	const struct backend_env env = call_backend_env(eng);
 	struct backend_param *params = backend_params(c->compiled);
 
+	c->started_us = ev_now_us(eng->env.loop);
 	call_span_run(c);
 	const struct backend_req req = {
 		.params = params, .nparams = params ? c->compiled->nparams : 0,
@@ -599,8 +607,9 @@ static void run(struct call *c)
 		.answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
 		.call_id = c->id, .recorded = c->begun, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant,
 			.principal = c->who->name,
-		.rev = rev_table[c->rev].text, .caps = c->caps, .log_level = c->log_level, .trace = call_trace(c, true),
-		.deadline_us = ev_now_us(eng->env.loop) + timeout_us,
+		.rev = rev_table[c->rev].text, .caps = c->caps & ~(uint32_t)CAP_TASKS, .log_level = c->log_level,
+		.trace = call_trace(c, true),
+		.deadline_us = call_task_deadline(c),
 		.result_max = c->compiled->result_max,
 	};
 	struct err err;
@@ -609,7 +618,7 @@ static void run(struct call *c)
 	set_state(c, CALL_RUN);
 	if (!c->timer)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
-	ev_timer_start(c->timer, timeout_us);
+	call_task_arm(c);
 	rc = backend_start(c->ops, &env, &req, &sink, c, &c->op, &err);
 	free(params);
 	CRASH_AT("run.spawned");
@@ -621,7 +630,7 @@ static void run_durable(void *arg)
 {
 	struct call *c = arg;
 
-	if (c->eng->closed)
+	if (c->eng->closed || call_task_first(c))
 		return;
 	if (c->cancelled) {
 		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
@@ -629,6 +638,22 @@ static void run_durable(void *arg)
 	} else {
 		run(c);
 	}
+}
+
+/* Its row is durable, or refused: it goes on, whatever it was about to do. */
+static void task_made(struct call *c)
+{
+	if (c->over)
+		end_call(c, c->outcome);
+	else if (c->state == CALL_AUDIT_BEGIN)
+		run_durable(c);
+	else
+		call_task_arm(c);
+}
+
+static void task_stop(void *arg)
+{
+	call_cancel(arg, CANCEL_BY_CLIENT);
 }
 
 static void on_begin_durable(void *arg, int rc, const struct audit_receipt *receipt)
@@ -699,13 +724,13 @@ static void forget_borrowed(struct call *c)
 		log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name,
 					     .call = id_format(c->id, id) },
 			  "call of a request request=%s", c->request);
-	c->peer = c->client = c->request = NULL;
+	c->peer = c->client = c->model = c->request = NULL;
 }
 
 /* These are borrowed for call_start() alone. */
 static void keep_texts(struct call *c)
 {
-	const char **text[] = { &c->peer, &c->client, &c->request };
+	const char **text[] = { &c->peer, &c->client, &c->model, &c->request };
 	size_t len = 0;
 	char *to;
 
@@ -791,7 +816,8 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 		.who = req->who, .snap = req->snap, .kind = req->kind, .completing = req->complete != NULL,
 		.tool_len = req->tool_len, .args = req->args, .args_len = args_len, .answers = req->answers,
 		.caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
-		.can_ask = req->can_ask, .peer = req->peer, .client = req->client, .request = req->request,
+		.can_ask = req->can_ask, .peer = req->peer, .client = req->client, .model = req->model,
+		.request = req->request,
 		.span = req->span, .end_idx = -1, .level = -1, .n_res = -1, .text = { .max = CALL_TEXT_MAX },
 	};
 	principal_ref(c->who);
@@ -924,24 +950,6 @@ void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
 	(void)call_cancel_where(eng, &(struct call_where){ 0 }, why);
 }
 
-/* --- resource watch: hearing of it when what a resource gives is another */
-
-int call_watch(struct call_engine *eng, struct reg_def *def, const struct backend_watch_req *req,
-	       struct backend_watch **ret, struct err *err)
-{
-	struct backend_watch_req full = *req;
-
-	const struct tenant *tenant = tenant_by_id(eng->env.tenants, req->tenant_id);
-	const struct backend_env env = call_backend_env(eng);
-	const struct reg_compiled *compiled;
-
-	if (!tenant || reg_compile(eng->env.registry, def, &compiled, NULL) < 0 || !compiled->ops->watch)
-		return 0;
-	full.plan = compiled->plan;
-	full.tenant = tenant->name;
-	return compiled->ops->watch(&env, &full, ret, err);
-}
-
 /* --- the engine */
 
 struct call_engine *call_engine_new(const struct call_env *env)
@@ -951,6 +959,8 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	eng->env = *env;
 	eng->seal = seal_new(env->master, "toolcrib/request-state/1");
 	eng->no_args = json_object();
+	eng->task_made = task_made;
+	eng->task_stop = task_stop;
 	list_init(&eng->calls);
 	eng->denials = denials_new(eng);
 	eng->degraded = map_new();

@@ -195,6 +195,8 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 		memcpy(ev->trace, trace->id, sizeof(ev->trace));
 	ev->peer = c->peer;
 	ev->client = c->client;
+	ev->sys = *c->who->system ? c->who->system : NULL;
+	ev->mdl = c->model;
 }
 
 void call_late_begin(void *engine, const struct audit_event *begin)

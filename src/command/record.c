@@ -20,12 +20,13 @@
 
 #include "command_int.h"
 
+#define PRINCIPAL_PREFIX "principal:"    /* of a subject of the inventory: a name follows */
 #define LINE_MAX_BYTES 480              /* of a command's text in its record */
 
 /* --- what the record says of the command */
 
 /* A key that was given where its accessor or a name belongs is a secret (AUDIT A-411). */
-static void put_value(struct str *line, const char *name, const json_t *value)
+static void put_value(struct str *line, const char *name, const json_t *value, bool people)
 {
 	static const char *const keys[] = { "tck_", ADMIN_KEY_PREFIX };
 	const char *text = json_string_value(value);
@@ -33,6 +34,10 @@ static void put_value(struct str *line, const char *name, const json_t *value)
 	if (!text)
 		return;
 	str_printf(line, " %s=", name);
+	if (!people && strncmp(text, PRINCIPAL_PREFIX, sizeof(PRINCIPAL_PREFIX) - 1) == 0) {
+		str_puts(line, PRINCIPAL_PREFIX "...");
+		return;
+	}
 	for (size_t i = 0; i < NELEMS(keys); i++) {
 		if (strstr(text, keys[i])) {
 			str_printf(line, "%s...", keys[i]);
@@ -60,9 +65,9 @@ static void put_command(struct str *line, const struct command_run *run, bool pe
 			continue;
 		if (json_is_true(value))
 			str_printf(line, " %s", arg->name);
-		put_value(line, arg->name, value);
+		put_value(line, arg->name, value, people);
 		json_array_foreach(value, i, item)
-			put_value(line, arg->name, item);
+			put_value(line, arg->name, item, people);
 	}
 }
 
@@ -129,6 +134,9 @@ static unsigned row_of(int kind)
 		{ AUDIT_POLICY_CHANGE, AUDIT_POLICY_CHANGE, AUDIT_ROW_PRINCIPAL },
 		{ AUDIT_GRANT_ADD, AUDIT_GRANT_REMOVE, AUDIT_ROW_GRANT },
 		{ AUDIT_SECRET_SET, AUDIT_SECRET_REMOVE, AUDIT_ROW_SECRET },
+		{ AUDIT_REVIEW_DONE, AUDIT_REVIEW_DONE, AUDIT_ROW_INVENTORY },
+		{ AUDIT_INVENTORY_CHANGE, AUDIT_INVENTORY_CHANGE, AUDIT_ROW_INVENTORY },
+		{ AUDIT_SYSTEM_CHANGE, AUDIT_SYSTEM_CHANGE, AUDIT_ROW_SYSTEM },
 	};
 
 	for (size_t i = 0; i < NELEMS(rows); i++)

@@ -1,11 +1,12 @@
 #ifndef CONF_INT_H
 #define CONF_INT_H
 
-#include "base/err.h"
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/err.h"
+#include "json/json.h"
 
 struct conf;
 struct conf_tls;
@@ -20,6 +21,8 @@ int conf_named(struct err *err);
 #define CONF_LISTENERS "listeners"
 #define CONF_ROLES "roles"
 #define CONF_ISSUERS "oauth.issuers"
+#define CONF_SINKS "sinks"
+#define CONF_ALERTS "alerts"
 
 /* The list `listeners` of a document; err->where is a JSON pointer into the document. */
 int conf_list_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
@@ -29,7 +32,36 @@ bool conf_list_equal(const struct conf *a, const struct conf *b);       /* but f
 void conf_list_take_tls(struct conf *c, struct conf *next);             /* of equal lists */
 void conf_list_free(struct conf *c);
 void conf_list_sample(struct str *out);
+/* The list `oauth.issuers`, and whether it belongs together with the listeners. */
+int conf_oauth_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
+int conf_oauth_check(const struct conf *c, struct err *err) MUST_CHECK;
+void conf_oauth_free(struct conf *c);
+void conf_oauth_sample(struct str *out);
+/* The list `roles`. */
+int conf_roles_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 void conf_roles_take(struct conf *c, struct conf *next);                 /* swaps them */
+void conf_roles_free(struct conf *c);
+void conf_roles_sample(struct str *out);
+/* Members of entries.  One of a list of words, its place; texts, each as is_one() has it, else the entry is `what`; a
+ * yes or no; an absolute path. */
+struct conf_texts { const char *name; size_t max; bool (*is_one)(const char *text, size_t len); const char *what; };
+int conf_read_word(const json_t *obj, const char *at, const char *name, const char *const *words, size_t n,
+		   enum jx_need need, unsigned *ret, struct err *err) MUST_CHECK;
+int conf_read_texts(const json_t *obj, const char *at, const struct conf_texts *of, char ***ret, size_t *ret_n,
+		    struct err *err) MUST_CHECK;
+int conf_read_yes(const json_t *obj, const char *at, const char *name, bool *ret, struct err *err) MUST_CHECK;
+int conf_read_path(const json_t *obj, const char *at, const char *name, enum jx_need need, char **ret,
+		   struct err *err) MUST_CHECK;
+/* For records, lists, log: what a URL has behind its host may be a token, a digest of the whole is none. */
+void conf_hide_url(json_t *obj, const char *url);
+/* The list `alerts`. */
+int conf_alerts_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
+void conf_alerts_free(struct conf *c);
+void conf_alerts_sample(struct str *out);
+/* The list `sinks`. */
+int conf_sinks_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
+void conf_sinks_free(struct conf *c);
+void conf_sinks_sample(struct str *out);
 /* Are the doors for commands from elsewhere, and for metrics, whole? */
 int conf_admin_check(const struct conf *c, struct err *err) MUST_CHECK;
 int conf_metrics_check(const struct conf *c, struct err *err) MUST_CHECK;

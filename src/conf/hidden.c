@@ -68,6 +68,15 @@ char **conf_hidden(const struct conf *c, const char *store)
 	add_listeners(&names, c);
 	for (size_t i = 0; i < c->nissuers; i++)
 		add(&names, c->issuers[i].ask_secret_file);
+	for (size_t i = 0; i < c->nsinks; i++) {
+		add(&names, c->sinks[i].path);
+		add(&names, c->sinks[i].secret_file);
+		add(&names, c->sinks[i].key);
+	}
+	for (size_t i = 0; i < c->nalerts; i++) {
+		add(&names, c->alerts[i].secret_file);
+		add(&names, c->alerts[i].authorization_file);
+	}
 	return names.at;
 }
 
@@ -95,6 +104,17 @@ char **conf_read_files(const struct conf *c)
 		add(&names, c->issuers[i].ask_secret_file);
 		add(&names, c->issuers[i].jwks_file);
 		add(&names, c->issuers[i].ca_file);
+	}
+	for (size_t i = 0; i < c->nsinks; i++) {
+		add(&names, c->sinks[i].secret_file);
+		add(&names, c->sinks[i].ca);
+		add(&names, c->sinks[i].cert);
+		add(&names, c->sinks[i].key);
+	}
+	for (size_t i = 0; i < c->nalerts; i++) {
+		add(&names, c->alerts[i].secret_file);
+		add(&names, c->alerts[i].authorization_file);
+		add(&names, c->alerts[i].ca);
 	}
 	return names.at;
 }

@@ -189,7 +189,7 @@ static int find_command(const struct command *const *tables, struct words *w, st
 		if (strcmp(c->noun, noun) != 0)
 			continue;
 		known = true;
-		if (!c->verb) {
+		if (!c->verb || (c->alone && (w->i == w->n || (is_option(w) && strcmp(w->v[w->i], "--help") != 0)))) {
 			line->cmd = c;
 			return 0;
 		}

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -546,17 +545,9 @@ static int exists(const char *path, struct err *err)
 	return ERR_CONFLICT;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-	(void)st;
-	(void)type;
-	(void)where;
-	return remove(path);
-}
-
 static void folder_free(struct ctl_folder *f)
 {
-	(void)nftw(f->temp, remove_one, 16, FTW_DEPTH | FTW_PHYS);      /* what cannot go stays, hidden */
+	path_remove_tree(f->temp);                                      /* what cannot go stays, hidden */
 	if (f->made)
 		(void)rmdir(f->dir);                                    /* only when nothing is in it */
 	json_decref(f->files);

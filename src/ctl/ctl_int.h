@@ -120,7 +120,6 @@ int ctl_store_check(const char *store, struct err *err) MUST_CHECK;     /* is th
 /* The texts of an array, borrowed, and NULL behind them; free() the list. */
 const char **ctl_texts(const json_t *list);
 
-
 struct tls;
 struct ctl_wire {
 	int fd;

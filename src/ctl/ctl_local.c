@@ -14,6 +14,7 @@
 #include "db/owner.h"
 #include "json/json.h"
 #include "keeping/keeping.h"
+#include "setup/setup.h"
 
 #include "ctl_int.h"
 
@@ -33,7 +34,7 @@ static int run_init(const struct ctl_line *line, struct str *rows, struct err *e
 	int rc = ctl_store(&line->opt, &store, err);
 
 	if (rc == 0)
-		rc = app_init_store(store, err);
+		rc = setup_store(store, err);
 	if (rc == 0)
 		rc = db_owner_take(store, &owner, &card, err);
 	if (rc == 1)
@@ -56,16 +57,16 @@ static int run_init(const struct ctl_line *line, struct str *rows, struct err *e
 static int run_migrate(const struct ctl_line *line, struct str *rows, struct err *err)
 {
 	const char *term = getenv("TERM");
-	struct app_migrate_way way = { json_is_true(json_object_get(line->args, "dry-run")),
-		json_is_true(json_object_get(line->args, "fold")),
+	const json_t *a = line->args;
+	struct setup_migrate_way way = { json_is_true(json_object_get(a, "dry-run")), json_is_true(json_object_get(a, "fold")),
+		json_is_true(json_object_get(a, "no-copy")), json_is_true(json_object_get(a, "drop-copy")),
 		isatty(STDERR_FILENO) && !line->opt.quiet && !(term && strcmp(term, "dumb") == 0) };
 	char *store = NULL;
 	int rc = ctl_store(&line->opt, &store, err);
 
+	rc = rc < 0 ? rc : ctl_store_check(store, err);
 	if (rc == 0)
-		rc = ctl_store_check(store, err);
-	if (rc == 0)
-		rc = app_migrate(store, &way, rows, err);
+		rc = setup_migrate(store, &way, rows, err);
 	free(store);
 	return rc;
 }
@@ -79,9 +80,9 @@ static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *e
 	if (rc == 0)
 		rc = ctl_store_check(store, err);
 	if (rc == 0 && named[0])
-		rc = app_start_once(store, named, err);
+		rc = setup_start_once(store, named, false, err);
 	if (rc == 0)
-		rc = app_fsck(store, rows, err);
+		rc = setup_fsck(store, rows, err);
 	free(store);
 	free(named);
 	return rc;
@@ -121,7 +122,7 @@ static int ask_server(void *arg, const char *socket, const char *noun, json_t **
 static int run_doctor(const struct ctl_line *line, struct str *rows, struct err *err)
 {
 	(void)err;
-	app_doctor(&(struct app_doctor_opt){ .config = json_string_value(json_object_get(line->args, "config")),
+	setup_doctor(&(struct setup_doctor_opt){ .config = json_string_value(json_object_get(line->args, "config")),
 		.store = line->opt.store, .ask = ask_server }, rows);
 	return 0;
 }

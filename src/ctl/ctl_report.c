@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "json/json.h"
 #include "json/yaml.h"
-#include "review/review.h"
+#include "report/carry.h"
 
 #include "ctl_int.h"
 
@@ -523,7 +523,7 @@ static void take_row(struct ctl_report *r, const json_t *row)
 	} else if (is_table(p)) {
 		print_id(r, row);
 	} else if (p->format == CTL_OCSF) {
-		event = review_ocsf(row);
+		event = report_ocsf(row);
 		ctl_rows_add(&r->out, event);
 		json_decref(event);
 	} else {

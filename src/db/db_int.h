@@ -108,6 +108,8 @@ static inline void db_digest_column(struct digest *d, const char *p, size_t len)
 	digest_put(d, head, sizeof(head));
 	digest_put(d, p, len);
 }
+/* Whether beside the file at path, of schema version, there is a copy that a program which knows `known` can open. */
+bool db_before_for(const char *path, int known, int64_t version, char ret_name[DB_BEFORE_NAME_SIZE]);
 /* A private store in memory with this program's schema, to compare with. */
 int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 /* --- row_out() */

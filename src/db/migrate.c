@@ -5,6 +5,7 @@
 
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,25 @@ int db_schema_version(void)
 	return SQL__STEPS;
 }
 
+const char *db_schema_step(int step)
+{
+	return sql_sqlite[step - 1].name + sizeof("step_") - 1;
+}
+
+static int refuse_newer(const struct db *db, const struct schema *s, int64_t version, struct err *err)
+{
+	char copy[DB_BEFORE_NAME_SIZE];
+
+	(void)err_set(err, ERR_CONFLICT, db->path, "made by a newer toolcrib: schema %" PRId64 ", this one knows %d", version,
+		      s->steps);
+	if (s == &store_schema && db_before_for(db->path, s->steps, version, copy))
+		err_hint(err, "use the newer program; or go back to %s beside it, without what was recorded since: toolcribd(8), "
+			 "UPGRADES", copy);
+	else
+		err_hint(err, "use the newer program, or a backup from before the upgrade");
+	return ERR_CONFLICT;
+}
+
 /* version 0 with *ret_fresh: an empty file, to be made a store. */
 static int read_version(struct db *db, const struct schema *s, int *ret_version, bool *ret_fresh, struct err *err)
 {
@@ -68,12 +88,8 @@ static int read_version(struct db *db, const struct schema *s, int *ret_version,
 	}
 	if (app != s->application_id || version < 1)
 		return err_set(err, ERR_INVALID, db->path, "this is not a %s", s->what);
-	if (version > s->steps) {
-		err_set(err, ERR_CONFLICT, db->path, "made by a newer toolcrib: schema %lld, this one knows %d",
-			(long long)version, s->steps);
-		err_hint(err, "use the newer program, or a backup from before the upgrade");
-		return ERR_CONFLICT;
-	}
+	if (version > s->steps)
+		return refuse_newer(db, s, version, err);
 	*ret_fresh = false;
 	*ret_version = (int)version;
 	return 0;
@@ -244,6 +260,14 @@ int db_check_version(struct db *db, int *ret_version, struct err *err)
 		return ERR_INVALID;
 	}
 	return rc < 0 ? rc : check_schema(db, &store_schema, *ret_version, err);
+}
+
+int db_schema_due(struct db *db, int *ret_from, struct err *err)
+{
+	bool fresh = false;
+	int rc = read_version(db, &store_schema, ret_from, &fresh, err);
+
+	return rc < 0 ? rc : !fresh && *ret_from < store_schema.steps;
 }
 
 static int refuse_old(const struct db *db, const struct schema *s, struct err *err)

@@ -2,7 +2,7 @@
  * Who owns a store: an open-file-description lock on toolcrib.lock.  The text of the file is the card:
  *
  *	pid=4711
- *	command_socket=/run/toolcrib/admin.sock
+ *	admin_sock=/run/toolcrib/admin.sock
  *	mcp_sock=/run/toolcrib/mcp.sock
  *	end
  *
@@ -245,6 +245,43 @@ int db_owner_look(const char *store, struct db_card *ret_card, struct err *err)
 	if (fd >= 0)
 		close(fd);
 	free(path);
+	return rc;
+}
+
+int db_owner_fd(const struct db_owner *o)
+{
+	return o->fd;
+}
+
+void db_owner_leave(struct db_owner **op)
+{
+	struct db_owner *o = *op;
+
+	*op = NULL;
+	close(o->fd);
+	free(o->path);
+	free(o);
+}
+
+int db_owner_adopt(const char *store, int fd, struct db_owner **ret, struct err *err)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct db_card card = { .pid = getpid() };
+	struct db_owner *o = mem_zalloc(sizeof(*o));
+	struct stat given, own;
+	int rc = 0;
+
+	*o = (struct db_owner){ fd, path_join(store, DB_LOCK) };
+	/* It succeeds where the lock is held by this very description, and by nobody. */
+	if (fstat(fd, &given) || stat(o->path, &own) || given.st_dev != own.st_dev || given.st_ino != own.st_ino ||
+	    fcntl(fd, F_OFD_SETLK, &lock))
+		rc = err_set(err, ERR_CONFLICT, o->path, "what was handed over is not the lock of the store %s", store);
+	if (rc == 0)
+		rc = db_owner_show(o, &card, err);
+	if (rc < 0)
+		db_owner_leave(&o);
+	else
+		*ret = o;
 	return rc;
 }
 

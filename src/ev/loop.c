@@ -540,7 +540,8 @@ size_t ev_lane_waiting(struct ev_loop *loop, enum ev_lane lane)
 const char *ev_lane_name(enum ev_lane lane)
 {
 	static const char *const names[EV_LANES] = { [EV_LANE_READ] = "read", [EV_LANE_SIGN] = "sign", [EV_LANE_OPS] = "ops",
-		[EV_LANE_FOLD] = "fold", [EV_LANE_SEAL] = "seal" };
+		[EV_LANE_FOLD] = "fold", [EV_LANE_SEAL] = "seal",
+		[EV_LANE_SINK] = "sink" };
 
 	return names[lane];
 }

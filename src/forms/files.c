@@ -1,27 +1,34 @@
 /* Sealed files of a store (forms/forms.h): opened when a statement needs one, few at a time, those that were used
- * longest ago go; and blocks of a log in order, wherever they are.  Texts have ids of their own there, which become
- * those of the store.  Any thread with a connection that reads. */
+ * longest ago go, and those in whose place is another one by now, since something was erased in it or it was moved;
+ * and blocks of a log in order, wherever they are.  Texts have ids of their own there, which become those of the
+ * store.  Any thread with a connection that reads. */
 #include "config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "segment/segment.h"
 
 #include "forms_int.h"
 
 enum { FILE_FROM, FILE_TO, FILE_MONTH, FILE_PATH };     /* columns of forms_file_at */
 enum { IDS_FIRST = 256 };
+#define OF_A_STORE "/" FORMS_FOLDER     /* no archive is called so */
 
 struct forms_file {
 	struct forms *f;
 	int64_t log, from, to;
 	char *name;                     /* in the catalog */
+	char *path;                     /* where that is */
 	struct segment *segment;        /* NULL: it is not here, which is noted */
+	dev_t dev; ino_t ino;           /* of what was there before it was opened */
+	bool stale;                     /* something else is there now: nobody gets it any more */
 	int64_t *ids; size_t nids;      /* of the store, by those of the file; 0: not asked for yet */
 	unsigned pins;
 	uint64_t used;
@@ -31,6 +38,7 @@ static void file_free(struct forms_file *file)
 {
 	segment_close(&file->segment);
 	free(file->ids);
+	free(file->path);
 	free(file->name);
 	free(file);
 }
@@ -47,13 +55,20 @@ void forms_files_free(struct forms *f)
 bool forms_is_name(const char *path, int64_t log, int64_t from)
 {
 	const char *month = strrchr(path, '/');
+	const size_t len = strlen(path);
 	char want[80];
+	size_t n;
 
 	if (!month || strspn(month + 1, "0123456789") != FORMS_MONTH_DIGITS)
 		return false;
-	(void)snprintf(want, sizeof(want), FORMS_FOLDER "/%" PRId64 "/%.*s-%" PRId64 FORMS_FILE_END, log, FORMS_MONTH_DIGITS,
-		       month + 1, from);
-	return strcmp(want, path) == 0;
+	n = (size_t)snprintf(want, sizeof(want), "/%" PRId64 "/%.*s-%" PRId64 FORMS_FILE_END, log, FORMS_MONTH_DIGITS,
+			     month + 1, from);
+	if (len <= n || len >= FORMS_PATH_MAX || strcmp(path + len - n, want) != 0)
+		return false;
+	if (text_eq(path, len - n, FORMS_FOLDER))
+		return true;
+	return path_is_plain(path, len - n) && (len - n < strlen(OF_A_STORE) ||
+		!text_eq(path + len - n - strlen(OF_A_STORE), strlen(OF_A_STORE), OF_A_STORE));
 }
 
 static int note_absent(const struct forms *f, const struct forms_file *file, int64_t month, const struct err *why)
@@ -95,11 +110,33 @@ static int check_file(const struct forms_file *file, const char *path, struct er
 	return rc < 0 ? rc : 0;
 }
 
+/* Whether what is there is something else than before it was opened.  What is replaced in between is opened once more
+ * than it takes. */
+static bool is_other(const struct forms_file *file)
+{
+	struct stat st;
+
+	return lstat(file->path, &st) != 0 || st.st_dev != file->dev || st.st_ino != file->ino;
+}
+
+static void note_place(struct forms_file *file)
+{
+	struct stat st = { 0 };
+
+	if (lstat(file->path, &st) == 0) {
+		file->dev = st.st_dev;
+		file->ino = st.st_ino;
+	}
+}
+
 static int open_file(struct forms_file *file, int64_t month, struct err *err)
 {
-	char *path = db_beside(file->f->db, file->name);
+	const char *path = file->path = db_beside(file->f->db, file->name);
 	const bool named = forms_is_name(file->name, file->log, file->from), here = named && path_exists(path);
-	int rc = here ? segment_open(path, &file->segment, err) : err_set(err, named ? ERR_UNREACHABLE : ERR_CORRUPT, path,
+	int rc;
+
+	note_place(file);
+	rc = here ? segment_open(path, &file->segment, err) : err_set(err, named ? ERR_UNREACHABLE : ERR_CORRUPT, path,
 		named ? "the sealed file %s is not here" : "the sealed file %s is called as none is", file->name);
 
 	if (rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_CONFLICT)         /* by itself: to the store it is damage */
@@ -110,7 +147,6 @@ static int open_file(struct forms_file *file, int64_t month, struct err *err)
 		segment_close(&file->segment);
 		rc = note_absent(file->f, file, month, here || !named ? err : NULL);
 	}
-	free(path);
 	return rc;
 }
 
@@ -142,15 +178,38 @@ static int find_file(struct forms *f, int64_t log, int64_t idx, struct forms_fil
 	return rc < 0 ? rc : 1;
 }
 
+bool forms_file_stale(const struct forms_file *file)
+{
+	return file && file->stale;
+}
+
+/* Of the old file nothing is shown any more, and its descriptor goes with the last block or cursor that is of it. */
+static void forget_other(struct forms *f, int64_t log, int64_t idx)
+{
+	for (size_t i = 0; i < FORMS_FILES; i++) {
+		struct forms_file *file = f->file[i];
+
+		if (!file || file->stale || !file->segment || file->log != log || idx < file->from || idx >= file->to)
+			continue;
+		if (!is_other(file))
+			return;
+		file->stale = true;
+		file->pins++;
+		forms_file_put(&file);
+		return;
+	}
+}
+
 int forms_file_get(struct forms *f, int64_t log, int64_t idx, struct forms_file **ret, struct err *err)
 {
 	struct forms_file **place = NULL;
 	int rc;
 
+	forget_other(f, log, idx);
 	for (size_t i = 0; i < FORMS_FILES; i++) {
 		struct forms_file *file = f->file[i];
 
-		if (file && file->log == log && idx >= file->from && idx < file->to) {
+		if (file && !file->stale && file->log == log && idx >= file->from && idx < file->to) {
 			file->pins++;
 			file->used = ++f->clock;
 			*ret = file;
@@ -179,11 +238,17 @@ struct forms_file *forms_file_pin(struct forms_file *file)
 	return file;
 }
 
-void forms_file_put(struct forms_file **file)
+void forms_file_put(struct forms_file **fp)
 {
-	if (*file)
-		(*file)->pins--;
-	*file = NULL;
+	struct forms_file *file = *fp;
+
+	*fp = NULL;
+	if (!file || --file->pins > 0 || !file->stale)
+		return;
+	for (size_t i = 0; i < FORMS_FILES; i++)
+		if (file->f->file[i] == file)
+			file->f->file[i] = NULL;
+	file_free(file);
 }
 
 struct db *forms_file_db(const struct forms_file *file)

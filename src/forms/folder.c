@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "forms/forms.h"
@@ -73,6 +74,52 @@ static int remove_one(DIR *d, const char *file, const char *folder, struct err *
 		       strerror(errno));
 }
 
+/* That it is not in its folder is believed when that is there: else the archive is not. */
+static int remove_archived(const char *path, struct err *err)
+{
+	char *folder = mem_strndup(path, (size_t)(strrchr(path, '/') - path));
+	const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	int rc = d ? remove_one(d, strrchr(path, '/') + 1, folder, err) : err_set(err, ERR_UNREACHABLE, folder,
+		"the sealed file %s was pruned, and its archive is not here: %s", path, strerror(errno));
+
+	if (d)
+		closedir(d);
+	free(folder);
+	return rc;
+}
+
+/* The next one that the catalog had in an archive. */
+static int remove_next_archived(struct db *db, int64_t log, bool *ret_more, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_GONE);
+	int64_t from = 0;
+	char *path = NULL;
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		from = db_col_i64(st, 0);
+		path = db_col_dup(st, 1);
+	}
+	db_stmt_put(&st);
+	if (rc != 1)
+		return rc;
+	if (forms_is_archived(path) && forms_is_name(path, log, from))
+		rc = remove_archived(path, err);
+	else
+		rc = err_set(err, ERR_CORRUPT, "seg_gone", "a sealed file that was pruned is called as none is");
+	free(path);
+	if (rc < 0)
+		return rc;
+	*ret_more = true;
+	st = db_stmt_get(db, SQL_FORMS_FORGET_GONE);
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, from);
+	return db_run(&st, err);
+}
+
 int forms_remove_pruned(struct db *db, int64_t log, bool *ret_more, struct err *err)
 {
 	char name[64], *folder, *file = NULL;
@@ -100,6 +147,34 @@ int forms_remove_pruned(struct db *db, int64_t log, bool *ret_more, struct err *
 		close(fd);
 	free(file);
 	free(folder);
+	return rc < 0 || *ret_more ? rc : remove_next_archived(db, log, ret_more, err);
+}
+
+/* --- what is not here */
+
+enum { AWAY_NAMED = 8 };
+
+int forms_away(struct db *db, struct str *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_ALL_FILES);
+	struct str names = STR_INIT;
+	size_t n = 0, away = 0;
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		const char *name = db_col_text(st, 0, NULL);
+		char *path = db_beside(db, name);
+
+		n++;
+		if (!path_exists(path) && away++ < AWAY_NAMED)
+			str_printf(&names, "%s%s", away > 1 ? ", " : "", name);
+		free(path);
+	}
+	db_stmt_put(&st);
+	if (rc == 0 && away > 0)
+		str_printf(ret, "%s%zu of %zu sealed files are not here: %s%s", ret->len > 0 ? "; " : "", away, n,
+			   str_text(&names), away > AWAY_NAMED ? " and more" : "");
+	str_fini(&names);
 	return rc;
 }
 
@@ -122,7 +197,7 @@ int forms_cut(struct db *db, int64_t log, int64_t *cut, int64_t *ret_next, struc
 	return rc < 0 ? rc : 0;
 }
 
-int forms_prune(struct db *db, int64_t log, int64_t cut, struct err *err)
+int forms_prune(struct db *db, int64_t log, int64_t cut, bool keep, struct err *err)
 {
 	struct db_stmt *st;
 	int64_t at = cut, next = 0;
@@ -133,6 +208,14 @@ int forms_prune(struct db *db, int64_t log, int64_t cut, struct err *err)
 	if (at != cut)
 		return err_set(err, ERR_CONFLICT, "", "records %" PRId64 " to %" PRId64 " were put into one sealed file "
 			       "meanwhile, which goes as a whole", at, next - 1);
+	if (!keep) {
+		st = db_stmt_get(db, SQL_FORMS_PRUNE_ARCHIVED);
+		db_bind_i64(st, 1, log);
+		db_bind_i64(st, 2, cut);
+		rc = db_run(&st, err);
+		if (rc < 0)
+			return rc;
+	}
 	st = db_stmt_get(db, SQL_FORMS_PRUNE);
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, cut);

@@ -45,6 +45,7 @@ struct forms_file;
 int forms_file_get(struct forms *f, int64_t log, int64_t idx, struct forms_file **ret, struct err *err) MUST_CHECK;
 struct forms_file *forms_file_pin(struct forms_file *file);     /* once more; NULL: nothing */
 void forms_file_put(struct forms_file **file);
+bool forms_file_stale(const struct forms_file *file);   /* another one has its place by now; NULL: it has not */
 struct db *forms_file_db(const struct forms_file *file);        /* NULL: it is not here, which was noted */
 int forms_file_bad(const struct forms_file *file, int rc, struct err *err);     /* puts its name in front; rc */
 /* A block_id_fn; arg: the file. */

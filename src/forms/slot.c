@@ -175,6 +175,16 @@ static struct forms_slot *slot_new(struct forms *f, int64_t log, struct forms_fi
 	return s;
 }
 
+/* They would keep a file open that has another one in its place. */
+static void forget_stale(struct forms *f)
+{
+	for (size_t i = 0; i < FORMS_KEPT; i++)
+		if (f->kept[i] && f->kept[i]->pins == 0 && forms_file_stale(f->kept[i]->file)) {
+			slot_free(f->kept[i]);
+			f->kept[i] = NULL;
+		}
+}
+
 int forms_slot_get(struct forms *f, int64_t log, struct forms_file *file, const struct block *b, uint64_t columns,
 		   struct forms_slot **ret, struct err *err)
 {
@@ -182,6 +192,7 @@ int forms_slot_get(struct forms *f, int64_t log, struct forms_file *file, const 
 
 	if (log < 0 || log >> FORMS_LOG_BITS || b->first < 0 || b->first >> FORMS_IDX_BITS)
 		return forms_bad(log, b->first, err_set(err, ERR_LIMIT, "", "records there have no id"), err);
+	forget_stale(f);
 	for (size_t i = 0; i < FORMS_KEPT; i++) {
 		struct forms_slot *s = f->kept[i];
 

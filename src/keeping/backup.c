@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "bundle/seal.h"
 #include "db/db.h"
+#include "forms/forms.h"
 #include "json/json.h"
 #include "json/reply.h"
 #include "keeping/keeping.h"
@@ -23,7 +24,7 @@ static int copy_one(const struct audit_sealed *listed, const char *origin, const
 	char *from = path_join(store, listed->path), *to = path_join(dir, listed->path);
 	struct stat st = { 0 };
 	bool is_new = false;
-	int rc = audit_sealed_copy(from, to, origin, listed, &is_new, err);
+	int rc = audit_sealed_copy(from, to, origin, listed, NULL, &is_new, err);
 
 	if (rc == 0)
 		sum->files++;
@@ -46,7 +47,8 @@ int backup_sealed(const char *file, const char *store, struct backup_sealed *ret
 
 	*ret = (struct backup_sealed){ 0 };
 	while (rc == 0 && (rc = audit_sealed_next(db, &listed, &origin, err)) == 1) {
-		rc = copy_one(&listed, origin, store, dir, ret, err);
+		ret->archived += forms_is_archived(listed.path);
+		rc = forms_is_archived(listed.path) ? 0 : copy_one(&listed, origin, store, dir, ret, err);
 		free(origin);
 	}
 	db_close(&db);
@@ -62,6 +64,7 @@ void backup_put(const struct backup_sealed *sealed, struct reply *o)
 	reply_int(o, "sealed", sealed->files);
 	reply_int(o, "sealed_new", sealed->copied);
 	reply_int(o, "sealed_bytes", sealed->bytes);
+	reply_int(o, "archived", sealed->archived);
 	reply_text(o, "beside", said);
 	free(said);
 }

@@ -117,6 +117,18 @@ static int refuse_held(const struct erase_job *job, struct db *db, struct err *e
 	return rc;
 }
 
+/* Of a principal or tenant also what cannot be counted is erased: a sealed file that is away keeps no key alive. */
+static int open_reader(const struct erase_job *job, struct forms_absent *absent, struct db **ret, struct err *err)
+{
+	char *file = path_join(job->store, DB_FILE);
+	int rc = db_open_store(file, ret, err);
+
+	if (rc == 0)
+		rc = *job->call ? forms_see(*ret, err) : forms_see_without(*ret, absent, err);
+	free(file);
+	return rc;
+}
+
 /* How many records have something kept.  Walks through much: on the pool. */
 static int count_kept(const struct erase_job *job, struct db *db, int64_t *ret, struct err *err)
 {
@@ -139,10 +151,10 @@ static int count_kept(const struct erase_job *job, struct db *db, int64_t *ret, 
 static void look_body(void *arg)
 {
 	struct erase_job *job = ((struct command_call *)arg)->priv;
-	char *file = path_join(job->store, DB_FILE);
+	struct forms_absent *absent = mem_zalloc(sizeof(*absent));
 	struct db *db = NULL;
 
-	job->rc = forms_open_store(file, &db, &job->err);
+	job->rc = open_reader(job, absent, &db, &job->err);
 	if (job->rc == 0)
 		job->rc = find_target(job, db, &job->err);
 	if (job->rc == 0)
@@ -150,7 +162,7 @@ static void look_body(void *arg)
 	if (job->rc == 0)
 		job->rc = count_kept(job, db, &job->kept, &job->err);
 	db_close(&db);
-	free(file);
+	free(absent);
 }
 
 static void look_done(void *arg)
@@ -285,6 +297,11 @@ static int erase_body(struct command_call *c, struct db *db, struct audit_logs *
 	return 0;
 }
 
+static void erase_after(struct command_call *c)
+{
+	jobs_after(c, ((const struct erase_job *)c->priv)->log);
+}
+
 /* --- rows of the command table */
 
 static const struct command_arg erase_args[] = {
@@ -298,11 +315,15 @@ const struct command erase_commands[] = {
 	{ .noun = "erase", .help = "Destroy the arguments, results and names that are kept beside records",
 	  .detail = "Of one call, of a principal with the keys that encrypt it, or of a tenant.  The records stay and "
 		    "verify; that, by whom and on which ground something was erased is a record of its own.  Refused for "
-		    "what is held.  Needs a second administrator.  Backups of keys.db that were made before can still open "
-		    "a principal's or a tenant's: they must not outlive the time in which you promise to erase.",
+		    "what is held.  Needs a second administrator.  Sealed files that have some of it are made anew without it; "
+		    "while one is away, or cannot be written, the erasure stays intended, and the command says so.  "
+		    "Backups of keys.db that were made before can still open a principal's or a tenant's: they must not "
+		    "outlive the time in which you promise to erase.  What tasks of theirs have ended with cannot be read "
+		    "any more; a task of one call that is erased keeps it until its time is over.  Copies of "
+		    "before an upgrade (before-NN.db in the store, for 14 days) have the names: toolcrib migrate --drop-copy.",
 	  .args = erase_args, .done = "%{records} records: what was kept of them %{said}", .destructive = true,
 	  .role = ADM_OWNER,
 	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = erase_check,
-	  .gather = erase_gather, .body = erase_body, .after = jobs_after },
+	  .gather = erase_gather, .body = erase_body, .after = erase_after },
 	{ .noun = NULL },
 };

@@ -1,12 +1,17 @@
 #ifndef KEEPING_INT_H
 #define KEEPING_INT_H
 
+#include <stdatomic.h>
+
 #include "people/people.h"
 
 /* The life of records. */
 
-/* The answer waits until what the body intended is done. */
-command_after_fn jobs_after;
+/* Of an after(): the answer waits until what the body intended is done, in this log, or says why it cannot be. */
+void jobs_after(struct command_call *c, int64_t log);
+/* Set when what runs on a lane has to end; until jobs_unref(). */
+const atomic_bool *jobs_ref(struct jobs *jobs);
+void jobs_unref(struct jobs *jobs);
 /* ERR_DENIED with the hold that covers some of the records from <= idx < to, anything of a principal, anything of a
  * log. */
 int held_range(struct db *db, int64_t log, int64_t from, int64_t to, const char *what, struct err *err) MUST_CHECK;
@@ -15,5 +20,10 @@ int held_any(struct db *db, int64_t log, const char *what, struct err *err) MUST
 
 /* At a start: what a crash has left of a drill has what may have been erased since (AUDIT A-509). */
 void drill_clean(const char *store);
+
+/* Of a directory that toolcrib-ship wrote: a new one beside `to` with a store, and what it is of, for people; free()
+ * both.  *ret_dir stays NULL of any other; it is the caller's to remove also when ERR_CORRUPT says what is damaged. */
+struct shipped_ask { const char *from, *to, *identity, *until; };       /* the last two may be NULL */
+int shipped_unpack(const struct shipped_ask *ask, char **ret_dir, struct str *said, struct err *err) MUST_CHECK;
 
 #endif

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "audit/audit.h"
+#include "auditor/evidence.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -31,11 +31,14 @@
 #include "keeping/keeping.h"
 #include "keys/keyfile.h"
 #include "notary/notary.h"
+#include "succession/succession.h"
 #include "tlog/signer.h"
 #include "verify/verify.h"
 
+#include "keeping_int.h"
+
 #define FINDINGS_SHOWN 1000             /* rows; what is beyond is counted */
-enum { KEY_FILES_MAX = 64, PIECE = 1 << 20, TREE_DEPTH = 16 };
+enum { KEY_FILES_MAX = 64, PIECE = 1 << 20 };
 #define BESIDE ".restoring-XXXXXX"
 
 /* The one that shall end it; a second one ends it at once. */
@@ -67,7 +70,8 @@ static int told(struct err *err)
 	return told_by ? err_set(err, ERR_CANCELLED, "", "interrupted; nothing was left") : 0;
 }
 
-struct file { char *from, *name; uint64_t bytes; unsigned mode; };     /* name: in the store */
+/* name: in the store; own: it may be moved there. */
+struct file { char *from, *name; uint64_t bytes; unsigned mode; bool own; };
 struct files { struct file *v; size_t n; uint64_t bytes; };
 
 static void files_fini(struct files *files)
@@ -98,7 +102,7 @@ static bool take(struct files *files, const char *from, const char *name, unsign
 	if (has(files, name) || stat(from, &st) != 0 || !S_ISREG(st.st_mode))
 		return false;
 	files->v = mem_realloc(files->v, (files->n + 1) * sizeof(*files->v));
-	files->v[files->n++] = (struct file){ mem_strdup(from), mem_strdup(name), (uint64_t)st.st_size, mode };
+	files->v[files->n++] = (struct file){ mem_strdup(from), mem_strdup(name), (uint64_t)st.st_size, mode, false };
 	files->bytes += (uint64_t)st.st_size;
 	return true;
 }
@@ -217,20 +221,6 @@ static int gather_files(const char *from, const char *keys, struct files *ret, s
 
 /* --- the copy */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	(void)remove(path);
-	return 0;
-}
-
-static void remove_all(const char *dir)
-{
-	(void)nftw(dir, remove_one, TREE_DEPTH, FTW_DEPTH | FTW_PHYS);  /* what cannot go stays, under a name of its own */
-}
-
 static bool is_sealed(const struct file *f)
 {
 	return strncmp(f->name, FORMS_FOLDER "/", sizeof(FORMS_FOLDER)) == 0;
@@ -318,14 +308,14 @@ static int copy_file(const struct file *f, const char *dir, struct err *err)
 	char *to = path_join(dir, f->name), *folder = mem_strndup(to, (size_t)(strrchr(to, '/') - to));
 	int in = -1, out = -1, rc = path_mkdirs(folder, 0700, err);
 
-	if (rc == 0)
+	if (rc == 0 && (!f->own || rename(f->from, to) != 0))
 		rc = path_open(f->from, 0, SIZE_MAX, &in, err);
-	if (rc == 0) {
+	if (rc == 0 && in >= 0) {
 		out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, f->mode);
 		if (out < 0)
 			rc = err_set(err, ERR_IO, to, "cannot make %s: %s", to, strerror(errno));
 	}
-	if (rc == 0)
+	if (rc == 0 && in >= 0)
 		rc = copy_bytes(in, out, f, to, err);
 	if (in >= 0)
 		close(in);
@@ -421,7 +411,7 @@ static int copy_files(struct files *files, const char *to, char **ret_dir, struc
 	if (rc == 0)
 		rc = path_sync_all(dir, err);
 	if (rc < 0) {
-		remove_all(dir);
+		path_remove_tree(dir);
 		free(dir);
 		return rc;
 	}
@@ -457,7 +447,8 @@ static int put_in_place(const char *dir, const char *to, struct err *err)
 
 enum check { CHECK_FULL, CHECK_QUICK, CHECK_NONE };
 struct way {
-	char *from, *to, *keys, *signer;        /* absolute; keys, signer: NULL, none */
+	char *from, *to, *keys, *signer, *identity;     /* absolute; the last three: NULL, none */
+	const char *until;
 	const json_t *key;              /* pinned */
 	enum check check;
 	bool test;                      /* nothing stays */
@@ -467,9 +458,11 @@ struct restore {
 	struct reply *out;
 	struct files files;
 	char *dir;                      /* where it is put together */
+	char *unpacked;                 /* NULL, or where what was shipped lies as a backup like any other */
 	struct db *db;
 	struct evidence *with;
 	struct map *size;               /* of each log that is there, by origin: one more than its records */
+	struct map *number;             /* by origin: under which of its names the log is signed in the backup */
 	uint64_t records, logs, missing;
 	uint64_t bad, gaps;             /* missing: of what was signed; gaps: what else is not whole */
 	uint64_t copied_us, ended_us;
@@ -489,7 +482,7 @@ static char *without(const char *said, const char *dir)
 
 static void say(struct restore *r, const char *class, const char *what, const char *text)
 {
-	char *said = without(text, r->dir);
+	char *said = r->dir ? without(text, r->dir) : mem_strdup(text);
 
 	r->bad += strcmp(class, "bad") == 0;
 	r->gaps += strcmp(class, "gap") == 0;
@@ -509,7 +502,7 @@ static void say_files(struct restore *r)
 {
 	for (size_t i = 0; i < r->files.n; i++) {
 		const struct file *f = &r->files.v[i];
-		char *said = mem_printf("%" PRIu64 " bytes, from %s", f->bytes, f->from);
+		char *said = mem_printf("%" PRIu64 " bytes, from %s", f->bytes, f->own ? r->way->from : f->from);
 
 		say(r, "ok", f->name, said);
 		free(said);
@@ -523,11 +516,23 @@ static void say_files(struct restore *r)
 
 /* --- logs */
 
+/* What the signer has signed most of, under the log's name in the backup and those that came after it. */
+static const struct signer_log *find_signed(const struct restore *r, const char *origin)
+{
+	const struct signer_state *s = evidence_get(r->with)->signer;
+	const struct signer_log *most = NULL, *l;
+	uint64_t n = (uint64_t)(uintptr_t)map_get_z(r->number, origin);
+
+	for (; s && (l = signer_state_nth(s, origin, n)) != NULL; n++)
+		if (!most || l->size >= most->size)
+			most = l;
+	return most;
+}
+
 /* A log that ends before what the signer has signed, or is not there at all. */
 static bool is_short(const struct restore *r, const char *origin)
 {
-	const struct signer_state *s = evidence_get(r->with)->signer;
-	const struct signer_log *l = s && origin ? signer_state_find(s, origin) : NULL;
+	const struct signer_log *l = origin ? find_signed(r, origin) : NULL;
 	uint64_t size = origin ? (uint64_t)(uintptr_t)map_get_z(r->size, origin) : 0;
 
 	return l && l->size > (size ? size - 1 : 0);
@@ -535,8 +540,7 @@ static bool is_short(const struct restore *r, const char *origin)
 
 static void say_log(struct restore *r, const char *origin, uint64_t records, uint64_t noted)
 {
-	const struct signer_state *s = evidence_get(r->with)->signer;
-	const struct signer_log *l = s ? signer_state_find(s, origin) : NULL;
+	const struct signer_log *l = find_signed(r, origin);
 	struct str said = STR_INIT;
 
 	str_printf(&said, "%" PRIu64 " records, %" PRIu64 " of them signed", records, noted);
@@ -557,9 +561,12 @@ static void say_unknown(struct restore *r)
 
 	for (size_t i = 0; s && i < s->nlogs; i++) {
 		const struct signer_log *l = s->log[i];
-		char *said;
+		char *said, origin[NOTE_NAME_MAX + 1];
+		uint64_t n;
 
-		if (l->size == 0 || map_get_z(r->size, l->origin))
+		snprintf(origin, sizeof(origin), "%s", l->origin);
+		origin[succession_split(l->origin, &n)] = '\0';
+		if (l->size == 0 || map_get_z(r->size, origin) || n < (uint64_t)(uintptr_t)map_get_z(r->number, origin))
 			continue;
 		r->missing += l->size;
 		said = mem_printf("not in the backup; the signer has signed %" PRIu64 " records of it", l->size);
@@ -578,11 +585,21 @@ static int check_signer(const struct restore *r, const char *system, struct err 
 		       r->way->signer);
 }
 
+static int note_number(void *arg, const struct succession *s, struct err *err)
+{
+	(void)err;
+	map_set_z(arg, s->origin, (void *)(uintptr_t)s->n);
+	return 0;
+}
+
 static int read_logs(struct restore *r, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(r->db, SQL_RESTORE_LIST_LOGS);
-	int rc;
+	struct db_stmt *st;
+	int rc = succession_each(r->db, note_number, r->number, err);
 
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(r->db, SQL_RESTORE_LIST_LOGS);
 	while ((rc = db_step(st, err)) == 1) {
 		const char *origin = db_col_text(st, 1, NULL);
 		const int64_t records = db_col_i64(st, 2), noted = db_col_i64(st, 3);
@@ -645,7 +662,7 @@ static void progress(void *arg, uint64_t records, uint64_t total)
 	(void)records;
 	(void)total;
 	if (told_by)
-		remove_all(r->dir);
+		path_remove_tree(r->dir);
 	end_if_told();
 }
 
@@ -695,10 +712,11 @@ static int check_sealed(struct restore *r, struct err *err)
 	int rc;
 
 	while ((rc = audit_sealed_next(r->db, &listed, &origin, err)) == 1) {
-		char *path = path_join(r->dir, listed.path);
+		const bool away = forms_is_archived(listed.path);
+		char *path = away ? mem_strdup(listed.path) : path_join(r->dir, listed.path);
 
 		if (!path_exists(path))
-			say(r, r->way->check == CHECK_NONE ? "gap" : "bad", "SEGMENT_MISSING", listed.path);
+			say(r, r->way->check == CHECK_NONE || away ? "gap" : "bad", "SEGMENT_MISSING", listed.path);
 		free(path);
 		free(origin);
 	}
@@ -751,10 +769,29 @@ static int check_whole(struct restore *r, struct err *err)
 
 /* --- the whole */
 
+/* What was shipped and is damaged is a finding, and there is nothing to look at then. */
+static int unpack(struct restore *r, struct err *err)
+{
+	const struct shipped_ask ask = { r->way->from, r->way->to, r->way->identity, r->way->until };
+	struct str said = STR_INIT;
+	int rc = check_target(r->way->to, err);
+
+	if (rc == 0)
+		rc = shipped_unpack(&ask, &r->unpacked, &said, err);
+	if (rc == ERR_CORRUPT)
+		say(r, "bad", "CHAIN", err->msg);
+	else if (rc == 0 && r->unpacked)
+		say(r, "ok", "shipped", str_text(&said));
+	str_fini(&said);
+	return rc;
+}
+
 static int gather(struct restore *r, struct err *err)
 {
-	int rc = gather_files(r->way->from, r->way->keys, &r->files, err);
+	int rc = gather_files(r->unpacked ? r->unpacked : r->way->from, r->way->keys, &r->files, err);
 
+	for (size_t i = 0; r->unpacked && i < r->files.n; i++)
+		r->files.v[i].own = strncmp(r->files.v[i].from, r->unpacked, strlen(r->unpacked)) == 0;
 	for (size_t i = 0; rc == 0 && i < json_array_size(r->way->key); i++)
 		rc = evidence_key(r->with, json_string_value(json_array_get(r->way->key, i)), err);
 	if (rc == 0 && r->way->signer)
@@ -771,7 +808,7 @@ static int end(struct restore *r, struct err *err)
 	if (rc == 0 && !r->way->test && r->bad == 0)
 		rc = put_in_place(r->dir, r->way->to, err);
 	if (r->way->test || r->bad > 0 || rc < 0)
-		remove_all(r->dir);
+		path_remove_tree(r->dir);
 	return rc;
 }
 
@@ -803,10 +840,13 @@ static void put_sum(struct restore *r, uint64_t begun_us)
 
 static int restore(const struct way *way, struct reply *out, struct err *err)
 {
-	struct restore r = { .way = way, .out = out, .with = evidence_new(), .size = map_new() };
+	struct restore r = { .way = way, .out = out, .with = evidence_new(), .size = map_new(),
+			     .number = map_new() };
 	const uint64_t begun_us = clock_mono_us();
-	int rc = gather(&r, err);
+	int rc = unpack(&r, err);
 
+	if (rc == 0)
+		rc = gather(&r, err);
 	if (rc == 0)
 		rc = copy_files(&r.files, way->to, &r.dir, err);
 	r.copied_us = clock_mono_us();
@@ -818,11 +858,17 @@ static int restore(const struct way *way, struct reply *out, struct err *err)
 	if (rc == 0)
 		rc = end(&r, err);
 	else if (r.dir)
-		remove_all(r.dir);
+		path_remove_tree(r.dir);
+	if (rc == ERR_CORRUPT && r.bad > 0 && !r.dir)
+		rc = 0;
 	if (rc == 0)
 		put_sum(&r, begun_us);
+	if (r.unpacked)
+		path_remove_tree(r.unpacked);
+	free(r.unpacked);
 	evidence_free(&r.with);
 	map_free(&r.size);
+	map_free(&r.number);
 	files_fini(&r.files);
 	free(r.dir);
 	return rc;
@@ -854,7 +900,8 @@ static char *take_path(const json_t *args, const char *name)
 int restore_run(const json_t *args, struct str *rows, struct err *err)
 {
 	struct way way = { take_path(args, "from"), take_path(args, "to"), take_path(args, "keys"),
-			   take_path(args, "signer-state"), json_object_get(args, "key"), CHECK_FULL,
+			   take_path(args, "signer-state"), take_path(args, "identity"),
+			   json_string_value(json_object_get(args, "until")), json_object_get(args, "key"), CHECK_FULL,
 			   json_is_true(json_object_get(args, "test")) };
 	struct reply out = { .text = STR_INIT };
 	int rc = take_check(json_string_value(json_object_get(args, "verify")), &way.check, err);
@@ -869,6 +916,7 @@ int restore_run(const json_t *args, struct str *rows, struct err *err)
 	free(way.to);
 	free(way.keys);
 	free(way.signer);
+	free(way.identity);
 	return rc;
 }
 
@@ -876,8 +924,13 @@ int restore_run(const json_t *args, struct str *rows, struct err *err)
 
 static const struct command_arg restore_args[] = {
 	NEED("from", "BACKUP", ARG_TEXT, COMPLETE_FILE,
-	     "The file that toolcrib backup made, with segments beside it, or the directory that has it as toolcrib.db."),
+	     "The file that toolcrib backup made, with segments beside it, the directory that has it as toolcrib.db, or one "
+	     "that toolcrib-ship wrote."),
 	NEED("to", "DIR", ARG_TEXT, COMPLETE_FILE, "The store's directory: one that is not there, or an empty one."),
+	OPT("identity", "FILE", ARG_TEXT, COMPLETE_FILE,
+	    "Of a directory that toolcrib-ship wrote: the identity of age that opens it, as age-keygen made it."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE,
+	    "Of such a directory: as the store was before this time; default: the newest."),
 	OPT("keys", "DIR", ARG_TEXT, COMPLETE_FILE, "Where key files are looked for that do not lie beside the backup."),
 	OPT("signer-state", "FILE", ARG_TEXT, COMPLETE_FILE,
 	    "What the signer remembers: its directory, or a copy of its file state."),

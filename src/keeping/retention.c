@@ -18,6 +18,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/seal.h"
 #include "command/rows.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -358,7 +359,7 @@ const struct command compact_commands[] = {
 struct prune_job {
 	char tenant[64], file[4096];
 	uint64_t before_us;             /* 0: as the period says */
-	bool dry_run;
+	bool dry_run, keep;             /* keep: in the archive, instead of a bundle */
 	/* the plan, made on the pool */
 	char *store, *origin;
 	struct tenant_row t;
@@ -387,8 +388,13 @@ static int prune_check(struct command_call *c, struct err *err)
 	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	job->before_us = arg_time(c, "before");
 	job->dry_run = c->undo = arg_flag(c, "dry-run");
-	if (!arg_given(c, "bundle") && !job->dry_run)
-		return err_set(err, ERR_INVALID, "bundle", "--bundle FILE is missing: what goes is written there first");
+	job->keep = arg_flag(c, "keep");
+	if (job->keep && arg_given(c, "bundle"))
+		return err_set(err, ERR_INVALID, "keep", "--keep and --bundle contradict each other: files that are kept are "
+			       "the bundle");
+	if (!arg_given(c, "bundle") && !job->dry_run && !job->keep)
+		return err_set(err, ERR_INVALID, "bundle", "--bundle FILE is missing: what goes is written there first; or "
+			       "say --keep");
 	if (arg_given(c, "bundle") && strlen(arg_text(c, "bundle")) >= sizeof(job->file))
 		return err_set(err, ERR_INVALID, "bundle", "the path is longer than %zu bytes", sizeof(job->file) - 1);
 	arg_copy(c, "bundle", job->file, sizeof(job->file));
@@ -568,6 +574,16 @@ static int write_bundle(struct prune_job *job, struct db *db, struct err *err)
 	return rc == ERR_CONFLICT ? take_bundle(job, db, err) : rc;
 }
 
+static int find_kept(struct prune_job *job, struct db *db, struct err *err)
+{
+	int rc = audit_archive_kept(db, job->log, job->from, job->to, &job->to, job->bundle.root, job->bundle.sha256, err);
+
+	if (rc == ERR_NOT_FOUND)
+		err_hint(err, "toolcrib audit archive --tenant %s moves sealed files there, toolcrib audit segments says where "
+			 "each is", job->tenant);
+	return rc;
+}
+
 static void plan_body(void *arg)
 {
 	struct prune_job *job = ((struct command_call *)arg)->priv;
@@ -578,7 +594,9 @@ static void plan_body(void *arg)
 	job->rc = forms_open_store(file, &db, &job->err);
 	if (job->rc == 0)
 		job->rc = make_plan(job, db, &job->err);
-	if (job->rc == 0 && !job->dry_run)
+	if (job->rc == 0 && job->keep)
+		job->rc = find_kept(job, db, &job->err);
+	else if (job->rc == 0 && !job->dry_run)
 		job->rc = write_bundle(job, db, &job->err);
 	command_lend(NULL);
 	db_close(&db);
@@ -621,7 +639,9 @@ static int still_true(const struct prune_job *job, struct db *db, struct audit_c
 		return err_set(err, ERR_CONFLICT, "", "a hold was set or records were pruned meanwhile; say it again");
 	rc = audit_cut_read(db, job->log, job->to, ret, err);
 	if (rc == 0 && memcmp(ret->root, job->bundle.root, sizeof(ret->root)) != 0)
-		rc = err_set(err, ERR_CORRUPT, job->tenant, "the bundle's records are not those that the log's tree has");
+		rc = err_set(err, ERR_CORRUPT, job->tenant, "the %s records are not those that the log's tree has",
+			     job->keep ? "archive's" : "bundle's");
+	ret->keep = job->keep;
 	return rc;
 }
 
@@ -675,7 +695,7 @@ static int prune_body(struct command_call *c, struct db *db, struct audit_logs *
 	reply_int(c->out, "records", job->to - job->from);
 	reply_text(c->out, "said", job->dry_run ? "would be pruned" : "pruned");
 	if (!job->dry_run) {
-		reply_text(c->out, "bundle", job->file);
+		reply_text(c->out, "bundle", job->keep ? NULL : job->file);
 		reply_hex(c->out, "sha256", job->bundle.sha256, sizeof(job->bundle.sha256));
 	}
 	reply_row_end(c->out);
@@ -684,9 +704,15 @@ static int prune_body(struct command_call *c, struct db *db, struct audit_logs *
 
 /* --- rows of the command table */
 
+static void prune_after(struct command_call *c)
+{
+	jobs_after(c, ((const struct prune_job *)c->priv)->log);
+}
+
 static const struct command_arg retention_prune_args[] = {
 	TENANT_WORD, OPT("bundle", "FILE", ARG_PATH_KEPT, COMPLETE_FILE, "Where the records are written first; a new file."),
 	OPT("before", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time; default: those older than --max-days says."),
+	FLAG("keep", "Instead of a bundle: only what is in sealed files of the archive, and these stay there."),
 	FLAG("dry-run", "Say what would go and change nothing."), ARG_END };
 
 const struct command prune_commands[] = {
@@ -696,9 +722,11 @@ const struct command prune_commands[] = {
 		    "record says what goes; then they go, 64 at a time while calls are served, and the next start goes on with "
 		    "what was interrupted.  Refused are records that are "
 		    "held, that were promised to be kept longer, or that no checkpoint covers.  Needs a second administrator: what "
-		    "the first run wrote is used by the second.  Payloads are not in the bundle.",
+		    "the first run wrote is used by the second.  Payloads are not in the bundle.  With --keep files of the "
+		    "archive are read and compared, and stay; the record has the SHA-256 of their digests, one behind the "
+		    "other, toolcrib-verify checks each by itself, and of what is erased later only keys reach them.",
 	  .args = retention_prune_args, .done = "records %{from} to %{to} of %{tenant} %{said}", .destructive = true,
 	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = prune_check,
-	  .gather = prune_gather, .body = prune_body, .after = jobs_after },
+	  .gather = prune_gather, .body = prune_body, .after = prune_after },
 	{ .noun = NULL },
 };

@@ -82,8 +82,8 @@ const struct command seal_commands[] = {
 	{ .noun = "audit", .verb = "seal", .help = "Put months that have ended into sealed files",
 	  .detail = "Records of a log that are in blocks become a file for each month, which toolcrib-verify checks without "
 		    "the store; reports read it as before.  A file ends with a whole tile of 256 records that a checkpoint "
-		    "covers, and where rows begin that stay for sqlite3 (audit.plain_rows).  With audit.seal on the server "
-		    "does it by itself.  What is in a sealed file cannot be erased yet.",
+		    "covers, and where rows begin that stay for sqlite3 (audit.plain_rows).  Unless audit.seal is off the server "
+		    "does it by itself.",
 	  .args = seal_args, .done = "%{files} files sealed, with %{records} records",
 	  .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = seal_check,
 	  .body = seal_body },

@@ -83,7 +83,9 @@ static int audit_adopt_body(struct command_call *c, struct db *db, struct audit_
 static const struct command_arg audit_keys_args[] = {
 	FLAG("all", "Of every epoch, not of the first one alone."), ARG_END };
 static const struct command_arg audit_adopt_args[] = {
-	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them; or keys.db."), ARG_END };
+	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them; or keys.db."),
+	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why, for whoever reads the record of this command."),
+	OPT("ticket", "TEXT", ARG_TEXT, COMPLETE_NONE, "Where it was agreed on."), ARG_END };
 
 const struct command sign_commands[] = {
 	{ .noun = "audit", .verb = "keys", .help = "Print the keys that a reviewer pins",
@@ -100,7 +102,10 @@ const struct command sign_commands[] = {
 	  .detail = "A start is refused when records were added while no server could have written them, because whoever "
 		    "can write the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed "
 		    "in the record of the start.  With keys.db as the name a start goes on without payload keys that are lost "
-		    "for good, which that record says as well.  No second administrator is asked: a store that refuses to start can "
+		    "for good, which that record says as well.  With lost: before a log's name, or lost:all, a start goes on without "
+		    "records that the signer has signed and the store, put back from a backup, does not have: the signer closes the "
+		    "log's name and begins the next, a record store.restore says what is lost, and every verification "
+		    "names it as a gap from then on.  No second administrator is asked: a store that refuses to start can "
 		    "neither file a request nor know who grants it.",
 	  .args = audit_adopt_args, .done = "the records are taken over", .role = ADM_OWNER, .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = audit_adopt_body },

@@ -142,6 +142,7 @@ static size_t pick_env(char *env[], size_t room)
 	for (char **e = environ; e && *e && n + 1 < room; e++)
 		if (strncmp(*e, "TOOLCRIB_RUN=", 13) == 0 || strncmp(*e, "TOOLCRIB_SIGN=", 14) == 0 ||
 		    strncmp(*e, "TOOLCRIB_WORKER=", 16) == 0 || strncmp(*e, "TOOLCRIB_REPORT=", 16) == 0 ||
+		    strncmp(*e, "TOOLCRIB_VERIFIER=", 18) == 0 ||
 		    strncmp(*e, "TOOLCRIB_CHILDREN=", 18) == 0)
 			env[n++] = *e;
 	env[n] = NULL;
@@ -151,7 +152,7 @@ static size_t pick_env(char *env[], size_t room)
 static int spawn(const char *path, const struct launcher_uids *uids, int theirs, pid_t *ret, struct err *err)
 {
 	static char may[] = LAUNCHER_MAY_FAIL, must_not[] = LAUNCHER_MUST_NOT_FAIL;
-	char name[] = "toolcrib-launcher", range[32], gid[16], *argv[] = { name, NULL, gid, must_not, NULL }, *env[7];
+	char name[] = "toolcrib-launcher", range[32], gid[16], *argv[] = { name, NULL, gid, must_not, NULL }, *env[8];
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	int rc;

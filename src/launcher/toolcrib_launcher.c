@@ -49,6 +49,8 @@ static const struct row { const char *name, *variable; } rows[LAUNCHER_ROWS] = {
 	[LAUNCHER_SIGN] = { "toolcrib-sign", "TOOLCRIB_SIGN" },
 	[LAUNCHER_WORKER] = { "toolcrib-worker", "TOOLCRIB_WORKER" },
 	[LAUNCHER_REPORT] = { "toolcrib-report", "TOOLCRIB_REPORT" },
+	[LAUNCHER_VERIFIER] = { "toolcrib-verifier", "TOOLCRIB_VERIFIER" },
+	[LAUNCHER_SHIP] = { "toolcrib-ship", "TOOLCRIB_SHIP" },
 };
 
 enum state { FREE, RUNS, ENDED, FAILED };       /* ENDED, FAILED: still to be told */

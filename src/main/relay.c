@@ -28,7 +28,7 @@ struct flow {                           /* one direction */
 	bool moved;                     /* anything at all */
 };
 
-static int connect_unix(const char *path, int *ret, struct err *err)
+int relay_connect(const char *path, int *ret, struct err *err)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int fd;
@@ -141,7 +141,7 @@ int relay_run(const char *socket_path, const char *key, int in_fd, int out_fd, s
 {
 	struct flow *flows;
 	int fd = -1;
-	int rc = connect_unix(socket_path, &fd, err);
+	int rc = relay_connect(socket_path, &fd, err);
 
 	if (rc < 0)
 		return rc;

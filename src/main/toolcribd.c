@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/app.h"
@@ -34,11 +35,12 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct options {
 	const char *config, *store, *tenant;
-	bool stdio, check_config;
+	bool stdio, check_config, take_over;
 };
 
 static const char usage[] =
 	"usage: toolcribd [-c FILE] [--store DIR]\n"
+	"       toolcribd --take-over [-c FILE] [--store DIR]\n"
 	"       toolcribd --stdio [--tenant TENANT] [-c FILE] [--store DIR]\n"
 	"       toolcribd --check-config [-c FILE]\n"
 	"       toolcribd --sample-config | --version | --help\n";
@@ -51,6 +53,8 @@ static const char help[] =
 	"                      the store or through the server that owns it; who it is says\n"
 	"                      the key in $TOOLCRIB_KEY\n"
 	"      --tenant TENANT with --stdio, as the owner: this tenant, without a key\n"
+	"      --take-over     serve in place of the server that owns the store: its\n"
+	"                      listeners and waiting connections become this one's\n"
 	"      --check-config  read the configuration, say what is wrong, and end\n"
 	"      --sample-config print a file with every key and its default\n"
 	"      --version       print the version\n"
@@ -117,11 +121,12 @@ static void set_up_process(void)
 /* -1: go on; else the exit status. */
 static int parse_options(int argc, char **argv, int out_fd, struct options *o)
 {
-	enum { OPT_STORE = 256, OPT_STDIO, OPT_TENANT, OPT_CHECK, OPT_SAMPLE, OPT_VERSION };
+	enum { OPT_STORE = 256, OPT_STDIO, OPT_TENANT, OPT_TAKE, OPT_CHECK, OPT_SAMPLE, OPT_VERSION };
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' }, { "store", required_argument, NULL, OPT_STORE },
 		{ "stdio", no_argument, NULL, OPT_STDIO }, { "tenant", required_argument, NULL, OPT_TENANT },
-		{ "check-config", no_argument, NULL, OPT_CHECK }, { "sample-config", no_argument, NULL, OPT_SAMPLE },
+		{ "take-over", no_argument, NULL, OPT_TAKE }, { "check-config", no_argument, NULL, OPT_CHECK },
+		{ "sample-config", no_argument, NULL, OPT_SAMPLE },
 		{ "version", no_argument, NULL, OPT_VERSION }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
 	};
 	struct str sample = STR_INIT;
@@ -133,6 +138,7 @@ static int parse_options(int argc, char **argv, int out_fd, struct options *o)
 		case OPT_STORE: o->store = optarg; break;
 		case OPT_STDIO: o->stdio = true; break;
 		case OPT_TENANT: o->tenant = optarg; break;
+		case OPT_TAKE: o->take_over = true; break;
 		case OPT_CHECK: o->check_config = true; break;
 		case OPT_SAMPLE:
 			conf_sample(&sample);
@@ -151,10 +157,12 @@ static int parse_options(int argc, char **argv, int out_fd, struct options *o)
 			return EXIT_USAGE;
 		}
 	}
-	if (optind == argc && (!o->tenant || o->stdio))
+	if (optind == argc && (!o->tenant || o->stdio) && !(o->take_over && o->stdio))
 		return -1;
 	if (optind < argc)
 		fprintf(stderr, "toolcribd: %s: what is this?\n", argv[optind]);
+	else if (o->take_over && o->stdio)
+		fputs("toolcribd: --take-over is for a server with listeners, and --stdio has one peer\n", stderr);
 	else
 		fputs("toolcribd: --tenant is for --stdio; a listener names its tenant in the configuration\n", stderr);
 	fputs(usage, stderr);
@@ -189,6 +197,14 @@ static int take_store(const char *store, struct db_owner **ret, struct db_card *
 	}
 }
 
+/* What the run says, else what its end does. */
+static int ended(struct app **app, int status)
+{
+	int closed = app_close(app);
+
+	return status ? status : closed;
+}
+
 static int serve(struct conf *conf, const char *store, struct db_owner *owner)
 {
 	const struct app_opt opt = { .profile = APP_DAEMON, .store = store, .conf = conf, .owner = owner,
@@ -199,9 +215,66 @@ static int serve(struct conf *conf, const char *store, struct db_owner *owner)
 
 	if (app_start(&opt, &app, &err) < 0)
 		return fail(&err);
-	status = app_run(app);
-	app_close(&app);
+	status = ended(&app, app_run(app));
 	log_info(NULL, "stopped status=%d", status);
+	return status;
+}
+
+/* Where a service manager has started the server that ends, this is one of its commands: it returns when the new server
+ * is there, which goes on by itself.  -1: go on as that, with *ret_fd to be told; else the exit status. */
+static int part(int *ret_fd)
+{
+	int fds[2], status = 0;
+	char byte;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) || (pid = fork()) < 0) {
+		fprintf(stderr, "toolcribd: no process of its own: %s\n", strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (pid == 0) {
+		close(fds[0]);
+		(void)setsid();
+		*ret_fd = fds[1];
+		return -1;
+	}
+	close(fds[1]);
+	if (read(fds[0], &byte, 1) == 1)
+		return EXIT_DONE;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : EXIT_FAILED;
+}
+
+static int ask(const char *store, struct app_take_over **ret, struct err *err)
+{
+	char *path = app_handover_socket(store);
+	int fd = -1, rc = relay_connect(path, &fd, err);
+
+	if (rc < 0)
+		err_hint(err, "where no server runs, or one of an older release, start this one without --take-over");
+	else
+		rc = app_take_over_open(store, fd, ret, err);
+	free(path);
+	return rc;
+}
+
+static int take_over(struct conf *conf, const char *store)
+{
+	struct app_opt opt = { .profile = APP_DAEMON, .store = store, .conf = conf, .confine = true };
+	struct app *app = NULL;
+	struct err err = { 0 };
+	int status = -1;
+
+	if (app_conf_check(conf, &err) < 0 || app_take_over_check(store, &err) < 0 || ask(store, &opt.take_over, &err) < 0)
+		return fail(&err);
+	if (app_take_over_managed(opt.take_over))
+		status = part(&opt.ready_fd);
+	if (status < 0 && app_start(&opt, &app, &err) < 0)
+		status = fail(&err);
+	else if (status < 0)
+		status = ended(&app, app_run(app));
+	app_take_over_free(&opt.take_over);
 	return status;
 }
 
@@ -220,8 +293,7 @@ static int serve_stdio(const struct options *o, struct conf *conf, const char *s
 		status = fail(&err);
 	else
 		status = app_run(app);
-	app_close(&app);
-	return status;
+	return ended(&app, status);
 }
 
 static int relay(const struct options *o, const struct db_card *card, const char *key, int out_fd)
@@ -257,12 +329,14 @@ static int run(const struct options *o, struct conf *conf, const char *store, in
 			 "the owner of the store may say --tenant TENANT instead");
 		return fail(&err);
 	}
-	rc = take_store(store, &owner, &card, &err);
+	rc = o->take_over ? 0 : take_store(store, &owner, &card, &err);
 	if (rc == 1 && !o->stdio)
 		rc = err_set(&err, ERR_CONFLICT, "", "the store %s is in use by process %lld", store,
 			     (long long)card.pid);
 	if (rc < 0)
 		status = fail(&err);
+	else if (o->take_over)
+		status = take_over(conf, store);
 	else if (rc == 1)
 		status = relay(o, &card, key, out_fd);
 	else if (o->stdio)
@@ -286,7 +360,7 @@ static int find_store(const struct options *o, const struct conf *conf, char **r
 
 int main(int argc, char **argv)
 {
-	struct options o = { NULL, NULL, NULL, false, false };
+	struct options o = { .config = NULL };
 	struct conf *conf = NULL;
 	struct err err = { 0 };
 	char *store = NULL;

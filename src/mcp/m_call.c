@@ -12,6 +12,7 @@
 #include "audit/audit.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
@@ -265,6 +266,15 @@ static void release(struct call_end *end)
 	json_decref(end->rpc_data);
 }
 
+/* TK-31 */
+static void end_with_task(struct mcp_req *req, const struct call_end *end)
+{
+	struct enc_task task;
+
+	mcp_task_view(end->task, &task);
+	req_result(req, &(struct enc_result){ .kind = ENC_TASK, .task = &task, .call_id = end->call_id });
+}
+
 static void on_finish(void *arg, struct call_end *end)
 {
 	struct mcp_req *req = arg;
@@ -277,6 +287,8 @@ static void on_finish(void *arg, struct call_end *end)
 		req_drop(req);
 	else if (end->result)
 		end_with_result(req, end);
+	else if (end->task)
+		end_with_task(req, end);
 	else if (end->requests || end->sealed_state)
 		req_result(req, &(struct enc_result){ .kind = ENC_INPUT, .requests = end->requests,
 						      .state = end->sealed_state, .call_id = end->call_id });
@@ -479,6 +491,49 @@ static bool can_ask(const struct mcp_req *req)
 	return x->ch ? !x->ch->eof : x->sse_ok;
 }
 
+/* --- the model that a call was made with (OP-1007): a claim, for its record alone */
+
+static bool is_model(const char *text)
+{
+	size_t len = 0;
+
+	while (text[len] >= ' ' && text[len] <= '~')
+		len++;
+	return len > 0 && len <= MCP_MODEL_MAX && text[len] == '\0';
+}
+
+/* Words of records stay in the store's dictionary, so that there is a bound to those that clients make up. */
+static const char *bounded_model(struct mcp_server *srv, int64_t tenant_id, const char *text)
+{
+	struct mcp_tenant *t = mcp_tenant_get(srv, tenant_id);
+
+	if (!t->models)
+		t->models = map_new();
+	if (map_get_z(t->models, text))
+		return text;
+	if (map_count(t->models) >= MCP_MODELS_MAX) {
+		metric_inc(METRIC_models_other);
+		return "other";
+	}
+	(void)map_set_z(t->models, text, srv);         /* any value: it is a set */
+	return text;
+}
+
+/* NULL: it was not told. */
+static const char *model_of(const struct mcp_req *req, const struct mcp_msg *msg, char buf[MCP_MODEL_MAX + 2])
+{
+	struct mcp_server *srv = req->x->srv;
+	const char *text = NULL;
+	size_t len = 0;
+
+	if (srv->env.model_meta && msg->meta.model.p && rpc_string(msg->meta.model, buf, MCP_MODEL_MAX + 2, &len) &&
+	    len == strlen(buf))
+		text = buf;
+	else if (srv->env.model_header && msg->http)
+		text = msg->http->model;
+	return text && is_model(text) ? bounded_model(srv, req->x->who->tenant_id, text) : NULL;
+}
+
 /* Hand over to the engine; takes the arguments. */
 static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in, const char *complete)
 {
@@ -486,7 +541,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	struct reg_snapshot *snap = reg_acquire(x->srv->env.registry, x->who->tenant_id);
 	bool made = complete || req->kind == REG_RESOURCE;
 	struct trace trace;
-	char client[MCP_CLIENT_SIZE];
+	char client[MCP_CLIENT_SIZE], model[MCP_MODEL_MAX + 2];
 	struct call_req call = {
 		.who = x->who, .in_standing = true,     /* by mcp_input() */
 		.snap = snap,
@@ -507,6 +562,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.request = msg->http ? msg->http->request : NULL,
 		.peer = x->peer,
 		.client = req_client(req, msg, client),
+		.model = model_of(req, msg, model),
 	};
 
 	if (req->kind == REG_RESOURCE)

@@ -45,7 +45,7 @@ struct mcp_tenant {
 	struct mcp_listed listed[LIST_SLOTS];
 	struct list channels, sessions, listens;
 	size_t nsessions, nsubs;
-	struct map *watches;            /* URI -> struct mcp_watch */
+	struct map *watches, *models;   /* URI -> struct mcp_watch; a set of those that its records name, or NULL */
 	struct list ending;             /* struct mcp_watch.ending: the record of their end is on its way */
 	struct ev_timer *updates;       /* notify_marked() */
 };

@@ -30,6 +30,12 @@ void m_complete(struct mcp_req *req, const struct mcp_msg *msg);
 /* A header value that may have the base64 form (MCP H-35, T-44); false: malformed. */
 bool mcp_header_decode(const char *value, size_t len, struct str *ret);
 
+/* m_task.c */
+void m_tasks(struct mcp_req *req, const struct mcp_msg *msg);   /* tasks/get, update, cancel */
+struct task;
+struct enc_task;
+void mcp_task_view(const struct task *t, struct enc_task *ret);        /* texts borrowed */
+
 /* trace.c */
 bool req_read_trace(const struct mcp_msg *msg, struct trace *ret);
 void req_span_begin(struct mcp_req *req, const struct mcp_msg *msg);

@@ -294,14 +294,13 @@ enum {
 	LEGACY = BIT(REV_R0) | BIT(REV_R1) | BIT(REV_R2) | BIT(REV_R3) | BIT(REV_R4),
 	MODERN = BIT(REV_R5),
 	ALL = LEGACY | MODERN,
-	TASKS_OF_R4 = BIT(REV_R4) | MODERN,
 };
 
 /* A row without a right does not compile: 0 is none. */
 #define METHOD(name, revs, capability, right, repeats, run) \
 	{ name, revs, capability, (right) * sizeof(char[(right) != 0 ? 1 : -1]), repeats, run }
 
-/* What is never declared has no handler (MCP B-36); its row is here for Mcp-Name. */
+/* What is never declared has no handler: tasks of R4 (MCP B-36). */
 const struct mcp_method mcp_methods[] = {
 	METHOD("initialize", LEGACY, 0, SCOPE_ANYONE, NAME_NONE, m_initialize),
 	METHOD("ping", LEGACY, 0, SCOPE_ANYONE, NAME_NONE, m_ping),
@@ -319,9 +318,9 @@ const struct mcp_method mcp_methods[] = {
 	METHOD("prompts/get", ALL, SRV_PROMPTS, SCOPE_PROMPTS_GET, NAME_NAME, m_prompts_get),
 	METHOD("completion/complete", ALL, SRV_COMPLETIONS, SCOPE_PROMPTS_GET | SCOPE_RESOURCES_READ, NAME_NONE,
 	       m_complete),
-	METHOD("tasks/get", TASKS_OF_R4, SRV_TASKS, SCOPE_TOOLS_CALL, NAME_TASK, NULL),
-	METHOD("tasks/cancel", TASKS_OF_R4, SRV_TASKS, SCOPE_TOOLS_CALL, NAME_TASK, NULL),
-	METHOD("tasks/update", MODERN, SRV_TASKS, SCOPE_TOOLS_CALL, NAME_TASK, NULL),
+	METHOD("tasks/get", MODERN, 0, SCOPE_TOOLS_CALL, NAME_TASK, m_tasks),
+	METHOD("tasks/cancel", MODERN, 0, SCOPE_TOOLS_CALL, NAME_TASK, m_tasks),
+	METHOD("tasks/update", MODERN, 0, SCOPE_TOOLS_CALL, NAME_TASK, m_tasks),
 	METHOD("tasks/list", BIT(REV_R4), SRV_TASKS, SCOPE_TOOLS_CALL, NAME_NONE, NULL),
 	METHOD("tasks/result", BIT(REV_R4), SRV_TASKS, SCOPE_TOOLS_CALL, NAME_NONE, NULL),
 	{ NULL, 0, 0, 0, NAME_NONE, NULL },

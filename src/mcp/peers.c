@@ -497,6 +497,7 @@ void mcp_server_free(struct mcp_server **psrv)
 	map_free(&srv->sessions);
 	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);) {
 		watch_fini(value);
+		map_free(&((struct mcp_tenant *)value)->models);
 		free(value);
 	}
 	map_free(&srv->tenants);

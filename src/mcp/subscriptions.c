@@ -16,6 +16,7 @@
 #include "call/call.h"
 #include "ev/ev.h"
 #include "mcp/mcp.h"
+#include "proto/caps.h"
 #include "registry/registry.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
@@ -689,6 +690,7 @@ enum { SHED_LISTENS = 80 };             /* percent */
 struct filter {
 	unsigned lists;                 /* ENC_ON_ bits */
 	struct jx_span uris;            /* resourceSubscriptions, or p NULL */
+	bool tasks;                     /* taskIds is there */
 };
 
 static bool is_bool(struct jx_span v)
@@ -717,7 +719,7 @@ static const char *read_filter(struct jx_span filter, struct filter *ret)
 		{ "toolsListChanged", is_bool, ENC_ON_TOOLS },
 		{ "promptsListChanged", is_bool, ENC_ON_PROMPTS },
 		{ "resourcesListChanged", is_bool, ENC_ON_RESOURCES },
-		{ "resourceSubscriptions", is_strings, 0 },
+		{ "resourceSubscriptions", is_strings, 0 }, { "taskIds", is_strings, 0 },
 	};
 	struct rpc_walk w;
 	struct jx_span v;
@@ -730,7 +732,9 @@ static const char *read_filter(struct jx_span filter, struct filter *ret)
 				continue;
 			if (!members[i].ok(v))
 				return members[i].name;
-			if (!members[i].list)
+			if (strcmp(name, "taskIds") == 0)
+				ret->tasks = true;
+			else if (!members[i].list)
 				ret->uris = v;
 			else if (*v.p == 't')
 				ret->lists |= members[i].list;
@@ -896,6 +900,8 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 			       "Accept must allow text/event-stream");
 	} else if (!read_params(msg, &filter, &e)) {
 		/* e says what is wrong */
+	} else if (filter.tasks && !(req->caps & CAP_TASKS)) {
+		rpc_error_capability(&e, CAP_TASKS);    /* K5-06 */
 	} else if (count(mcp_tenant_get(x->srv, x->who->tenant_id), x->who) >= MCP_LISTENS_MAX) {
 		metric_inc(METRIC_listens_refused);
 		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal",

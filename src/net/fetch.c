@@ -3,6 +3,7 @@
  * a kept connection; nothing follows a redirect. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,8 @@
 #include "net/breaker.h"
 #include "net/fetch.h"
 #include "net/url.h"
+
+#include "fetch_int.h"
 
 #define FETCH_SPARE_MAX 256             /* easy handles that a pool keeps for the next requests */
 
@@ -51,11 +54,6 @@ struct fetch_pool {
 	bool acting;                    /* libcurl or an end is on the stack */
 };
 
-struct fetch_head {
-	int status;
-	struct str fields;              /* lower-case name NUL value NUL, … */
-};
-
 enum fetch_state { FETCH_WAITING, FETCH_RUNNING, FETCH_DONE };
 
 struct fetch {
@@ -71,20 +69,20 @@ struct fetch {
 	struct curl_slist *headers, *resolve;
 	void *body; size_t body_len, body_sent;
 	uint64_t deadline_us;
-	size_t body_max, body_got, head_got;
+	size_t body_max, body_got;
 	struct fetch_head head;
 	char address[ADDR_TEXT_SIZE];   /* of the last connection that was tried, or is used; "" = none */
 	bool connected;                 /* on_prereq() has agreed to the connection that it is on */
-	bool head_done;
-	bool lengths_differ;            /* two Content-Lengths */
+	char *aws, *aws_id, *aws_secret;        /* what libcurl calls AWS_SIGV4; NULL: not signed */
+	bool connect_only; int socket;  /* it ends with a connection, which is here until somebody takes it; -1: none */
 	struct err err;                 /* why a callback stopped it; code 0 = none did */
 };
 
-/* --- One request for libcurl */
+/* --- one request for libcurl: its options, its callbacks, what its end means */
 
-/* Its options, its callbacks, what its end means.  Callbacks may call the sink, which calls nothing of libcurl:
- * starts and cancels are deferred (fetch.c). */
+/* Callbacks may call the sink, which calls nothing of libcurl: starts and cancels are deferred. */
 
+#define METHOD_MAX 16
 #define CLOCK_STEP_US 2000
 #define RESOLVED_MAX 512                /* bytes of the test resolver's addresses */
 
@@ -139,97 +137,18 @@ static int on_prereq(void *arg, char *ip, char *local_ip, int port, int local_po
 
 /* --- the answer */
 
-static int head_wrong(struct fetch *f, const char *why)
-{
-	return err_set(&f->err, ERR_IO, "", "the answer's head %s", why);
-}
-
-/* name NUL value NUL; libcurl has cut the lines. */
-static int add_field(struct fetch *f, const char *p, size_t len)
-{
-	const char *colon = memchr(p, ':', len);
-	struct str *out = &f->head.fields;
-	size_t name = out->len;
-
-	if (!colon || colon == p || p[0] == ' ' || p[0] == '\t' || memchr(p, '\0', len))
-		return head_wrong(f, "has a line that is no header");
-	for (; p < colon; p++, len--)
-		str_putc(out, *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p);
-	p++;
-	len--;
-	while (len > 0 && (*p == ' ' || *p == '\t')) {
-		p++;
-		len--;
-	}
-	while (len > 0 && (p[len - 1] == ' ' || p[len - 1] == '\t'))
-		len--;
-	str_putc(out, '\0');
-	size_t value = out->len;
-	str_put(out, p, len);
-	str_putc(out, '\0');
-	if (strcmp(out->p + name, "content-length") == 0 &&
-	    strcmp(fetch_head_get(&f->head, "content-length"), out->p + value) != 0)
-		f->lengths_differ = true;
-	return 0;
-}
-
-static int status_of(const char *p, size_t len)
-{
-	const char *space = memchr(p, ' ', len);
-	uint64_t status;
-
-	if (!space || (size_t)(space - p) + 4 > len || text_u64(space + 1, 3, &status) < 0)
-		return 0;
-	return (int)status;
-}
-
-/* libcurl takes a length that it cannot hold as none, and reads to the end of the connection. */
-static int head_whole(struct fetch *f)
-{
-	const char *length = fetch_head_get(&f->head, "content-length");
-	int64_t n;
-
-	if (length && (text_i64(length, strlen(length), &n) < 0 || n < 0))
-		return head_wrong(f, "has a wrong Content-Length");
-	/* RFC 9112 6.3: who reads it otherwise would see another answer behind it. */
-	if (length && (f->lengths_differ || fetch_head_get(&f->head, "transfer-encoding")))
-		return head_wrong(f, "contradicts itself about the body");
-	f->head_done = true;
-	f->sink.head(f->arg, &f->head);
-	return 0;
-}
-
-static int take_head_line(struct fetch *f, const char *p, size_t len)
-{
-	f->head_got += len;
-	if (f->head_got > FETCH_HEAD_MAX) {     /* SEC S-707; interim answers and trailers count, too */
-		metric_inc(METRIC_fetch_head_too_large);
-		return err_set(&f->err, ERR_LIMIT, "", "the answer's head is larger than %d bytes", FETCH_HEAD_MAX);
-	}
-	if (f->head_done)
-		return 0;       /* a trailer */
-	while (len > 0 && (p[len - 1] == '\n' || p[len - 1] == '\r'))
-		len--;
-	if (len >= 5 && memcmp(p, "HTTP/", 5) == 0 && !memchr(p, ':', len < 9 ? len : 9)) {
-		str_reset(&f->head.fields);
-		f->head.status = status_of(p, len);
-		f->lengths_differ = false;
-		return 0;
-	}
-	if (len > 0)
-		return add_field(f, p, len);
-	if (f->head.status < 200)
-		return 0;       /* an interim answer; the next head follows */
-	return head_whole(f);
-}
-
 static size_t on_head(char *p, size_t size, size_t n, void *arg)
 {
 	struct fetch *f = arg;
 
+	int rc;
+
 	if (f->state != FETCH_RUNNING)
 		return 0;
-	return take_head_line(f, p, size * n) < 0 ? 0 : size * n;
+	rc = fetch_head_line(&f->head, p, size * n, &f->err);
+	if (rc > 0)
+		f->sink.head(f->arg, &f->head);
+	return rc < 0 ? 0 : size * n;
 }
 
 static size_t on_body(char *p, size_t size, size_t n, void *arg)
@@ -387,6 +306,11 @@ static int fetch_easy_set(struct fetch *f, uint64_t now_us)
 		return ERR_INTERNAL;
 	set_method(f);
 	set_resolved(f);
+	if (f->aws && (curl_easy_setopt(e, CURLOPT_AWS_SIGV4, f->aws) != CURLE_OK ||
+		       curl_easy_setopt(e, CURLOPT_USERNAME, f->aws_id) != CURLE_OK ||
+		       curl_easy_setopt(e, CURLOPT_PASSWORD, f->aws_secret) != CURLE_OK))
+		return ERR_INTERNAL;
+	(void)curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, f->connect_only ? 1L : 0L);
 	(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, left_ms);
 	(void)curl_easy_setopt(e, CURLOPT_PRIVATE, f);
 	(void)curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, f);
@@ -399,49 +323,34 @@ static int fetch_easy_set(struct fetch *f, uint64_t now_us)
 
 /* --- the end */
 
-static void fetch_easy_explain(const struct fetch *f, CURLcode code, uint64_t now_us, struct err *err)
+static int fetch_easy_explain(const struct fetch *f, CURLcode code, uint64_t now_us, struct err *err)
 {
 	if (f->err.code != 0) {         /* a callback of ours stopped it */
 		*err = f->err;
-		return;
+		return err->code;
 	}
 	/* libcurl counts whole milliseconds on a clock that it read itself. */
-	if (code == CURLE_OPERATION_TIMEDOUT && f->deadline_us > 0 && now_us + CLOCK_STEP_US >= f->deadline_us) {
-		(void)err_set(err, ERR_TIMEOUT, "", "the server did not answer in time");
-		return;
-	}
+	if (code == CURLE_OPERATION_TIMEDOUT && f->deadline_us > 0 && now_us + CLOCK_STEP_US >= f->deadline_us)
+		return err_set(err, ERR_TIMEOUT, "", "the server did not answer in time");
 	switch ((int)code) {            /* libcurl's list is longer than what can happen here */
 	case CURLE_OPERATION_TIMEDOUT:
-		(void)err_set(err, ERR_UNREACHABLE, "", "no connection within %d ms", FETCH_CONNECT_MS);
-		return;
+		return err_set(err, ERR_UNREACHABLE, "", "no connection within %d ms", FETCH_CONNECT_MS);
 	case CURLE_COULDNT_RESOLVE_HOST:
-		(void)err_set(err, ERR_UNREACHABLE, "", "the host's name cannot be resolved");
-		return;
+		return err_set(err, ERR_UNREACHABLE, "", "the host's name cannot be resolved");
 	case CURLE_COULDNT_CONNECT:
-		(void)err_set(err, ERR_UNREACHABLE, "", "the server cannot be reached");
-		return;
-	case CURLE_PEER_FAILED_VERIFICATION:
-	case CURLE_SSL_ISSUER_ERROR:
-		(void)err_set(err, ERR_DENIED, "", "the server's certificate is not valid for it, or not trusted");
-		return;
+		return err_set(err, ERR_UNREACHABLE, "", "the server cannot be reached");
+	case CURLE_PEER_FAILED_VERIFICATION: case CURLE_SSL_ISSUER_ERROR:
+		return err_set(err, ERR_DENIED, "", "the server's certificate is not valid for it, or not trusted");
 	case CURLE_SSL_CACERT_BADFILE:
-		(void)err_set(err, ERR_DENIED, "", "the file of certificate authorities cannot be read");
-		return;
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_SSL_CIPHER:
-		(void)err_set(err, ERR_UNREACHABLE, "", "the TLS handshake failed");
-		return;
-	case CURLE_PARTIAL_FILE:
-	case CURLE_RECV_ERROR:
-	case CURLE_GOT_NOTHING:
-		(void)err_set(err, ERR_IO, "", "the connection ended before the answer did");
-		return;
-	case CURLE_SEND_ERROR:
-	case CURLE_SEND_FAIL_REWIND:
-		(void)err_set(err, ERR_IO, "", "the connection ended before the request did");
-		return;
+		return err_set(err, ERR_DENIED, "", "the file of certificate authorities cannot be read");
+	case CURLE_SSL_CONNECT_ERROR: case CURLE_SSL_CIPHER:
+		return err_set(err, ERR_UNREACHABLE, "", "the TLS handshake failed");
+	case CURLE_PARTIAL_FILE: case CURLE_RECV_ERROR: case CURLE_GOT_NOTHING:
+		return err_set(err, ERR_IO, "", "the connection ended before the answer did");
+	case CURLE_SEND_ERROR: case CURLE_SEND_FAIL_REWIND:
+		return err_set(err, ERR_IO, "", "the connection ended before the request did");
 	default:
-		(void)err_set(err, ERR_IO, "", "the answer is not correct HTTP");
+		return err_set(err, ERR_IO, "", "the answer is not correct HTTP");
 	}
 }
 
@@ -600,16 +509,6 @@ static void fetch_pool_close(struct fetch_pool *p)
 	ev_timer_free(&p->idle);
 }
 
-/* libcurl's timer, due at once, sends it with all others of this turn. */
-static int fetch_pool_add(struct fetch_pool *p, struct fetch *f)
-{
-	return curl_multi_add_handle(p->multi, f->easy) == CURLM_OK ? 0 : ERR_INTERNAL;
-}
-
-/* --- requests and pools */
-
-#define METHOD_MAX 16
-
 /* --- pools */
 
 static void pool_free(struct fetch_pool *p)
@@ -711,6 +610,13 @@ static void fetch_free(void *arg)
 	curl_slist_free_all(f->headers);
 	curl_slist_free_all(f->resolve);
 	str_fini(&f->head.fields);
+	if (f->socket >= 0)
+		close(f->socket);
+	if (f->aws_secret)
+		secret_wipe(f->aws_secret, strlen(f->aws_secret));
+	free(f->aws);
+	free(f->aws_id);
+	free(f->aws_secret);
 	free(f->url_text);
 	free(f->method);
 	free(f->body);
@@ -723,7 +629,7 @@ static void give_back_easy(struct fetch *f)
 
 	if (f->state == FETCH_RUNNING)
 		(void)curl_multi_remove_handle(p->multi, f->easy);
-	if (p->nspare < FETCH_SPARE_MAX)
+	if (p->nspare < FETCH_SPARE_MAX && !f->aws)     /* no other request may be signed by its key */
 		p->spare[p->nspare++] = f->easy;
 	else
 		curl_easy_cleanup(f->easy);
@@ -749,17 +655,27 @@ static void end(struct fetch *f, const struct err *err)
 	f->sink.done(f->arg, err->code, err);
 }
 
-/* fetch.c: libcurl is through with it. */
+/* libcurl closes its own descriptor when it lets go of the connection. */
+static bool keep_socket(struct fetch *f)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+
+	if (curl_easy_getinfo(f->easy, CURLINFO_ACTIVESOCKET, &fd) == CURLE_OK && fd != CURL_SOCKET_BAD)
+		f->socket = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return f->socket >= 0;
+}
+
+/* libcurl is through with it. */
 static void fetch_ended(struct fetch *f, CURLcode code)
 {
 	struct err err = { .code = ERR_OK };
 
 	if (code != CURLE_OK) {
-		fetch_easy_explain(f, code, clock_mono_us(), &err);
+		(void)fetch_easy_explain(f, code, clock_mono_us(), &err);
 		log_debug(NULL, "request failed host=%s libcurl=\"%s\" why=\"%s\"", f->url.host,
 			  curl_easy_strerror(code),
 			  err.msg);
-	} else if (!f->head_done) {
+	} else if (f->connect_only ? !keep_socket(f) : !f->head.done) {
 		(void)err_set(&err, ERR_IO, "", "the connection ended before the answer did");
 	}
 	end(f, &err);
@@ -770,7 +686,7 @@ static void begin(void *arg)
 	struct fetch *f = arg;
 	struct fetch_pool *p = f->pool;
 	struct err err;
-	int rc = 0;
+	int rc;
 
 	if (f->state != FETCH_WAITING)
 		return;
@@ -779,13 +695,11 @@ static void begin(void *arg)
 		end(f, &err);
 		return;
 	}
-	if (!f->easy)
-		rc = ERR_INTERNAL;
-	if (rc == 0)
-		rc = fetch_easy_set(f, ev_now_us(p->owner->loop));
+	rc = f->easy ? fetch_easy_set(f, ev_now_us(p->owner->loop)) : ERR_INTERNAL;
 	if (rc == 0) {
 		f->state = FETCH_RUNNING;
-		rc = fetch_pool_add(p, f);
+		/* libcurl's timer, due at once, sends it with all others of this turn. */
+		rc = curl_multi_add_handle(p->multi, f->easy) == CURLM_OK ? 0 : ERR_INTERNAL;
 	}
 	if (rc == ERR_TIMEOUT)
 		(void)err_set(&err, rc, "", "the server did not answer in time");
@@ -816,7 +730,8 @@ static void add_headers(struct fetch *f, const struct fetch_req *req)
 	}
 	if (!fetch_method_has_body(req->method) && req->body_len == 0)
 		return;
-	f->headers = curl_slist_append(f->headers, "Expect:");
+	if (!req->aws)          /* it would be signed, and not sent */
+		f->headers = curl_slist_append(f->headers, "Expect:");
 	if (!typed)
 		f->headers = curl_slist_append(f->headers, "Content-Type:");
 }
@@ -890,6 +805,13 @@ int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fet
 	x->body_len = req->body_len;
 	x->deadline_us = req->deadline_us;
 	x->body_max = req->body_max;
+	x->connect_only = req->connect_only;
+	x->socket = -1;
+	if (req->aws) {
+		x->aws = mem_printf("aws:amz:%s:s3", req->aws->region);
+		x->aws_id = mem_strdup(req->aws->id);
+		x->aws_secret = mem_strdup(req->aws->secret);
+	}
 	str_init(&x->head.fields, 0);   /* FETCH_HEAD_MAX is counted before it grows */
 	add_headers(x, req);
 	list_push_back(&pool->running, &x->node);
@@ -977,21 +899,10 @@ const char *fetch_address(const struct fetch *f)
 	return f->address;
 }
 
-int fetch_head_status(const struct fetch_head *h)
+int fetch_take_socket(struct fetch *f)
 {
-	return h->status;
-}
+	const int fd = f->socket;
 
-const char *fetch_head_get(const struct fetch_head *h, const char *name)
-{
-	const char *p = h->fields.p, *end_of = p ? p + h->fields.len : NULL;
-
-	while (p < end_of) {
-		const char *value = p + strlen(p) + 1;
-
-		if (strcmp(p, name) == 0)
-			return value;
-		p = value + strlen(value) + 1;
-	}
-	return NULL;
+	f->socket = -1;
+	return fd;
 }

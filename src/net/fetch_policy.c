@@ -274,6 +274,19 @@ int fetch_policy_url(const struct fetch_policy *p, const struct url *u, struct e
 	return deny_plain(u, err);
 }
 
+int fetch_policy_place(const struct url *u, const char *ca_file, const char *at, struct arena *mem,
+		       struct fetch_allow *allow, struct fetch_policy *ret, struct err *err)
+{
+	char entry[URL_HOST_MAX + 16];
+
+	(void)snprintf(entry, sizeof(entry), strchr(u->host, ':') ? "[%s]:%u" : "%s:%u", u->host, u->port);
+	if (fetch_allow_parse(entry, at, mem, allow, err) < 0)
+		return err->code;
+	allow->literal = false;
+	*ret = (struct fetch_policy){ .private_ok = true, .allow = allow, .nallow = 1, .ca_file = ca_file };
+	return fetch_policy_url(ret, u, err);
+}
+
 static bool part_allowed(const struct fetch_policy *p, const struct url *u, const struct fetch_allow *listed,
 			 const struct addr_part *part)
 {

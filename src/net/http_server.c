@@ -565,6 +565,23 @@ void http_conn_drain_in(struct http_conn *c, uint32_t ms)
 	arm(c);
 }
 
+int http_conn_hand(struct http_conn *c)
+{
+	bool idle = c->phase == HTTP_PHASE_IDLE && c->nrequests == 0 && !c->last && !c->dying && c->drain_us == 0;
+	int fd = idle ? stream_dup(c->stream) : -1;
+
+	if (fd >= 0) {
+		stream_pause(c->stream, true);
+		http_conn_close(c);
+	}
+	return fd;
+}
+
+bool http_conn_is_over(const struct http_conn *c)
+{
+	return c->dying || (c->finishing && stream_queued(c->stream) == 0);
+}
+
 void http_no_more(struct http_request *r)
 {
 	r->conn->last = true;

@@ -39,7 +39,7 @@ struct listener {
 	listen_fn *fn;
 	void *arg;
 	char address[PATH_SIZE];        /* host and port, or a path */
-	bool unlink_it;
+	bool unlink_it, given, kept;
 	struct listen_door door;        /* server NULL: no TLS */
 	struct list shaking;            /* struct shaking: accepted, and not handed over yet */
 	struct log_site out_of_fds;
@@ -206,32 +206,55 @@ static int fail(struct err *err, const char *address, const char *what, int fd)
 	return rc;
 }
 
-/* A peer that left without a word, and to which nothing is said, is noticed: a byte stream has no other end. */
-static bool keep_alive(int fd)
+/* Accepted sockets inherit what is for them: system calls less for each.  A peer that left without a word, and to which
+ * nothing is said, is noticed: a byte stream has no other end. */
+static bool for_accepted(int fd)
 {
 	const int on = 1, idle_s = KEEP_IDLE_S, between_s = KEEP_BETWEEN_S, probes = KEEP_PROBES;
-	return !setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) &&
+	return !setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) &&
+		!setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) &&
 		!setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s)) &&
 		!setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof(between_s)) &&
 		!setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+/* *ret: bound. */
+static int bind_tcp(const char *address, struct addr *a, int *ret, struct err *err)
+{
+	int rc = addr_parse(address, a, err);
+	if (rc)
+		return rc;
+	int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fail(err, address, "cannot make a socket", fd);
+	const int on = 1;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) || !for_accepted(fd) ||
+	    (a->sa.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) ||
+	    bind(fd, (struct sockaddr *)&a->sa, a->len))
+		return fail(err, address, "cannot listen", fd);
+	*ret = fd;
+	return 0;
+}
+
+int listen_probe(const char *address, struct err *err)
+{
+	struct addr a;
+	int fd = -1, rc = bind_tcp(address, &a, &fd, err);
+	if (rc == 0 && listen(fd, 0))
+		return fail(err, address, "cannot listen", fd);
+	if (rc == 0)
+		close(fd);
+	return rc;
 }
 
 int listen_tcp(struct ev_loop *loop, const char *address, unsigned connections_max, listen_fn *fn, void *arg,
 	       struct listener **ret, struct err *err)
 {
 	struct addr a;
-	int rc = addr_parse(address, &a, err);
+	int fd = -1, rc = bind_tcp(address, &a, &fd, err);
 	if (rc)
 		return rc;
-	int fd = socket(a.sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return fail(err, address, "cannot make a socket", fd);
-	const int on = 1;
-	/* Accepted sockets inherit what is for them: system calls less for each. */
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) || !keep_alive(fd) ||
-	    (a.sa.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) ||
-	    bind(fd, (struct sockaddr *)&a.sa, a.len) || listen(fd, BACKLOG))
+	if (listen(fd, BACKLOG))
 		return fail(err, address, "cannot listen", fd);
 	a.len = sizeof(a.sa);
 	if (getsockname(fd, (struct sockaddr *)&a.sa, &a.len))
@@ -274,6 +297,18 @@ int listen_unix(struct ev_loop *loop, const char *path, unsigned mode, unsigned 
 	return 0;
 }
 
+int listen_given(struct ev_loop *loop, int fd, const char *address, unsigned connections_max, listen_fn *fn, void *arg,
+		 struct listener **ret, struct err *err)
+{
+	if (*address != '/' && !for_accepted(fd))
+		return fail(err, address, "cannot serve the socket that was given", fd);
+	struct listener *l = listener_new(loop, fd, connections_max, fn, arg);
+	(void)snprintf(l->address, sizeof(l->address), "%s", address);
+	l->given = true;
+	*ret = l;
+	return 0;
+}
+
 void listen_tls(struct listener *l, const struct listen_door *door)
 {
 	l->door = *door;
@@ -303,6 +338,56 @@ void listen_pause(struct listener *l, bool paused)
 	update(l);
 }
 
+static void shut(struct listener *l)
+{
+	ev_io_free(&l->io);
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+	if (l->unlink_it && !l->kept)
+		unlink(l->address);
+	l->unlink_it = false;
+}
+
+void listen_shut(struct listener *l)
+{
+	listen_pause(l, true);
+	if (!l->given && !l->kept)
+		shut(l);
+}
+
+void listen_own(struct listener *l)
+{
+	l->given = false;
+	l->unlink_it = *l->address == '/';
+}
+
+bool listen_is_own(const struct listener *l)
+{
+	return !l->given;
+}
+
+int listen_fd(const struct listener *l)
+{
+	return l->fd;
+}
+
+void listen_keep(struct listener *l, bool kept)
+{
+	l->kept = kept;
+}
+
+void listen_adopt(struct listener *l, int fd)
+{
+	struct addr peer = { .len = sizeof(peer.sa) };
+	if (getpeername(fd, (struct sockaddr *)&peer.sa, &peer.len)) {
+		close(fd);              /* it has left meanwhile */
+		return;
+	}
+	hand_over(l, fd, &peer);
+	update(l);
+}
+
 static void free_listener(void *arg)
 {
 	free(arg);
@@ -321,12 +406,9 @@ void listen_close(struct listener **pl)
 	*pl = NULL;
 	l->paused = true;
 	end_handshakes(l);
-	ev_io_free(&l->io);
+	shut(l);
 	ev_timer_free(&l->timer);
-	close(l->fd);
 	if (l->spare >= 0)
 		close(l->spare);
-	if (l->unlink_it)
-		unlink(l->address);
 	ev_defer(l->loop, free_listener, l);    /* it may be closed from inside fn */
 }

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -208,6 +209,14 @@ void stream_close(struct stream **ps)
 		list_unlink(&s->leaver.node);
 	shut(s);
 	ev_at_turn_end(s->loop, release, s);
+}
+
+int stream_dup(const struct stream *s)
+{
+	if (s->dead || s->tls || s->eof || s->half_closed || s->in_fd != s->out_fd || bytes_waiting(&s->in) > 0 ||
+	    bytes_waiting(&s->out) > 0)
+		return -1;
+	return fcntl(s->in_fd, F_DUPFD_CLOEXEC, 0);
 }
 
 static void tell_end(void *arg)

@@ -268,6 +268,8 @@ struct tls_handshake {
 	struct ev_timer *timer;
 	struct stream *farewell;        /* after a failure: our alert is still to be read */
 	char from[ADDR_TEXT_SIZE];
+	bool client;                    /* ours; whoever asked for it says why it failed */
+	char why[128];
 	tls_ready_fn *fn;
 	void *arg;
 };
@@ -283,6 +285,12 @@ static void release(struct tls_handshake *h)
 	ev_defer(h->loop, free, h);
 }
 
+const char *tls_handshake_why(const struct tls_handshake *h, bool *ret_refused)
+{
+	*ret_refused = h->tls && SSL_get_verify_result(h->tls->ssl) != X509_V_OK;
+	return h->why;
+}
+
 void tls_handshake_cancel(struct tls_handshake **ph)
 {
 	if (!ph || !*ph)
@@ -295,6 +303,9 @@ static void report(struct tls_handshake *h, const char *why)
 {
 	static struct log_site site;
 	const struct log_ctx ctx = { .peer = h->from };
+	(void)snprintf(h->why, sizeof(h->why), "%s", why);
+	if (h->client)
+		return;
 	metric_inc(METRIC_tls_handshakes_failed);
 	if (log_allow(&site))
 		log_info(&ctx, "TLS handshake failed why=\"%s\"", why);
@@ -349,7 +360,8 @@ static void on_io(void *arg, bool readable, bool writable)
 	}
 	struct tls *t = h->tls;
 	const int on = 1;
-	metric_inc(METRIC_tls_handshakes);
+	if (!h->client)
+		metric_inc(METRIC_tls_handshakes);
 	/* Nothing of ours carries the acknowledgement of the peer's last message: one that gathers small segments would
 	 * wait 40 ms with its first request. */
 	(void)setsockopt(h->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));    /* not a TCP socket: no matter */
@@ -379,26 +391,33 @@ static struct tls *begin(struct tls_server *s, int fd)
 	return tls_wrap(ssl);
 }
 
-struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int fd, const char *from, tls_ready_fn *fn,
-				 void *arg)
+/* tls: NULL = there is no memory for it. */
+static struct tls_handshake *handshake_new(struct tls *tls, struct ev_loop *loop, int fd, tls_ready_fn *fn, void *arg)
 {
 	struct tls_handshake *h = mem_zalloc(sizeof(*h));
 	h->loop = loop;
 	h->fd = fd;
 	h->fn = fn;
 	h->arg = arg;
-	snprintf(h->from, sizeof(h->from), "%s", from);
-	h->tls = begin(s, fd);
+	h->tls = tls;
 	h->timer = ev_timer_new(loop, h->tls ? on_late : on_start_failed, h);
 	ev_timer_start(h->timer, h->tls ? TLS_HANDSHAKE_MS * 1000ull : 0);
 	h->io = ev_io_new(loop, fd, on_io, h);
+	return h;
+}
+
+struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int fd, const char *from, tls_ready_fn *fn,
+				 void *arg)
+{
+	struct tls_handshake *h = handshake_new(begin(s, fd), loop, fd, fn, arg);
+	snprintf(h->from, sizeof(h->from), "%s", from);
 	ev_io_want(h->io, h->tls, false);
 	return h;
 }
 
-/* --- A command's own connection */
+/* --- Our own connections to servers */
 
-/* Who the server is by its certificate, and the handshake, which is waited for. */
+/* Who the server is by its certificate, and the handshake: a command waits for it, the server does not. */
 
 static bool is_address(const char *host)
 {
@@ -470,29 +489,47 @@ static int shake(struct tls *t, int fd, struct err *err)
 	return rc == 0 ? 0 : err_set(err, ERR_UNREACHABLE, "", "no TLS with the server: %s", why);
 }
 
-int tls_connect(int fd, const char *host, const char *ca, struct tls **ret, struct err *err)
+static int set_client(SSL_CTX *ctx, const struct tls_client *c, struct err *err);
+
+/* One that is to begin the handshake. */
+static int client_new(int fd, const char *host, const struct tls_client *c, struct tls **ret, struct err *err)
 {
-	struct tls *t = NULL;
 	SSL *ssl = NULL;
 	ERR_clear_error();
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-	int rc = ctx ? set_rules(ctx, ca, err) : err_set(err, ERR_INTERNAL, "", "OpenSSL does not start: %s",
-							 tls_reason());
-	if (rc == 0) {
+	int rc = ctx ? set_rules(ctx, c->ca, err) : err_set(err, ERR_INTERNAL, "", "OpenSSL does not start: %s",
+							    tls_reason());
+	if (rc == 0 && c->cert)
+		rc = set_client(ctx, c, err);
+	if (rc == 0 && fd >= 0) {
 		ssl = SSL_new(ctx);
 		if (!ssl || !SSL_set_fd(ssl, fd) || !expect(ssl, host))
 			rc = err_set(err, ERR_INTERNAL, "", "OpenSSL takes no connection to %s: %s", host,
 				     tls_reason());
 	}
-	if (rc == 0) {
+	if (rc == 0 && ssl) {
 		SSL_set_connect_state(ssl);
-		t = tls_wrap(ssl);
+		*ret = tls_wrap(ssl);
 		ssl = NULL;
-		rc = shake(t, fd, err);
 	}
 	SSL_free(ssl);
 	SSL_CTX_free(ctx);
 	ERR_clear_error();
+	return rc;
+}
+
+int tls_client_check(const struct tls_client *c, struct err *err)
+{
+	struct tls *none = NULL;
+	return client_new(-1, "", c, &none, err);
+}
+
+int tls_connect(int fd, const char *host, const char *ca, struct tls **ret, struct err *err)
+{
+	struct tls *t = NULL;
+	int rc = client_new(fd, host, &(struct tls_client){ .ca = ca }, &t, err);
+	if (rc == 0)
+		rc = shake(t, fd, err);
 	if (rc)
 		tls_free(&t);
 	else
@@ -500,7 +537,18 @@ int tls_connect(int fd, const char *host, const char *ca, struct tls **ret, stru
 	return rc;
 }
 
-/* --- the server's settings */
+int tls_begin(struct ev_loop *loop, int fd, const char *host, const struct tls_client *c, tls_ready_fn *fn, void *arg,
+	      struct tls_handshake **ret, struct err *err)
+{
+	struct tls *t = NULL;
+	int rc = client_new(fd, host, c, &t, err);
+	if (rc < 0)
+		return rc;
+	*ret = handshake_new(t, loop, fd, fn, arg);
+	(*ret)->client = true;
+	ev_io_want((*ret)->io, false, true);    /* we speak first */
+	return 0;
+}
 
 #define VERIFY_DEPTH 4                  /* certificates between a client's own and the CA's */
 #define CLIENT_CERTS_MAX (32u << 10)    /* bytes of all that a client shows */
@@ -726,20 +774,38 @@ static int set_crls(SSL_CTX *ctx, const struct tls_opt *o, struct err *err)
 	return pem_close(&f, rc, path, "list of revoked certificates", err);
 }
 
-static int set_own(struct tls_server *s, const struct tls_opt *o, struct err *err)
+static int set_key(SSL_CTX *ctx, const char *cert, const char *file, struct err *err)
 {
 	EVP_PKEY *key = NULL;
-	int rc = each_cert(o->cert, o, 1 + TLS_CHAIN_MAX, take_own, s, err);
-	if (rc == 0)
-		rc = read_key(o->key, &key, err);
-	if (rc == 0 && X509_check_private_key(SSL_CTX_get0_certificate(s->ctx), key) != 1)
-		rc = err_set(err, ERR_INVALID, o->key, "this key does not belong to the first certificate of %s",
-			     o->cert);
-	if (rc == 0 && SSL_CTX_use_PrivateKey(s->ctx, key) != 1)
-		rc = err_set(err, ERR_INVALID, o->key, "the key is refused: %s", tls_reason());
+	int rc = read_key(file, &key, err);
+	if (rc == 0 && X509_check_private_key(SSL_CTX_get0_certificate(ctx), key) != 1)
+		rc = err_set(err, ERR_INVALID, file, "this key does not belong to the first certificate of %s", cert);
+	if (rc == 0 && SSL_CTX_use_PrivateKey(ctx, key) != 1)
+		rc = err_set(err, ERR_INVALID, file, "the key is refused: %s", tls_reason());
 	EVP_PKEY_free(key);
 	ERR_clear_error();
 	return rc;
+}
+
+static int set_own(struct tls_server *s, const struct tls_opt *o, struct err *err)
+{
+	int rc = each_cert(o->cert, o, 1 + TLS_CHAIN_MAX, take_own, s, err);
+	return rc ? rc : set_key(s->ctx, o->cert, o->key, err);
+}
+
+/* The first is what we show, as a client. */
+static int take_shown(void *arg, const char *path, X509 *cert, size_t i, struct err *err)
+{
+	SSL_CTX *ctx = arg;
+	if (i > 0 ? SSL_CTX_add1_chain_cert(ctx, cert) : SSL_CTX_use_certificate(ctx, cert))
+		return 0;
+	return err_set(err, ERR_INVALID, path, "certificate %zu is refused: %s", i + 1, tls_reason());
+}
+
+static int set_client(SSL_CTX *ctx, const struct tls_client *c, struct err *err)
+{
+	int rc = each_cert(c->cert, &(struct tls_opt){ .late = NULL }, 1 + TLS_CHAIN_MAX, take_shown, ctx, err);
+	return rc ? rc : set_key(ctx, c->cert, c->key, err);
 }
 
 static int set_clients(struct tls_server *s, const struct tls_opt *o, struct err *err)

@@ -224,3 +224,8 @@ int url_parse(const char *text, size_t len, const char *at, struct url *ret, str
 		*ret = u;
 	return rc;
 }
+
+bool url_is_here(const struct url *u)
+{
+	return strcmp(u->host, "localhost") == 0 || (u->literal && addr_is_loopback(&u->addr));
+}

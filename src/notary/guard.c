@@ -11,7 +11,6 @@
 #include "audit/audit.h"
 #include "audit/second.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
@@ -32,6 +31,7 @@ struct check {
 	uint8_t *tails; size_t ntails;
 	size_t nwanted;                 /* tails that nobody has taken over */
 	struct str wanted;              /* the names of the first of them, a space before each */
+	struct behind *behind;
 };
 
 static int find_system(void *arg, const struct audit_log_view *log, struct err *err)
@@ -95,10 +95,11 @@ static void add_tail(struct check *c, const struct audit_log_view *log, uint64_t
 
 /* --- logs */
 
-static int ahead(const struct audit_log_view *log, const struct base *b, const char *why, struct err *err)
+static int others(const struct audit_log_view *log, const struct base *b, struct err *err)
 {
 	(void)err_set(err, ERR_CORRUPT, log->origin,
-		      "SIGNER_AHEAD: the signer has signed %" PRIu64 " records of %s, and the store %s", b->size, log->origin, why);
+		      "SIGNER_AHEAD: the signer has signed %" PRIu64 " records of %s, and the store has others", b->size,
+		      log->origin);
 	err_hint(err,
 		 "the store was put back to an earlier state, or changed: toolcrib-verify STORE --signer-state DIR says more; "
 		 HINT_TOGETHER);
@@ -111,18 +112,14 @@ static int check_signed(struct check *c, const struct audit_log_view *log, struc
 {
 	struct audit_times times;
 	uint8_t root[TREE_HASH];
-	int rc;
-
-	if (b->size > (uint64_t)log->size)
-		return ahead(log, b, "has fewer", err);
-	rc = audit_cp_find(c->db, log->id, b->size, t, err);
+	int rc = audit_cp_find(c->db, log->id, b->size, t, err);
 	if (rc >= 0)
 		rc = audit_grow_checked(c->db, log->id, log->origin, b->size, t, &times, err);
 	if (rc < 0)
 		return rc;
 	tree_root(t, root);
 	if (b->size > 0 && memcmp(root, b->root, TREE_HASH) != 0)
-		return ahead(log, b, "has others", err);
+		return others(log, b, err);
 	b->tree = *t;
 	b->has_tree = b->seen = true;
 	return 0;
@@ -157,19 +154,28 @@ static int check_tail(struct check *c, const struct audit_log_view *log, struct 
 static int check_log(void *arg, const struct audit_log_view *log, struct err *err)
 {
 	struct check *c = arg;
-	struct base *b = notary_base(c->n, log->origin);
 	struct tree *t = mem_zalloc(sizeof(*t));
+	char name[NOTE_NAME_MAX + 1];
+	uint8_t root[TREE_HASH];
+	struct base *b;
+	bool lost = behind_look(c->behind, log->origin, (uint64_t)log->size);
 	int rc = 0;
 
+	notary_name(c->n, log->origin, name);
+	b = notary_base(c->n, name);
 	if (b && log->tenant_id == 0)
-		audit_second_signed(c->logs, b->size);
-	if (b)
+		audit_second_signed(c->logs, lost ? (uint64_t)log->noted : b->size);
+	if (b && !lost)
 		rc = check_signed(c, log, b, t, err);
-	else if (log->noted > 0)
+	else if (!b && log->noted > 0)
 		rc = err_set(err, ERR_CORRUPT, log->origin, "the signer (%s) does not know the log %s, which was signed before",
-			     c->n->place, log->origin);
+			     c->n->place, name);
 	if (rc == 0)
 		rc = check_tail(c, log, t, err);
+	if (rc == 0 && lost) {
+		tree_root(t, root);
+		behind_root(c->behind, root);
+	}
 	free(t);
 	return rc;
 }
@@ -178,12 +184,17 @@ static int check_log(void *arg, const struct audit_log_view *log, struct err *er
 static int look_at_end(void *arg, const struct audit_log_view *log, struct err *err)
 {
 	struct check *c = arg;
-	const struct base *b = notary_base(c->n, log->origin);
-	uint64_t covered = b && b->size > (uint64_t)log->noted ? b->size : (uint64_t)log->noted, ts = 0;
+	uint64_t covered = (uint64_t)log->noted, ts = 0;
+	char name[NOTE_NAME_MAX + 1];
+	const struct base *b;
 	int kind = 0, rc = 0;
 
 	if (log->tenant_id != 0 || log->size == 0)
 		return 0;
+	notary_name(c->n, log->origin, name);
+	b = notary_base(c->n, name);
+	if (b && b->size > covered)
+		covered = b->size;
 	/* Who has fewer than the signer is told so when his turn comes. */
 	if (covered > 0 && covered <= (uint64_t)log->size)
 		rc = audit_at(c->db, log->id, (int64_t)covered - 1, &c->last_us, &kind, err);
@@ -194,23 +205,6 @@ static int look_at_end(void *arg, const struct audit_log_view *log, struct err *
 	if (kind == AUDIT_SERVER_STOP)
 		c->stop_us = ts;
 	return rc;
-}
-
-/* A-T14: a log that the signer knows cannot go. */
-static int check_missing(const struct notary *n, struct err *err)
-{
-	const void *origin;
-	void *value;
-	size_t len;
-
-	for (size_t it = 0; map_next(n->bases, &it, &origin, &len, &value);) {
-		const struct base *b = value;
-
-		if (!b->seen && b->size > 0)
-			return err_set(err, ERR_CORRUPT, n->place, "LOG_MISSING: the signer has signed the log %.*s, which the store lacks",
-				       (int)len, (const char *)origin);
-	}
-	return 0;
 }
 
 static int refuse_tails(const struct check *c, struct err *err)
@@ -232,14 +226,19 @@ int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **r
 		return rc;
 	rc = audit_epoch_newest(db, &n->stored, err);
 	n->known = rc == 1;
+	n->starting = true;
 	if (rc >= 0)
 		rc = notary_greet(n, c.instance, err);
+	n->starting = false;
+	if (rc == 0 && !(c.behind = behind_new(n, db, err)))
+		rc = err->code;
 	if (rc == 0)
 		rc = audit_logs_each(logs, look_at_end, &c, err);
 	if (rc == 0)
 		rc = audit_logs_each(logs, check_log, &c, err);
 	if (rc == 0)
-		rc = check_missing(n, err);
+		rc = behind_end(c.behind, err);
+	behind_free(&c.behind);
 	if (rc == 0 && c.nwanted > 0)
 		rc = refuse_tails(&c, err);
 	if (rc == 0 && !c.ended)

@@ -73,8 +73,15 @@ static int check_next_epoch(const struct notary *n, struct err *err)
 		       n->who->epoch, n->place);
 }
 
+int notary_epoch_ahead(const struct notary *n, struct err *err)
+{
+	(void)err_set(err, ERR_CORRUPT, n->place, "SIGNER_AHEAD: the signer (%s) is in epoch %" PRIu64
+		      ", of which the store knows nothing: the store was put back to an earlier state", n->place, n->who->epoch);
+	return put_back(err);
+}
+
 /* Whether this is the signer of this store, and neither of the two was put back (AUDIT ). */
-static int check_who(const struct notary *n, const char *instance, struct err *err)
+static int check_who(struct notary *n, const char *instance, struct err *err)
 {
 	const struct sign_who *who = n->who;
 
@@ -84,14 +91,15 @@ static int check_who(const struct notary *n, const char *instance, struct err *e
 		return put_back(err);
 	if (!n->known && who->epoch == 0)
 		return 0;
-	if (!n->known || who->epoch > n->stored.n + 1)
-		(void)err_set(err, ERR_CORRUPT, n->place, "SIGNER_AHEAD: the signer (%s) is in epoch %" PRIu64
-			      ", of which the store knows nothing: the store was put back to an earlier state", n->place, who->epoch);
-	else if (who->epoch < n->stored.n)
+	if (!n->known || who->epoch > n->stored.n + 1) {
+		n->epochs_lost = n->known && n->starting;
+		return n->epochs_lost ? 0 : notary_epoch_ahead(n, err);
+	}
+	if (who->epoch < n->stored.n) {
 		(void)err_set(err, ERR_CORRUPT, n->place, "the signer (%s) is in epoch %" PRIu64 " and the store in %" PRIu64
 			      ": the signer was put back to an earlier state", n->place, who->epoch, n->stored.n);
-	if (!n->known || who->epoch > n->stored.n + 1 || who->epoch < n->stored.n)
 		return put_back(err);
+	}
 	if (who->epoch > n->stored.n)
 		return check_next_epoch(n, err);
 	if (memcmp(who->epoch_key, n->stored.public, SIGN_PUBLIC_SIZE) != 0)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/audit.h"
 #include "audit/second.h"
@@ -215,6 +216,18 @@ static const char *instance_of(const struct round *r)
 	return r->beat.head[r->beat.nhead - 1].origin;  /* the system log's */
 }
 
+/* From here on by the names under which they are signed. */
+static void name_heads(const struct notary *n, struct audit_beat *b)
+{
+	char name[NOTE_NAME_MAX + 1];
+
+	for (size_t i = 0; i < b->nhead && map_count(n->numbers) > 0; i++) {
+		notary_name(n, b->head[i].origin, name);
+		free(b->head[i].origin);
+		b->head[i].origin = mem_strdup(name);
+	}
+}
+
 /* The signer's part of a round, by a connection to the store that may read. */
 static int notary_sign(struct notary *n, struct db *db, struct round *r, struct err *err)
 {
@@ -225,6 +238,7 @@ static int notary_sign(struct notary *n, struct db *db, struct round *r, struct 
 	if (!n->greeted)
 		rc = notary_greet(n, instance_of(r), err);
 	r->note = mem_calloc(r->beat.nhead, sizeof(*r->note));
+	name_heads(n, &r->beat);
 	if (rc == 0)
 		rc = open_logs(n, r, err);
 	CRASH_AT("cp.asked");
@@ -602,9 +616,25 @@ static void stopped(void *arg, struct db *db, struct audit_logs *logs)
 
 /* --- the whole */
 
+/* A signer elsewhere is copied by who runs it. */
+static int copying(void *arg, const char *path, struct err *err)
+{
+	const char *dir = notary_dir(arg);
+	struct notary_copy copy = { .epoch = 0 };
+	int rc = dir ? notary_copy_take(dir, &copy, err) : ERR_NOT_FOUND;
+
+	if (rc == 0) {
+		(void)unlink(path);     /* of somebody who died here */
+		rc = notary_copy_write(&copy, path, err);
+		notary_copy_fini(&copy);
+	}
+	return rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
 void notary_guard(struct notary *n, struct writer_guard *ret)
 {
-	*ret = (struct writer_guard){ .before = notary_before, .stopping = stopping, .stopped = stopped, .arg = n };
+	*ret = (struct writer_guard){ .before = notary_before, .begun = notary_begun, .stopping = stopping, .stopped = stopped,
+		.copying = copying, .arg = n };
 }
 
 const char *notary_place(const struct notary *n)
@@ -620,6 +650,11 @@ const char *notary_dir(const struct notary *n)
 const uint8_t *notary_log_key(const struct notary *n)
 {
 	return n->log_key;
+}
+
+uint64_t notary_unsigned_us(const struct notary *n)
+{
+	return n->unsigned_us;
 }
 
 int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *err)
@@ -640,6 +675,7 @@ int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *e
 	n->anchor_cmd = mem_strdup0(opt->anchor_cmd);
 	n->anchor_every_s = opt->anchor_every_s;
 	n->bases = map_new();
+	n->numbers = map_new();
 	list_init(&n->waiters);
 	list_init(&n->running);
 	n->timer = ev_timer_new(n->loop, on_timer, n);
@@ -755,10 +791,13 @@ void notary_close(struct notary **np)
 	for (size_t it = 0; map_next(n->bases, &it, NULL, NULL, &base);)
 		free(base);
 	map_free(&n->bases);
+	map_free(&n->numbers);
 	if (n->who)
 		free(n->who->instance);
 	free(n->who);
 	round_fini(&n->round);
+	free(n->given);
+	free(n->past);
 	free(n->anchor_file);
 	free(n->anchor_cmd);
 	free(n->store);

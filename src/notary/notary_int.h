@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "notary/notary.h"
 #include "sign/client.h"
+#include "succession/succession.h"
 
 /* Inside of src/notary. */
 
@@ -66,7 +67,12 @@ struct notary {
 	uint8_t log_key[SIGN_PUBLIC_SIZE];      /* from notary_start() on */
 	bool known;                     /* the store has an epoch: the signer must be the one that it knows */
 	struct audit_epoch stored;      /* the newest epoch of the store, with known */
-	struct map *bases;              /* struct base by origin */
+	struct map *bases;              /* struct base by the name under which a log is signed */
+	struct map *numbers;            /* by origin, the number of the name of a log that went on behind a restore */
+	/* Of a start that goes on behind a restore: epochs that the store has lost, oldest first, and what it gives up. */
+	bool starting, epochs_lost;
+	struct sign_who *past; size_t npast;
+	struct succession *given; size_t ngiven;
 	struct db *reader;
 	/* The loop */
 	enum notary_state state;
@@ -98,13 +104,30 @@ struct notary {
 struct audit_logs;
 int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
 		  struct err *err) MUST_CHECK;
+int notary_begun(void *arg, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+/* behind.c: a store that was put back to before what the signer has signed, and goes on without that. */
+struct behind;
+struct behind *behind_new(struct notary *n, struct db *db, struct err *err);    /* NULL: error */
+void behind_free(struct behind **b);
+/* Of a log as the store has it: whether the signer has more, or has it under a newer name. */
+bool behind_look(struct behind *b, const char *origin, uint64_t size);
+/* That one goes on from this root. */
+void behind_root(struct behind *b, const uint8_t root[TREE_HASH]);
+/* All logs were looked at: logs that the store lacks; then what a person has to give up, and if it was, the signer is
+ * told. */
+int behind_end(struct behind *b, struct err *err) MUST_CHECK;
 /* link.c */
 int notary_connect(struct notary *n, struct err *err) MUST_CHECK;       /* loop thread */
 void notary_disconnect(struct notary *n, uint32_t wait_ms);             /* loop thread; a child that stays is killed */
 /* and list what it has signed */
 int notary_greet(struct notary *n, const char *instance, struct err *err) MUST_CHECK;
-/* What the signer has signed last of a log; NULL: it does not know the log. */
+/* What the signer has signed last under a name; NULL: it does not know it. */
 struct base *notary_base(struct notary *n, const char *origin);
+/* The name under which a log is signed, from the start on. */
+void notary_name(const struct notary *n, const char *origin, char ret[NOTE_NAME_MAX + 1]);
+/* SIGNER_AHEAD, of epochs. */
+int notary_epoch_ahead(const struct notary *n, struct err *err);
+#define LOST "lost:"                    /* what a person says to give up records, before the log's name */
 /* anchor.c: the system log's checkpoint of this round, out of the house if it is time. */
 void notary_anchor(struct notary *n, const struct round *r);
 void notary_anchor_wait(struct notary *n);

@@ -392,6 +392,15 @@ static void put_upstreams(struct str *ret, enum metric_format f, const struct op
 		str_printf(ret, METRIC_PREFIX "upstream_up{upstream=\"" TALLY_OTHER "\"} %d\n", seen->others_down == 0);
 }
 
+static void put_alerts(struct str *ret, enum metric_format f, const struct ops_seen *seen)
+{
+	metric_head(ret, f, METRIC_PREFIX "alerts", METRIC_GAUGE,
+		    "Alerts that are open, acknowledged ones too, by rule and severity");
+	for (size_t i = 0; i < seen->nalerts; i++)
+		str_printf(ret, METRIC_PREFIX "alerts{rule=\"%s\",severity=\"%s\"} %u\n", seen->alert[i].rule,
+			   seen->alert[i].severity, seen->alert[i].n);
+}
+
 void ops_expose(const struct ops_env *env, const struct ops_seen *seen, enum metric_format f, struct str *ret)
 {
 	metric_head(ret, f, METRIC_PREFIX "build", METRIC_INFO, "Which toolcrib this is");
@@ -410,6 +419,9 @@ void ops_expose(const struct ops_env *env, const struct ops_seen *seen, enum met
 	put_refusing(ret, f, seen->why);
 	put_quotas(ret, f, seen);
 	put_upstreams(ret, f, seen);
+	if (env->alerts)
+		put_alerts(ret, f, seen);
+	str_put(ret, str_text(&seen->more), seen->more.len);
 	for (size_t i = 0; i < NELEMS(families); i++)
 		put_family(ret, f, &families[i]);
 	if (f == METRIC_OPENMETRICS)

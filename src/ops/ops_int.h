@@ -15,7 +15,10 @@ struct ops_seen {
 	size_t nquotas;
 	struct ops_upstream { char name[64]; bool up; } *upstream;
 	size_t nupstreams;
+	struct str more;                /* of env.more */
 	unsigned others, others_down;   /* upstreams beyond OPS_UPSTREAMS_MAX */
+	struct { const char *rule, *severity; unsigned n; } alert[OPS_ALERTS_MAX];
+	size_t nalerts;
 };
 /* expo.c: append all metrics.  Any thread, between tally_hold() and tally_release(). */
 void ops_expose(const struct ops_env *env, const struct ops_seen *seen, enum metric_format format, struct str *ret);

@@ -264,6 +264,7 @@ static void made(void *arg)
 	tally_release();
 	free(m->seen.quota);
 	free(m->seen.upstream);
+	str_fini(&m->seen.more);
 	str_fini(&m->text);
 	free(m);
 	maybe_free(o);
@@ -285,6 +286,17 @@ static void look_at_upstream(void *arg, const char *name, bool up)
 	u = &s->upstream[s->nupstreams++];
 	(void)snprintf(u->name, sizeof(u->name), "%s", name);
 	u->up = up;
+}
+
+static void look_at_alert(void *arg, const char *rule, const char *severity, unsigned n)
+{
+	struct ops_seen *s = arg;
+
+	if (s->nalerts == OPS_ALERTS_MAX)
+		return;                 /* there are fewer rules */
+	s->alert[s->nalerts].rule = rule;
+	s->alert[s->nalerts].severity = severity;
+	s->alert[s->nalerts++].n = n;
 }
 
 static void look_at_quotas(struct making *m, size_t end)
@@ -334,6 +346,10 @@ static struct making *making_new(struct ops *o, enum metric_format format)
 	ev_post(o->env.loop, look, m);
 	if (o->env.upstreams)
 		o->env.upstreams(o->env.arg, look_at_upstream, &m->seen);
+	if (o->env.alerts)
+		o->env.alerts(o->env.arg, look_at_alert, &m->seen);
+	if (o->env.more)
+		o->env.more(o->env.arg, format, &m->seen.more);
 	m->ntenants = o->env.quotas ? tally_slots(TALLY_TENANT) : 0;
 	if (m->ntenants > 0)
 		m->seen.quota = mem_calloc(m->ntenants, sizeof(*m->seen.quota));

@@ -26,25 +26,6 @@
 
 /* --- where */
 
-static bool is_here(const struct url *u)
-{
-	return strcmp(u->host, "localhost") == 0 || (u->literal && addr_is_loopback(&u->addr));
-}
-
-/* The operator's word: any address, private ones too, with this name and port; never a listener of ours (OP-006), which
- * an entry with an address would allow. */
-static int make_policy(struct otel_setup *s, const struct conf *conf, struct err *err)
-{
-	char entry[URL_HOST_MAX + 16];
-
-	(void)snprintf(entry, sizeof(entry), strchr(s->at.host, ':') ? "[%s]:%u" : "%s:%u", s->at.host, s->at.port);
-	if (fetch_allow_parse(entry, AT_ENDPOINT, s->mem, &s->allow, err) < 0)
-		return err->code;
-	s->allow.literal = false;
-	s->policy = (struct fetch_policy){ .private_ok = true, .allow = &s->allow, .nallow = 1, .ca_file = conf->otel_ca };
-	return fetch_policy_url(&s->policy, &s->at, err);
-}
-
 static int read_endpoint(struct otel_setup *s, const struct conf *conf, struct err *err)
 {
 	const char *endpoint = conf->otel_endpoint;
@@ -59,8 +40,8 @@ static int read_endpoint(struct otel_setup *s, const struct conf *conf, struct e
 	else
 		rc = url_parse(s->url, strlen(s->url), AT_ENDPOINT, &s->at, err);
 	if (rc == 0)
-		rc = make_policy(s, conf, err);
-	if (rc == 0 && conf->otel_headers_file && !s->at.tls && !is_here(&s->at))
+		rc = fetch_policy_place(&s->at, conf->otel_ca, AT_ENDPOINT, s->mem, &s->allow, &s->policy, err);
+	if (rc == 0 && conf->otel_headers_file && !s->at.tls && !url_is_here(&s->at))
 		rc = err_set(err, ERR_INVALID, AT_ENDPOINT, "what otel.headers_file says is secret, and this is not https");
 	if (rc < 0)
 		(void)snprintf(err->where, sizeof(err->where), AT_ENDPOINT);

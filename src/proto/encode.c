@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "proto/caps.h"
 #include "proto/encode.h"
 
 /* --- Content blocks by revision (MCP B-14, T-31 to T-36), and what R0 had instead of them. */
@@ -321,7 +323,7 @@ static void put_meta(struct str *out, const struct enc_to *to, const struct enc_
 {
 	char id[ID_TEXT_SIZE];
 
-	if (!modern(to->rev) && !r->call_id && !r->meta)
+	if ((!modern(to->rev) || !to->server) && !r->call_id && !r->meta)
 		return;
 	comma(out);
 	str_puts(out, "\"_meta\":{");
@@ -337,7 +339,7 @@ static void put_meta(struct str *out, const struct enc_to *to, const struct enc_
 		str_puts(out, "\"" PREFIX_RESERVED "subscriptionId\":");
 		put_span(out, to->id);
 	}
-	if (modern(to->rev)) {  /* MCP M-08 */
+	if (modern(to->rev) && to->server) {    /* MCP M-08 */
 		comma(out);
 		str_puts(out, "\"" PREFIX_RESERVED "serverInfo\":");
 		put_server(out, to->rev, to->server);
@@ -351,6 +353,8 @@ static void put_capabilities(struct str *out, enum rev rev, unsigned has)
 	str_puts(out, ",\"capabilities\":{");
 	if ((has & ENC_HAS_COMPLETIONS) && rev >= REV_R2)       /* MCP L-09 */
 		str_puts(out, "\"completions\":{},");
+	if (modern(rev))        /* TK-01 */
+		str_puts(out, "\"extensions\":{\"" CAP_TASKS_NAME "\":{}},");
 	str_puts(out, "\"logging\":{},");
 	if (has & ENC_HAS_PROMPTS)
 		str_puts(out, "\"prompts\":{\"listChanged\":true},");
@@ -485,13 +489,62 @@ static void put_head(struct str *out, struct jx_span id)
 	put_span(out, id);
 }
 
+static void put_time(struct str *out, const char *name, uint64_t us)
+{
+	char text[32];
+
+	str_puts(out, name);
+	str_put(out, clock_format_utc(us, text, sizeof(text)), strlen("2026-07-28T12:00:00.000"));
+	str_puts(out, "Z\"");
+}
+
+/* TK-05 */
+static void put_task(struct str *out, const struct enc_task *t)
+{
+	comma(out);
+	str_puts(out, "\"taskId\":");
+	jx_write_stringz(out, t->id);
+	str_puts(out, ",\"status\":");
+	jx_write_stringz(out, t->status);
+	if (t->message && *t->message) {
+		str_puts(out, ",\"statusMessage\":");
+		jx_write_stringz(out, t->message);
+	}
+	put_time(out, ",\"createdAt\":\"", t->created_us);
+	put_time(out, ",\"lastUpdatedAt\":\"", t->updated_us);
+	str_puts(out, ",\"ttlMs\":");
+	str_put_u64(out, t->ttl_ms);
+	str_puts(out, ",\"pollIntervalMs\":");
+	str_put_u64(out, t->poll_ms);
+	if (t->part) {
+		str_puts(out, ",\"");
+		str_puts(out, t->part);
+		str_puts(out, "\":");
+		str_put(out, t->text, t->text_len);
+	}
+}
+
+static const char *result_type(enum enc_kind kind)
+{
+	return kind == ENC_INPUT ? "input_required" : kind == ENC_TASK ? "task" : "complete";
+}
+
 void encode_result(struct str *out, const struct enc_to *to, const struct enc_result *r)
 {
 	put_head(out, to->id);
-	str_puts(out, ",\"result\":{");
-	if (modern(to->rev))    /* MCP J-12, J-13 */
-		str_puts(out, r->kind == ENC_INPUT ? "\"resultType\":\"input_required\"" :
-			 "\"resultType\":\"complete\"");
+	str_puts(out, ",\"result\":");
+	encode_result_object(out, to, r);
+	str_putc(out, '}');
+}
+
+void encode_result_object(struct str *out, const struct enc_to *to, const struct enc_result *r)
+{
+	str_putc(out, '{');
+	if (modern(to->rev)) {  /* MCP J-12, J-13 */
+		str_puts(out, "\"resultType\":\"");
+		str_puts(out, result_type(r->kind));
+		str_putc(out, '"');
+	}
 	switch (r->kind) {
 	case ENC_INITIALIZE:
 		put_initialize(out, to, r);
@@ -517,12 +570,31 @@ void encode_result(struct str *out, const struct enc_to *to, const struct enc_re
 	case ENC_INPUT:
 		put_input(out, r);
 		break;
+	case ENC_TASK:
+	case ENC_TASK_STATE:
+		put_task(out, r->task);
+		break;
 	case ENC_EMPTY:
 	case ENC_LISTEN_END:
 		break;
 	}
 	put_meta(out, to, r);
-	str_puts(out, "}}");
+	str_putc(out, '}');
+}
+
+void encode_error_object(struct str *out, const struct rpc_error *e)
+{
+	str_puts(out, "{\"code\":");
+	str_put_i64(out, e->code);
+	str_puts(out, ",\"message\":");
+	jx_write_string(out, str_text(&e->message), e->message.len);
+	if (e->data.len) {
+		str_puts(out, e->whole ? ",\"data\":" : ",\"data\":{");
+		str_put(out, e->data.p, e->data.len);
+		if (!e->whole)
+			str_putc(out, '}');
+	}
+	str_putc(out, '}');
 }
 
 void encode_error(struct str *out, const struct enc_to *to, const struct rpc_error *e)
@@ -534,17 +606,9 @@ void encode_error(struct str *out, const struct enc_to *to, const struct rpc_err
 
 		str_puts(out, omit ? "{\"jsonrpc\":\"2.0\"" : "{\"jsonrpc\":\"2.0\",\"id\":null");
 	}
-	str_puts(out, ",\"error\":{\"code\":");
-	str_put_i64(out, e->code);
-	str_puts(out, ",\"message\":");
-	jx_write_string(out, str_text(&e->message), e->message.len);
-	if (e->data.len) {
-		str_puts(out, e->whole ? ",\"data\":" : ",\"data\":{");
-		str_put(out, e->data.p, e->data.len);
-		if (!e->whole)
-			str_putc(out, '}');
-	}
-	str_puts(out, "}}");
+	str_puts(out, ",\"error\":");
+	encode_error_object(out, e);
+	str_putc(out, '}');
 }
 
 static void put_notice(struct str *out, const char *method)

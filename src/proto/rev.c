@@ -59,6 +59,8 @@ uint32_t caps_from_json(const json_t *capabilities)
 
 	if (json_is_object(json_object_get(capabilities, "roots")))
 		caps |= CAP_ROOTS;
+	if (json_is_object(json_object_get(json_object_get(capabilities, "extensions"), CAP_TASKS_NAME)))
+		caps |= CAP_TASKS;
 	if (json_is_object(sampling)) {
 		caps |= CAP_SAMPLING;
 		if (json_is_object(json_object_get(sampling, "tools")))
@@ -97,6 +99,8 @@ json_t *caps_to_json(uint32_t caps)
 		}
 		json_object_set_new(ret, "elicitation", elicitation);
 	}
+	if (caps & CAP_TASKS)
+		json_object_set_new(ret, "extensions", json_pack("{s{}}", CAP_TASKS_NAME));
 	return ret;
 }
 

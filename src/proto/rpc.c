@@ -96,6 +96,7 @@ void rpc_meta_read(struct jx_span meta, struct rpc_meta *ret)
 		{ "progressToken", offsetof(struct rpc_meta, token) },
 		{ "traceparent", offsetof(struct rpc_meta, traceparent) },
 		{ "tracestate", offsetof(struct rpc_meta, tracestate) },
+		{ "dev.toolcrib/model", offsetof(struct rpc_meta, model) },
 	};
 	struct rpc_walk w;
 	struct jx_span value;

@@ -302,6 +302,71 @@ static int read_limits(const json_t *doc, struct reg_compiled *ret, struct err *
 	return rc;
 }
 
+/* A duration of `task`; absent: *ret stays. */
+static int read_span(const json_t *task, const char *name, uint64_t min, uint64_t max, const char *range, uint64_t *ret,
+		     struct err *err)
+{
+	const char *text = NULL;
+	char at[32];
+	uint64_t ms = 0;
+	int rc = jx_get_string(task, "/task", name, JX_OPTIONAL, &text, err);
+
+	if (rc < 0 || !text)
+		return rc;
+	(void)snprintf(at, sizeof(at), "/task/%s", name);       /* fits */
+	if (strcmp(text, "0s") != 0 && text_duration_ms(text, &ms) < 0) {
+		rc = err_set(err, ERR_INVALID, at, "%.40s is no duration", text);
+		err_hint(err, "write it with its unit, as in 500ms, 10s, 24h");
+		return rc;
+	}
+	if (ms < min || ms > max)
+		return err_set(err, ERR_INVALID, at, "must be from %s, is %.40s", range, text);
+	*ret = ms;
+	return 0;
+}
+
+static int read_support(const json_t *task, enum reg_task_support *ret, struct err *err)
+{
+	static const char *const words[] = { [REG_TASK_FORBIDDEN] = "forbidden", [REG_TASK_OPTIONAL] = "optional",
+					     [REG_TASK_REQUIRED] = "required" };
+	const char *text = NULL;
+	int rc = jx_get_string(task, "/task", "support", JX_OPTIONAL, &text, err);
+
+	if (rc < 0 || !text)
+		return rc;
+	for (size_t i = 0; i < NELEMS(words); i++)
+		if (strcmp(words[i], text) == 0) {
+			*ret = (enum reg_task_support)i;
+			return 0;
+		}
+	return err_set(err, ERR_INVALID, "/task/support", "must be forbidden, optional or required, is %.40s", text);
+}
+
+/* TK-20 */
+static int read_task(const json_t *doc, struct reg_compiled *ret, struct err *err)
+{
+	static const char *const known[] = { "support", "after", "ttl", "poll", "timeout" };
+	struct reg_task *t = &ret->task;
+	json_t *task = NULL;
+	int rc = jx_get_object(doc, "", "task", JX_OPTIONAL, &task, err);
+
+	*t = (struct reg_task){ .ttl_ms = REG_TASK_TTL_MS, .poll_ms = REG_TASK_POLL_MS, .timeout_ms = ret->timeout_ms };
+	if (rc == 0 && task)
+		rc = jx_only(task, "/task", known, NELEMS(known), err);
+	if (rc == 0 && task)
+		rc = read_support(task, &t->support, err);
+	t->after_ms = t->support == REG_TASK_REQUIRED ? 0 : REG_TASK_AFTER_MS;
+	if (rc == 0 && task)
+		rc = read_span(task, "after", 0, REG_TIMEOUT_MAX_MS, "0s to 1h", &t->after_ms, err);
+	if (rc == 0 && task)
+		rc = read_span(task, "ttl", REG_TASK_TTL_MIN_MS, REG_TASK_TTL_MAX_MS, "1m to 30d", &t->ttl_ms, err);
+	if (rc == 0 && task)
+		rc = read_span(task, "poll", REG_TASK_POLL_MIN_MS, REG_TASK_POLL_MAX_MS, "100ms to 5m", &t->poll_ms, err);
+	if (rc == 0 && task)
+		rc = read_span(task, "timeout", REG_TIMEOUT_MIN_MS, REG_TASK_TIMEOUT_MAX_MS, "1s to 7d", &t->timeout_ms, err);
+	return rc;
+}
+
 static int read_needs(const json_t *doc, struct reg_compiled *ret, struct err *err)
 {
 	static const char *const known[] = { "client" };
@@ -624,6 +689,8 @@ static int compile_with(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind
 
 	if (rc == 0)
 		rc = read_limits(doc, &c, err);
+	if (rc == 0 && kind == REG_TOOL)
+		rc = read_task(doc, &c, err);
 	if (rc == 0)
 		rc = read_needs(doc, &c, err);
 	if (rc == 0)

@@ -306,8 +306,11 @@ static int sync_known(struct command_call *c, struct db *db, struct audit_logs *
 	if (r->tool_id && memcmp(r->pinned, t->digest, sizeof(r->pinned)) == 0) {
 		bool back = r->state != REMOTE_PINNED;
 
-		if (r->held && r->tool_state == ADM_TOOL_DISABLED)
+		if (r->held && r->tool_state == ADM_TOOL_DISABLED &&
+		    (rc = tool_check_allowed(db, r->tool_id, r->tool, &why)) == 0)
 			rc = set_tool_state(c, db, logs, r, ADM_TOOL_ENABLED, AUDIT_TOOL_ENABLE, r->pinned, err);
+		if (rc == ERR_DENIED)           /* its risk is prohibited: it stays disabled */
+			rc = 0;
 		if (rc == 0 && back)
 			rc = set_pending(db, r->id, REMOTE_PINNED, t->digest, NULL, false, "", err);
 		if (rc == 0)

@@ -13,6 +13,7 @@
 #include "forms/forms.h"
 #include "json/json.h"
 #include "tlog/note.h"
+#include "tlog/signer.h"
 
 #include "report_int.h"
 
@@ -22,7 +23,7 @@
 
 static int see_result(void *arg, const struct audit_read *got)
 {
-	static const char *const known[] = { "INTACT", "INCOMPLETE", "DAMAGED" };
+	static const char *const known[] = { "INTACT", "INCOMPLETE", "DAMAGED", "FAILED" };
 	const struct audit_value *ext = &got->row.v[COL_EXT];
 	struct report_verified *v = arg;
 	size_t len = 0;
@@ -53,9 +54,9 @@ static int signed_tree(struct db *db, const struct report_ask *ask, int64_t log,
 	if (rc == 1) {
 		const void *text = db_col_blob(st, 0, &len);
 
-		rc = note_key_set(&key, origin, ask->log_key) == 0 && note_parse(text, len, &note) == 0 &&
-		     note_check(&note, &key) == 1 && checkpoint_parse(note.text, note.text_len, ret) == 0 &&
-		     strcmp(ret->origin, origin) == 0;
+		rc = note_parse(text, len, &note) == 0 && checkpoint_parse(note.text, note.text_len, ret) == 0 &&
+		     succession_is(ret->origin, origin) && note_key_set(&key, ret->origin, ask->log_key) == 0 &&
+		     note_check(&note, &key) == 1;
 	}
 	db_stmt_put(&st);
 	return rc;

@@ -45,12 +45,13 @@ static int64_t *number_at(const struct report_ask *ask, size_t i)
 
 void report_question(const struct report_ask *ask, const struct report_bounds *bounds, struct str *out)
 {
-	json_t *q = json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:b, s:b, s:O*, s:I, s:I, s:i, s:s, s:i}",
+	json_t *q = json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:b, s:b, s:O*, s:I, s:I, s:i, s:s, s:s, s:i}",
 			      "noun", ask->report->noun, "verb", ask->report->verb,
 			      "way", (int)(ask->way - ask->report->way), "line", ask->line, "store", ask->store,
 			      "outcome", ask->outcome, "as_text", ask->as_text, "follow", ask->follow, "cursor", ask->cursor,
 			      "memory", (json_int_t)bounds->memory, "temp", (json_int_t)bounds->temp,
-			      "class", (int)bounds->class, "scratch", bounds->scratch, "landlock", (int)bounds->landlock);
+			      "class", (int)bounds->class, "scratch", bounds->scratch, "archive", bounds->archive,
+			      "landlock", (int)bounds->landlock);
 	char key[2 * SIGN_PUBLIC_SIZE + 1], digest[2 * DIGEST_SIZE + 1];
 
 	for (size_t i = 0; i < NELEMS(texts); i++) {
@@ -91,20 +92,22 @@ static int get_texts(const json_t *q, struct report_ask *ret, struct err *err)
 static int get_bounds(const json_t *q, struct report_bounds *ret, struct err *err)
 {
 	int64_t memory = 0, temp = 0, class = 0, landlock = 0;
-	const char *scratch = NULL;
+	const char *scratch = NULL, *archive = NULL;
 	int rc = jx_get_int(q, "", "memory", JX_REQUIRED, 1, INT64_MAX, &memory, err);
 
 	if (rc == 0)
 		rc = jx_get_int(q, "", "temp", JX_REQUIRED, 1, INT64_MAX, &temp, err);
 	if (rc == 0)
-		rc = jx_get_int(q, "", "class", JX_REQUIRED, REPORT_IDLE, REPORT_NORMAL, &class, err);
+		rc = jx_get_int(q, "", "class", JX_REQUIRED, SERVED_IDLE, SERVED_NORMAL, &class, err);
 	if (rc == 0)
 		rc = jx_get_int(q, "", "landlock", JX_REQUIRED, 0, UINT8_MAX, &landlock, err);
 	if (rc == 0)
 		rc = jx_get_string(q, "", "scratch", JX_REQUIRED, &scratch, err);
 	if (rc == 0)
-		*ret = (struct report_bounds){ (uint64_t)memory, (uint64_t)temp, (enum report_class)class,
-					       mem_strdup(scratch), (unsigned)landlock };
+		rc = jx_get_string(q, "", "archive", JX_REQUIRED, &archive, err);
+	if (rc == 0)
+		*ret = (struct report_bounds){ (uint64_t)memory, (uint64_t)temp, (enum served_class)class,
+					       mem_strdup(scratch), mem_strdup(archive), (unsigned)landlock };
 	return rc;
 }
 
@@ -173,7 +176,7 @@ int report_question_parse(const char *p, size_t len, struct report_ask *ret, str
 	int rc = jx_parse(p, len, &q, err);
 
 	*ret = (struct report_ask){ .outcome = -1, .population = -1 };
-	ret_bounds->scratch = NULL;
+	ret_bounds->scratch = ret_bounds->archive = NULL;
 	if (rc == 0 && !json_is_object(q))
 		rc = err_set(err, ERR_INVALID, "", "a question is an object");
 	if (rc == 0)

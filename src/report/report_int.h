@@ -44,6 +44,10 @@ void report_texts_free(struct report_texts **t);
 const char *const *report_texts_names(const struct report_texts *t);
 /* What comes is of another transaction, or log. */
 void report_texts_page(struct report_texts *t, int64_t log, int64_t tenant_id);
+/* From here on what has no value is left out, but for the first column, which always has one. */
+void report_texts_sparse(struct report_texts *t);
+/* Of the row that the statement stands at; kind and outcome -1: there is none. */
+void report_texts_basics(struct db_stmt *st, int64_t *ret_ts, int *ret_kind, int *ret_outcome);
 /* The members of a row. */
 int report_texts_row(struct report_texts *t, struct db_stmt *st, struct reply *o, struct err *err) MUST_CHECK;
 

@@ -17,10 +17,10 @@ static const char *state_of(const struct db *db, const char *path, int64_t size)
 {
 	char *file = db_beside(db, path);
 	struct stat st;
-	const char *state = "here";
+	const char *state = forms_is_archived(path) ? "archived" : "here";
 
 	if (lstat(file, &st) != 0)
-		state = "missing";
+		state = forms_is_archived(path) ? "away" : "missing";
 	else if (!S_ISREG(st.st_mode) || st.st_size != size)
 		state = "damaged";
 	free(file);

@@ -23,9 +23,9 @@
 enum {
 	E_IDX, E_KIND, E_TS, E_CALL, E_PREV, E_TRACE, E_EXT, E_CRED, E_PRN, E_TOOL, E_RULE, E_OBO, E_PEER, E_CLIENT,
 	E_REV, E_TDEF, E_POL, E_SCOPE, E_SBOX, E_OBJ, E_BOOT, E_BUILD, E_ACTOR, E_AUTHN, E_TPORT, E_CLK, E_OUTCOME,
-	E_FLAGS, E_N_REQ, E_N_RES, E_N_STO, E_XSTAT, E_SIG, E_DUR, E_CPU, E_RSS, E_BEG, E_COUNT,
+	E_FLAGS, E_N_REQ, E_N_RES, E_N_STO, E_XSTAT, E_SIG, E_DUR, E_CPU, E_RSS, E_BEG, E_SYS, E_MDL, E_COUNT,
 	B_RULE = E_COUNT, B_OBO, B_PEER, B_CLIENT, B_REV, B_TDEF, B_POL, B_SCOPE, B_SBOX, B_AUTHN, B_TPORT, B_N_REQ,
-	B_COUNT,
+	B_SYS, B_MDL, B_COUNT,
 };
 
 enum how {
@@ -49,6 +49,7 @@ const struct report_column report_calls_columns[] = {
 	{ "not_executed", AS_FLAG, E_FLAGS, 0, AUDIT_FLAG_NOT_EXECUTED },
 	{ "broke_schema", AS_FLAG, E_FLAGS, 0, AUDIT_FLAG_BROKE_SCHEMA }, { "on_behalf_of", AS_WORD, E_OBO, B_OBO, 0 },
 	{ "address", AS_WORD, E_PEER, B_PEER, 0 }, { "client", AS_WORD, E_CLIENT, B_CLIENT, 0 },
+	{ "system", AS_WORD, E_SYS, B_SYS, 0 }, { "model", AS_WORD, E_MDL, B_MDL, 0 },
 	{ "policy", AS_WORD, E_POL, B_POL, 0 }, { "scopes", AS_WORD, E_SCOPE, B_SCOPE, 0 },
 	{ "level", AS_LEVEL, E_FLAGS, 0, 0 },
 	{ "call", AS_ID, E_CALL, 0, 0 }, { "previous", AS_ID, E_PREV, 0, 0 }, { "detail", AS_DETAIL, E_EXT, 0, 0 },
@@ -74,7 +75,8 @@ const struct report_column report_export_columns[] = {
 	{ "authn", AS_AUTHN, E_AUTHN, 0, 0 },
 	{ "actor", AS_ACTOR, E_ACTOR, 0, 0 }, { "on_behalf_of", AS_WORD, E_OBO, 0, 0 },
 	{ "address", AS_WORD, E_PEER, 0, 0 },
-	{ "client", AS_WORD, E_CLIENT, 0, 0 }, { "revision", AS_WORD, E_REV, 0, 0 },
+	{ "client", AS_WORD, E_CLIENT, 0, 0 }, { "system", AS_WORD, E_SYS, 0, 0 }, { "model", AS_WORD, E_MDL, 0, 0 },
+	{ "revision", AS_WORD, E_REV, 0, 0 },
 	{ "definition", AS_WORD, E_TDEF, 0, 0 },
 	{ "policy", AS_WORD, E_POL, 0, 0 }, { "scopes", AS_WORD, E_SCOPE, 0, 0 }, { "sandbox", AS_WORD, E_SBOX, 0, 0 },
 	{ "object", AS_WORD, E_OBJ, 0, 0 }, { "detail", AS_DETAIL, E_EXT, 0, 0 },
@@ -110,6 +112,7 @@ struct report_texts {
 	const struct report_column *column;
 	unsigned ncolumn;
 	unsigned width;                 /* columns that the statement hands over */
+	bool sparse;                    /* what is null is left out */
 	const char *names[COLUMNS_MAX + 1];
 	char *lead[COLUMNS_MAX];        /* what comes in front of a value: ,"tool": */
 	int64_t log, tenant_id;
@@ -574,6 +577,25 @@ static int put_value(struct report_texts *t, struct str *out, const struct db_va
 	return 0;
 }
 
+void report_texts_sparse(struct report_texts *t)
+{
+	t->sparse = true;
+}
+
+void report_texts_basics(struct db_stmt *st, int64_t *ret_ts, int *ret_kind, int *ret_outcome)
+{
+	const struct db_value *v = db_row(st, E_COUNT);
+
+	*ret_ts = v && v[E_TS].type == DB_INT ? v[E_TS].n : 0;
+	*ret_kind = v ? code_of(&v[E_KIND]) : -1;
+	*ret_outcome = v ? code_of(&v[E_OUTCOME]) : -1;
+}
+
+static bool is_null(const struct str *text, size_t from)
+{
+	return text->len - from == 4 && memcmp(text->p + from, "null", 4) == 0;
+}
+
 int report_texts_row(struct report_texts *t, struct db_stmt *st, struct reply *o, struct err *err)
 {
 	const struct db_value *v = db_row(st, t->width);
@@ -582,8 +604,16 @@ int report_texts_row(struct report_texts *t, struct db_stmt *st, struct reply *o
 	if (rc == 0 && !v)
 		return err_set(err, ERR_INTERNAL, "report", "a row of records did not come out");
 	for (unsigned i = 0; rc == 0 && i < t->ncolumn; i++) {
+		const size_t before = o->text.len;
+		size_t from;
+
 		str_puts(&o->text, t->lead[i]);
+		from = o->text.len;
 		rc = put_value(t, &o->text, v, &t->column[i], err);
+		if (t->sparse && is_null(&o->text, from)) {
+			o->text.len = before;
+			o->text.p[before] = '\0';
+		}
 	}
 	o->any = true;
 	return rc;

@@ -8,17 +8,9 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <malloc.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,11 +33,6 @@
 #define FILES_MAX 96                    /* of these, sealed files: FORMS_FILES twice */
 #define FOLLOW_NS 250000000             /* until what follows looks again */
 #define SEEN_MAX 256                    /* logs between two frames; further ones are those of number 0 */
-#define IOPRIO_CLASS_SHIFT 13
-#define IOPRIO_WHO_PROCESS 1
-#define IOPRIO_CLASS_BE 2
-#define IOPRIO_CLASS_IDLE 3
-#define IOPRIO_LOWEST 7
 
 struct seen { int64_t tenant_id, from, to; uint64_t rows; };
 
@@ -353,65 +340,6 @@ static int answer(struct serve *s)
 
 /* --- confinement */
 
-static bool bound(int what, uint64_t most)
-{
-	struct rlimit r;
-
-	if (getrlimit(what, &r) != 0)
-		return false;
-	r.rlim_cur = r.rlim_max = most < r.rlim_max ? most : r.rlim_max;
-	return setrlimit(what, &r) == 0;
-}
-
-/* What has no use for the disk or the processor is given way to; whoever is short of memory ends this first.  As far as
- * the system lets it: a report that is served is worth more than one at the right priority. */
-static void step_back(enum report_class class)
-{
-	static const struct { int policy, io; } to[] = {
-		[REPORT_IDLE] = { SCHED_IDLE, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT },
-		[REPORT_BATCH] = { SCHED_BATCH, IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | IOPRIO_LOWEST },
-	};
-	const struct sched_param none = { 0 };
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0) {
-		(void)!write(fd, "1000", 4);
-		close(fd);
-	}
-	if (class == REPORT_NORMAL)
-		return;
-	(void)sched_setscheduler(0, to[class].policy, &none);
-	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, to[class].io);
-}
-
-/* Before the question is read, which is nobody else's. */
-static int shut(void)
-{
-	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || null < 0 ||
-	    signal(SIGPIPE, SIG_IGN) == SIG_ERR || signal(SIGXFSZ, SIG_IGN) == SIG_ERR || dup2(null, STDOUT_FILENO) < 0)
-		return -1;
-	if (!SANITIZED && dup2(null, STDERR_FILENO) < 0)        /* the log is the server's */
-		return -1;
-	if (close_range(STDERR_FILENO + 1, ~0u, 0))
-		return -1;
-	(void)mallopt(M_ARENA_MAX, 1);
-	return bound(RLIMIT_CORE, 0) && bound(RLIMIT_NOFILE, FILES_MAX) ? 0 : -1;
-}
-
-/* Of system calls: what works on what is open, and files by name, which Landlock looks at.  Nothing new is executed. */
-static int filter(void)
-{
-	static const struct filter_row rows[] = {
-		{ SYS_mmap, FILTER_REFUSE, 0, { 2, FILTER_HAS, FILTER_ALL, PROT_EXEC }, { 0 } },
-		{ SYS_mprotect, FILTER_REFUSE, 0, { 2, FILTER_HAS, FILTER_ALL, PROT_EXEC }, { 0 } },
-	};
-	const struct filter list = { .groups = FILTER_CORE | FILTER_FILES, .rows = rows, .nrows = NELEMS(rows) };
-
-	return SANITIZED || !filter_available() ? 0 : filter_put_on(&list, NULL, NULL);
-}
-
 /* The store is opened by its name, so that SQLite has it as ever, while nothing else of its directory can be; then
  * nothing can. */
 static int open_store(struct serve *s, struct err *err)
@@ -420,9 +348,10 @@ static int open_store(struct serve *s, struct err *err)
 	char *sealed = path_join(s->ask.store, FORMS_FOLDER);
 	const struct confine_place places[] = {
 		{ file, PLACES_READ }, { log, PLACES_READ }, { index, PLACES_READ | PLACES_WRITE },
-		{ s->bounds.scratch, PLACES_READ | PLACES_WRITE }, { sealed, PLACES_READ },
+		{ s->bounds.scratch, PLACES_READ | PLACES_WRITE },
+		{ *s->bounds.archive ? s->bounds.archive : s->bounds.scratch, PLACES_READ }, { sealed, PLACES_READ },
 	};
-	enum { KEPT = 2 };              /* of these, the last ones */
+	enum { KEPT = 3 };              /* of these, the last ones */
 	const size_t absent = path_exists(sealed) ? 0 : 1;
 	const unsigned abi = SANITIZED || COVERAGE ? 0 : s->bounds.landlock;
 	int rc = places_only(places, NELEMS(places) - absent, abi, err);
@@ -446,13 +375,11 @@ static int confine(struct serve *s, struct err *err)
 {
 	int rc;
 
-	step_back(s->bounds.class);
-	if (!SANITIZED && prctl(PR_SET_DUMPABLE, 0))
-		return err_set(err, ERR_IO, "dumpable", "%s", strerror(errno));
-	if ((!SANITIZED && !bound(RLIMIT_AS, s->bounds.memory)) || !bound(RLIMIT_FSIZE, s->bounds.temp))
+	served_step_back(s->bounds.class);
+	if (!served_bound(s->bounds.memory, s->bounds.temp))
 		return err_set(err, ERR_IO, "limits", "%s", strerror(errno));
 	rc = open_store(s, err);
-	return rc == 0 && filter() < 0 ? err_set(err, ERR_IO, "filter", "the kernel does not take it") : rc;
+	return rc == 0 ? filter_reader(0, err) : rc;
 }
 
 /* --- the question */
@@ -498,7 +425,7 @@ static int serve(void)
 	struct err err = { 0 };
 	int rc, status = SERVED_FAILED;
 
-	if (shut() != 0) {
+	if (!served_shut(FILES_MAX)) {
 		fputs("toolcrib-report: it cannot be confined\n", stderr);
 		return SERVED_FAILED;
 	}
@@ -513,6 +440,7 @@ static int serve(void)
 	str_fini(&s.reply.text);
 	report_ask_fini(&s.ask);
 	free((char *)(uintptr_t)s.bounds.scratch);
+	free((char *)(uintptr_t)s.bounds.archive);
 	return status;
 }
 

@@ -39,7 +39,7 @@
 
 struct reports {
 	struct ev_loop *loop;
-	char *store, *scratch;
+	char *store, *scratch, *archive;
 	struct reports_opt opt;
 	struct list running, waiting;   /* struct job */
 	unsigned nrunning, nfollowing, nwaiting;
@@ -540,6 +540,7 @@ struct reports *reports_new(struct ev_loop *loop, const struct reports_opt *opt)
 	r->scratch = path_join(opt->store, SCRATCH);
 	r->opt.store = r->store;
 	r->opt.bounds.scratch = r->scratch;
+	r->opt.bounds.archive = r->archive = mem_strdup(opt->bounds.archive ? opt->bounds.archive : "");
 	list_init(&r->running);
 	list_init(&r->waiting);
 	return r;
@@ -565,5 +566,6 @@ void reports_free(struct reports **rp)
 	reports_stop(r);
 	free(r->store);
 	free(r->scratch);
+	free(r->archive);
 	free(r);
 }

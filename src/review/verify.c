@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "auditor/evidence.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"

@@ -15,10 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sanitized.h"
 #include "sandbox/filter.h"
 
 #include "filter_calls.h"
@@ -418,4 +420,15 @@ int filter_put_on(const struct filter *f, int *ret_listener, struct err *err)
 	if (c.asks && (!ret_listener || f->all_threads))
 		return err_set(err, ERR_INVALID, "seccomp", "a row asks, and nobody is there to answer");
 	return set_filter(&c, ret_listener, err);
+}
+
+int filter_reader(unsigned groups, struct err *err)
+{
+	static const struct filter_row rows[] = {
+		{ SYS_mmap, FILTER_REFUSE, 0, { 2, FILTER_HAS, FILTER_ALL, PROT_EXEC }, { 0 } },
+		{ SYS_mprotect, FILTER_REFUSE, 0, { 2, FILTER_HAS, FILTER_ALL, PROT_EXEC }, { 0 } },
+	};
+	const struct filter list = { .groups = FILTER_CORE | FILTER_FILES | groups, .rows = rows, .nrows = NELEMS(rows) };
+
+	return SANITIZED || !filter_available() ? 0 : filter_put_on(&list, NULL, err);
 }

@@ -1,5 +1,6 @@
 /* Making a sealed file (segment/segment.h): records become blocks that are aligned, their texts get small ids in the
- * order in which they come, what is kept beside them goes tile by tile.  One transaction, by one thread. */
+ * order in which they come, what is kept beside them goes tile by tile; or all of it is as another file has it, but
+ * for what is erased.  One transaction, by one thread. */
 
 #include "config.h"
 
@@ -76,23 +77,37 @@ int segment_make(const char *path, int64_t from, struct segment_maker **ret, str
 
 /* --- what goes into its tables */
 
+static int insert_block(struct segment_maker *m, const struct block *b, struct err *err)
+{
+	const struct block_bytes *bytes[] = { &b->cols, &b->hash, &b->zone };
+	struct db_stmt *st = db_stmt_get(m->db, SQL_SEGMENT_PUT_BLOCK);
+
+	db_bind_i64(st, 1, b->first);
+	db_bind_i64(st, 2, b->cnt);
+	db_bind_i64(st, 3, b->fmt);
+	db_bind_i64(st, 4, b->ts_min);
+	db_bind_i64(st, 5, b->ts_max);
+	for (unsigned i = 0; i < NELEMS(bytes); i++)
+		db_bind_blob(st, 6 + i, bytes[i]->len > 0 ? bytes[i]->p : "", bytes[i]->len);
+	return db_run(&st, err);
+}
+
 static int put_block(struct segment_maker *m, struct err *err)
 {
 	struct block b;
-	const struct block_bytes *bytes[] = { &b.cols, &b.hash, &b.zone };
-	struct db_stmt *st;
 
 	if (block_maker_count(m->blocks) == 0)
 		return 0;
 	block_maker_end(m->blocks, &b);
-	st = db_stmt_get(m->db, SQL_SEGMENT_PUT_BLOCK);
-	db_bind_i64(st, 1, b.first);
-	db_bind_i64(st, 2, b.cnt);
-	db_bind_i64(st, 3, b.fmt);
-	db_bind_i64(st, 4, b.ts_min);
-	db_bind_i64(st, 5, b.ts_max);
-	for (unsigned i = 0; i < NELEMS(bytes); i++)
-		db_bind_blob(st, 6 + i, bytes[i]->len > 0 ? bytes[i]->p : "", bytes[i]->len);
+	return insert_block(m, &b, err);
+}
+
+static int insert_group(struct segment_maker *m, int64_t first, const void *body, size_t len, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(m->db, SQL_SEGMENT_PUT_GROUP);
+
+	db_bind_i64(st, 1, first);
+	db_bind_blob(st, 2, body, len);
 	return db_run(&st, err);
 }
 
@@ -106,18 +121,13 @@ static int put_groups(struct segment_maker *m, struct err *err)
 	int rc = 0;
 
 	while (rc == 0 && m->any && at < n) {
-		struct db_stmt *st;
 		bool any = false;
 
 		rc = block_payloads_write(m->kept + at, n - at, &body, &took, err);
 		for (size_t i = 0; rc == 0 && i < took; i++)
 			any = any || m->kept[at + i].salt.p;
-		if (rc == 0 && any) {
-			st = db_stmt_get(m->db, SQL_SEGMENT_PUT_GROUP);
-			db_bind_i64(st, 1, tile + (int64_t)at);
-			db_bind_blob(st, 2, body.p, body.len);
-			rc = db_run(&st, err);
-		}
+		if (rc == 0 && any)
+			rc = insert_group(m, tile + (int64_t)at, body.p, body.len, err);
 		at += took;
 	}
 	free(body.p);
@@ -125,13 +135,13 @@ static int put_groups(struct segment_maker *m, struct err *err)
 	return rc;
 }
 
-static int put_text(struct segment_maker *m, int64_t id, uint16_t kind, const struct audit_value *v, struct err *err)
+static int put_text(struct segment_maker *m, int64_t id, int64_t kind, const char *p, size_t len, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(m->db, SQL_SEGMENT_PUT_TEXT);
 
 	db_bind_i64(st, 1, id);
 	db_bind_i64(st, 2, kind);
-	db_bind_text(st, 3, v->p, v->len);
+	db_bind_text(st, 3, p, len);
 	return db_run(&st, err);
 }
 
@@ -145,7 +155,7 @@ static int local_id(struct segment_maker *m, enum audit_column col, struct audit
 		if (m->ntexts == SEGMENT_TEXTS_MAX || v->len > SEGMENT_TEXT_MAX)
 			return err_set(err, ERR_LIMIT, m->path, "the records have more than %d texts, or one of more than %d bytes",
 				       SEGMENT_TEXTS_MAX, SEGMENT_TEXT_MAX);
-		rc = put_text(m, m->ntexts + 1, audit_columns[col].tag, v, err);
+		rc = put_text(m, m->ntexts + 1, audit_columns[col].tag, v->p, v->len, err);
 		if (rc < 0)
 			return rc;
 		local = mem_alloc(sizeof(*local));
@@ -268,4 +278,116 @@ void segment_drop(struct segment_maker **mp)
 	*mp = NULL;
 	path_unmake(m->path);
 	maker_free(m);
+}
+
+/* --- a file anew, without what is erased */
+
+struct copying { struct segment *from; struct segment_maker *to; const atomic_bool *stop; };
+
+static int is_stopped(const struct copying *c, struct err *err)
+{
+	return c->stop && atomic_load(c->stop) ? err_set(err, ERR_CANCELLED, "", "it was stopped") : 0;
+}
+
+static int copy_epoch(void *arg, int64_t n, const uint8_t public[SIGN_PUBLIC_SIZE], const uint8_t *cert,
+		      struct err *err)
+{
+	return segment_put_epoch(((struct copying *)arg)->to, n, public, cert, err);
+}
+
+static int copy_block(void *arg, const struct block *b, struct err *err)
+{
+	struct copying *c = arg;
+	int rc = is_stopped(c, err);
+
+	return rc < 0 ? rc : insert_block(c->to, b, err);
+}
+
+static int copy_texts(struct copying *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(segment_db(c->from), SQL_SEGMENT_LIST_TEXTS);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		size_t len = 0;
+		const char *p = db_col_text(st, 2, &len);
+
+		rc = put_text(c->to, db_col_i64(st, 0), db_col_i64(st, 1), p, len, err);
+		if (rc < 0)
+			break;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* What is left of a group, under the name that it had; without anything left, there is none. */
+static int copy_group(struct copying *c, int64_t first, const void *body, size_t len, segment_gone_fn *gone, void *arg,
+		      struct err *err)
+{
+	struct block_payload v[BLOCK_PAYLOADS_MAX];
+	struct audit_bytes left = { 0 };
+	bool any = false, changed = false;
+	size_t n = 0, took = 0;
+	int rc = block_payloads_read(body, len, v, &n, err);
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		if (v[i].salt.p && gone(arg, first + (int64_t)i)) {
+			v[i] = (struct block_payload){ 0 };
+			changed = true;
+		}
+		any = any || v[i].salt.p;
+	}
+	if (rc < 0 || !any)
+		return rc;
+	if (!changed)
+		return insert_group(c->to, first, body, len, err);
+	rc = block_payloads_write(v, n, &left, &took, err);
+	if (rc == 0 && took != n)
+		rc = err_set(err, ERR_INTERNAL, "segment", "a group of payloads grew when something was taken out of it");
+	if (rc == 0)
+		rc = insert_group(c->to, first, left.p, left.len, err);
+	free(left.p);
+	return rc;
+}
+
+static int copy_groups(struct copying *c, segment_gone_fn *gone, void *arg, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(segment_db(c->from), SQL_SEGMENT_LIST_GROUPS);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		size_t len = 0;
+		const void *body = db_col_blob(st, 1, &len);
+
+		rc = is_stopped(c, err);
+		if (rc == 0)
+			rc = copy_group(c, db_col_i64(st, 0), body, len, gone, arg, err);
+		if (rc < 0)
+			break;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int segment_copy(struct segment *from, const char *path, segment_gone_fn *gone, void *arg, const atomic_bool *stop,
+		 struct err *err)
+{
+	const struct segment_info *info = segment_info(from);
+	struct copying c = { .from = from, .stop = stop };
+	int rc = segment_make(path, info->from, &c.to, err);
+
+	if (rc == 0)
+		rc = segment_epochs(from, copy_epoch, &c, err);
+	if (rc == 0)
+		rc = segment_blocks(from, copy_block, &c, err);
+	if (rc == 0)
+		rc = copy_texts(&c, err);
+	if (rc == 0)
+		rc = copy_groups(&c, gone, arg, err);
+	if (rc == 0) {
+		c.to->next = info->to;
+		rc = segment_end(&c.to, info, err);
+	}
+	segment_drop(&c.to);
+	return rc;
 }

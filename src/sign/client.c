@@ -18,6 +18,7 @@ static const char *kind_of(const struct sign_msg *req)
 	static const char *const kinds[SIGN_OP_COUNT] = {
 		[SIGN_HELLO] = "greet", [SIGN_CREATE] = "create keys", [SIGN_OPEN] = "begin a log", [SIGN_LOGS] = "list logs",
 		[SIGN_SIGN] = "sign", [SIGN_ROTATE] = "begin an epoch",
+		[SIGN_SUCCEED] = "let a log go on", [SIGN_PAST] = "name an epoch",
 	};
 
 	return req->op < SIGN_OP_COUNT && kinds[req->op] ? kinds[req->op] : "?";
@@ -26,7 +27,8 @@ static const char *kind_of(const struct sign_msg *req)
 /* Whether the reply has what its kind must have. */
 static bool is_reply_to(const struct sign_msg *req, const struct sign_msg *reply)
 {
-	bool wants_who = req->op == SIGN_HELLO || req->op == SIGN_CREATE || req->op == SIGN_ROTATE;
+	bool wants_who = req->op == SIGN_HELLO || req->op == SIGN_CREATE || req->op == SIGN_ROTATE ||
+		req->op == SIGN_PAST;
 
 	bool signs = req->op == SIGN_SIGN || req->op == SIGN_ROTATE;
 

@@ -2,7 +2,8 @@
  * of the last one, and only once that it did so is on the disk (AUDIT A-712): whoever forks a log, or has two, cannot
  * get both signed.
  *
- * Its directory: `state` (tlog/signer.h, no secret), `log.key` and `epoch-N.key` (32 bytes each, 0400), `lock`. */
+ * Its directory: `state` (tlog/signer.h, no secret), `log.key` and `epoch-N.key` (32 bytes each, 0400), `lock`, and
+ * `epochs`: a line of each that began, "NUMBER HEX-OF-KEY HEX-OF-CERTIFICATE", for a store that has lost them. */
 
 #include "config.h"
 
@@ -314,6 +315,18 @@ static void answer_logs(const struct signer *s, const struct sign_msg *req, stru
 	}
 }
 
+/* Its records from some size on were given up, and it is never signed under this name again. */
+static bool is_closed(const struct signer *s, const char *name)
+{
+	char origin[NOTE_NAME_MAX + 1], next[NOTE_NAME_MAX + 1];
+	uint64_t n;
+	size_t len = succession_split(name, &n);
+
+	snprintf(origin, sizeof(origin), "%.*s", (int)len, name);
+	succession_name(origin, n + 1, next);
+	return signer_state_find(&s->state, next) != NULL;
+}
+
 static enum sign_verdict judge(const struct signer *s, const struct sign_head *h)
 {
 	const struct signer_log *l = signer_state_find(&s->state, h->origin);
@@ -321,6 +334,8 @@ static enum sign_verdict judge(const struct signer *s, const struct sign_head *h
 
 	if (!l)
 		return SIGN_UNKNOWN;
+	if (is_closed(s, h->origin))
+		return SIGN_CONTRADICTION;
 	if (l->size == 0)
 		grew = h->size > 0 && h->nproof == 0;
 	else
@@ -362,6 +377,104 @@ static int answer_sign(struct signer *s, const struct sign_msg *req, struct sign
 	return rc;
 }
 
+/* --- logs that go on behind a restore */
+
+/* Nobody can prove that what the store has is what was signed before: the records between are gone.  So it is another
+ * name, and the one of before stays as it is, for whoever compares.  Asked again, it is as it was. */
+static const char *judge_successor(const struct signer *s, const struct sign_head *h)
+{
+	char origin[NOTE_NAME_MAX + 1], last[NOTE_NAME_MAX + 1];
+	const struct signer_log *is = signer_state_find(&s->state, h->origin), *before;
+	uint64_t n;
+	size_t len = succession_split(h->origin, &n);
+	struct note_key key;
+
+	if (n == 0 || note_key_set(&key, h->origin, s->state.log_key) < 0)
+		return "this is no name under which a log goes on";
+	snprintf(origin, sizeof(origin), "%.*s", (int)len, h->origin);
+	succession_name(origin, n - 1, last);
+	before = signer_state_find(&s->state, last);
+	if (!before || is_closed(s, h->origin))
+		return "a log goes on under the name that is next";
+	if (is)
+		return is->size == h->size && (h->size == 0 || memcmp(is->root, h->root, TREE_HASH) == 0) ? NULL
+			: "the log goes on somewhere else already";
+	return h->size < INT64_MAX ? NULL : "a log is not as long";
+}
+
+static int answer_succeed(struct signer *s, const struct sign_msg *req, struct sign_msg *reply, struct err *err)
+{
+	const char *why = NULL;
+
+	for (size_t i = 0; i < req->nhead && !why; i++)
+		why = judge_successor(s, &req->head[i]);
+	if (why)
+		return refuse(reply, why);
+	for (size_t i = 0; i < req->nhead; i++) {
+		const struct sign_head *h = &req->head[i];
+		struct signer_log *l = signer_state_find(&s->state, h->origin);
+
+		if (!l)
+			l = signer_state_add(&s->state, h->origin);
+		if (!l)
+			return refuse(reply, "there are too many logs");
+		l->size = h->size;
+		memcpy(l->root, h->root, TREE_HASH);
+	}
+	return save(s, err);
+}
+
+/* --- epochs that are over */
+
+enum { PAST_LINE = 20 + 1 + 2 * SIGN_PUBLIC_SIZE + 1 + 2 * SIGN_SIZE + 2 };
+
+/* Durable before the epoch is; who dies between leaves a line that a later one of the same number replaces. */
+static int note_epoch(const struct signer *s, struct err *err)
+{
+	char public[2 * SIGN_PUBLIC_SIZE + 1], cert[2 * SIGN_SIZE + 1], line[PAST_LINE];
+	char *path = path_join(s->dir, "epochs");
+	int n, rc = 0, fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+
+	text_hex(s->state.epoch_key, SIGN_PUBLIC_SIZE, public);
+	text_hex(s->state.cert, SIGN_SIZE, cert);
+	n = snprintf(line, sizeof(line), "\n%" PRIu64 " %s %s", s->state.epoch, public, cert);
+	if (fd < 0 || write(fd, line, (size_t)n) != n || fsync(fd) != 0)
+		rc = err_set(err, ERR_IO, path, "cannot write %s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return rc;
+}
+
+static bool read_past(const char *line, uint64_t want, struct sign_who *ret)
+{
+	const size_t key = 2 * SIGN_PUBLIC_SIZE, cert = 2 * SIGN_SIZE;
+	const char *space = strchr(line, ' ');
+	uint64_t n;
+
+	return space && text_u64(line, (size_t)(space - line), &n) == 0 && n == want &&
+	       strlen(space) == 1 + key + 1 + cert && text_unhex(space + 1, key, ret->epoch_key, SIGN_PUBLIC_SIZE) == 0 &&
+	       text_unhex(space + 1 + key + 1, cert, ret->cert, SIGN_SIZE) == 0;
+}
+
+static int answer_past(const struct signer *s, const struct sign_msg *req, struct sign_msg *reply)
+{
+	char *path = path_join(s->dir, "epochs"), line[PAST_LINE];
+	FILE *f = req->number < s->state.epoch ? fopen(path, "re") : NULL;
+	bool found = req->number == s->state.epoch;
+
+	free(path);
+	say_who(s, reply);
+	reply->who->epoch = req->number;
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		found |= read_past(line, req->number, reply->who);
+	}
+	if (f)
+		(void)fclose(f);
+	return found ? 0 : refuse(reply, "this signer does not know that epoch any more");
+}
+
 /* The new epoch begins on the disk together with the checkpoint that is its first (AUDIT A-734). */
 static int begin_epoch(struct signer *s, const struct sign_head *h, struct err *err)
 {
@@ -375,9 +488,11 @@ static int begin_epoch(struct signer *s, const struct sign_head *h, struct err *
 		sign_make(s->epoch_secret, text, sizeof(text), st->cert);
 		st->epoch++;
 		(void)remember(s, h);
+		rc = note_epoch(s, err);
 		CRASH_AT("epoch.cert");
-		rc = save(s, err);
 	}
+	if (rc == 0)
+		rc = save(s, err);
 	if (rc == 0) {
 		memcpy(s->epoch_secret, next, SIGN_SECRET_SIZE);
 		destroy_key(s, st->epoch - 1);
@@ -392,7 +507,7 @@ static int answer_rotate(struct signer *s, const struct sign_msg *req, struct si
 {
 	int rc;
 
-	if (req->nhead != 1 || strcmp(req->head[0].origin, s->state.instance) != 0)
+	if (req->nhead != 1 || !succession_is(req->head[0].origin, s->state.instance))
 		return refuse(reply, "an epoch begins with a checkpoint of the system log");
 	if (req->number != s->state.epoch)
 		return refuse(reply, "another epoch is in force");
@@ -434,6 +549,12 @@ int signer_answer(struct signer *s, const struct sign_msg *req, struct sign_msg 
 		break;
 	case SIGN_ROTATE:
 		rc = answer_rotate(s, req, reply, err);
+		break;
+	case SIGN_SUCCEED:
+		rc = answer_succeed(s, req, reply, err);
+		break;
+	case SIGN_PAST:
+		rc = answer_past(s, req, reply);
 		break;
 	case SIGN_ERROR:
 	case SIGN_OP_COUNT:

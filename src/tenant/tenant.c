@@ -241,6 +241,7 @@ struct principal *tenant_principal_new(const struct tenant_image *img, const str
 	memcpy(who->tenant, img->name, sizeof(who->tenant));
 	memcpy(who->name, p->name, sizeof(who->name));
 	memcpy(who->pseudonym, p->pseudonym, sizeof(who->pseudonym));
+	memcpy(who->system, p->system, sizeof(who->system));
 	return who;
 }
 
@@ -503,6 +504,9 @@ static int read_principal(struct db_stmt *st, struct tenant_principal *p, struct
 	rc = copy_text(st, 1, p->name, sizeof(p->name), err);
 	if (rc == 0)
 		rc = copy_text(st, 2, p->pseudonym, sizeof(p->pseudonym), err);
+	p->system[0] = '\0';
+	if (rc == 0 && db_col_type(st, 4) != DB_NULL)
+		rc = copy_text(st, 4, p->system, sizeof(p->system), err);
 	return rc;
 }
 

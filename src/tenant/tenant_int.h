@@ -12,7 +12,7 @@ enum principal_state { PRINCIPAL_ACTIVE = 1, PRINCIPAL_SUSPENDED = 2 };
 struct tenant_principal {
 	int64_t id;
 	enum principal_state state;
-	char name[64], pseudonym[32];
+	char name[64], pseudonym[32], system[64];
 };
 
 struct tenant_cred {

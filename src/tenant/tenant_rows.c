@@ -110,6 +110,7 @@ void principal_row_read(struct db_stmt *st, struct principal_row *ret)
 		.created_us = db_col_i64(st, 4) };
 	db_col_copy(st, 1, ret->name, sizeof(ret->name));
 	db_col_copy(st, 2, ret->pseudonym, sizeof(ret->pseudonym));
+	db_col_copy(st, 5, ret->system, sizeof(ret->system));
 }
 
 int principal_row_find(struct db *db, const struct tenant_row *t, const char *name, struct principal_row *ret,

@@ -199,6 +199,46 @@ int signer_state_parse(struct signer_state *s, const char *text, size_t len, str
 	return err_set(err, ERR_INVALID, where, "line %u is not what a signer writes", c.line);
 }
 
+/* --- names of a log */
+
+void succession_name(const char *origin, uint64_t n, char ret[NOTE_NAME_MAX + 1])
+{
+	if (n == 0)
+		snprintf(ret, NOTE_NAME_MAX + 1, "%s", origin);
+	else
+		snprintf(ret, NOTE_NAME_MAX + 1, "%s/r/%" PRIu64, origin, n);
+}
+
+size_t succession_split(const char *name, uint64_t *ret_n)
+{
+	const char *slash = strrchr(name, '/');
+	size_t len = strlen(name);
+	uint64_t n = 0;
+
+	*ret_n = 0;
+	if (!slash || slash - name < 3 || memcmp(slash - 2, "/r", 2) != 0 || slash[1] == '0' ||
+	    text_u64(slash + 1, strlen(slash + 1), &n) < 0 || n > UINT32_MAX)
+		return len;
+	*ret_n = n;
+	return (size_t)(slash - 2 - name);
+}
+
+bool succession_is(const char *name, const char *origin)
+{
+	uint64_t n;
+	size_t len = succession_split(name, &n);
+
+	return strlen(origin) == len && memcmp(name, origin, len) == 0;
+}
+
+struct signer_log *signer_state_nth(const struct signer_state *s, const char *origin, uint64_t n)
+{
+	char name[NOTE_NAME_MAX + 1];
+
+	succession_name(origin, n, name);
+	return signer_state_find(s, name);
+}
+
 /* --- keys */
 
 int epoch_key_set(struct note_key *ret, const char *instance, uint64_t epoch, const uint8_t public[SIGN_PUBLIC_SIZE])

@@ -143,11 +143,29 @@ static int insert_version(struct db *db, const struct command_call *c, const str
 	return rc < 0 ? rc : schema_link_tool(db, db_last_id(db), &def->refs, err);
 }
 
-int tool_set_version(struct db *db, const struct tool_row *tool, int64_t version, int state, struct err *err)
+int tool_check_allowed(struct db *db, int64_t id, const char *name, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_VERSION);
+	struct db_stmt *st = db_stmt_get(db, SQL_INVENTORY_PROHIBITED);
 	int rc;
 
+	db_bind_i64(st, 1, id);
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	if (rc <= 0)
+		return rc;
+	(void)err_set(err, ERR_DENIED, "", "%s %s is prohibited", tool_noun(name), tool_bare_name(name));
+	err_hint(err, "toolcrib inventory show %s:%s", tool_noun(name), tool_bare_name(name));
+	return ERR_DENIED;
+}
+
+int tool_set_version(struct db *db, const struct tool_row *tool, int64_t version, int state, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = state == ADM_TOOL_ENABLED ? tool_check_allowed(db, tool->id, tool->name, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_TOOL_SET_VERSION);
 	db_bind_i64(st, 1, tool->id);
 	db_bind_i64(st, 2, tool->version);
 	db_bind_i64(st, 3, version);
@@ -593,6 +611,8 @@ static int check_decided(struct db *db, const struct tool_row *tool, int state, 
 		err_hint(err, "toolcrib tool pending");
 		return ERR_CONFLICT;
 	}
+	if (rc >= 0 && state == ADM_TOOL_ENABLED)
+		return tool_check_allowed(db, tool->id, tool->name, err);
 	if (rc == 1 && state == ADM_TOOL_REMOVED)
 		return pending_drop(db, tool->id, err);
 	return rc < 0 ? rc : 0;

@@ -227,6 +227,8 @@ static void put_audit(struct str *line, const json_t *before, const json_t *now,
 		   refusing ? refusing : "", records, batch, commit, wal);
 	if (signed_s > 0)
 		str_printf(line, ", signed %.0f s ago", fmax(0, number(now, "unix_us") / 1e6 - signed_s));
+	if (number(now, "alerts") > 0)
+		str_printf(line, ", ALERTS %.0f", number(now, "alerts"));
 	str_printf(line, ", free %s   pressure %.0f %%", room, number(now, "pressure"));
 }
 

@@ -675,7 +675,7 @@ static int http_open(const struct transport_env *env, const struct conf_listener
 	if (rc == 0)
 		rc = front_open(&t->front, env, conf, err);
 	if (rc == 0)
-		rc = listen_tcp(env->loop, conf->address, conf->connections_max, http_accepted, t, &t->listener, err);
+		rc = transport_listen(env, conf, http_accepted, t, &t->listener, err);
 	if (rc == 0)
 		rc = transport_tls_open(&t->base, conf, t->listener, &t->front, err);
 	if (rc < 0) {
@@ -700,16 +700,44 @@ static const struct tr_http *http_of(const struct transport *t)
 	return (const struct tr_http *)(const void *)t;
 }
 
-static void http_pause(struct transport *base, bool paused)
+static void http_drain(struct transport *base)
 {
 	struct tr_http *t = CONTAINER_OF(base, struct tr_http, base);
 
-	t->draining = paused;
-	listen_pause(t->listener, paused);
+	t->draining = true;
+	listen_shut(t->listener);
+	LIST_FOREACH_SAFE(n, tmp, &t->conns)
+		http_conn_drain_in(CONTAINER_OF(n, struct hconn, node)->conn, TR_HTTP_DRAIN_MS);
+}
+
+static void http_leave(struct transport *base, void (*take)(void *arg, int fd), void *arg)
+{
+	struct tr_http *t = CONTAINER_OF(base, struct tr_http, base);
+
+	listen_pause(t->listener, true);
 	LIST_FOREACH_SAFE(n, tmp, &t->conns) {
-		if (paused)
-			http_conn_drain_in(CONTAINER_OF(n, struct hconn, node)->conn, TR_HTTP_DRAIN_MS);
+		struct http_conn *conn = CONTAINER_OF(n, struct hconn, node)->conn;
+		int fd = http_conn_hand(conn);
+
+		if (fd >= 0)
+			take(arg, fd);
+		else
+			http_conn_drain_in(conn, TR_HTTP_DRAIN_MS);
 	}
+}
+
+static unsigned http_busy(const struct transport *base)
+{
+	unsigned n = 0;
+
+	LIST_FOREACH(node, &http_of(base)->conns)
+		n += !http_conn_is_over(CONTAINER_OF(node, struct hconn, node)->conn);
+	return n;
+}
+
+static struct listener *http_listener(struct transport *base)
+{
+	return CONTAINER_OF(base, struct tr_http, base)->listener;
 }
 
 static unsigned http_live(const struct transport *t)
@@ -738,7 +766,8 @@ static void http_close(struct transport **base)
 }
 
 const struct transport_ops tr_http = {
-	"http", http_check, http_open, http_pause, http_pressure, http_live, http_address, http_close,
+	"http", http_check, http_open, http_drain, http_leave, http_busy, http_listener, http_pressure, http_live,
+	http_address, http_close,
 };
 
 /* Every member that listens. */

@@ -171,6 +171,7 @@ struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http
 	q->http.name = single(&pen, h, "mcp-name", &q->http.duplicate);
 	q->http.traceparent = pen_copy(&pen, http_head_get(h, "traceparent", NULL));
 	q->http.tracestate = pen_copy(&pen, http_head_get(h, "tracestate", NULL));
+	q->http.model = pen_copy(&pen, http_head_get(h, "x-model", NULL));
 	q->http.sse_ok = accepts_sse(h);
 	q->origin = pen_copy(&pen, http_cors_origin(c->t, h));
 	q->query = pen_copy(&pen, h->query);

@@ -365,11 +365,8 @@ static int line_open(const struct transport_env *env, const struct conf_listener
 	t->home = (struct line_home){ .env = &t->env, .conf = c, .tport = tport };
 	list_init(&t->home.peers);
 	rc = front_open(&t->home.front, env, c, err);
-	if (rc == 0 && c->transport == CONF_UNIX)
-		rc = listen_unix(env->loop, c->address, 0660, c->connections_max, line_accepted, t, &t->home.listener,
-				 err);
-	else if (rc == 0)
-		rc = listen_tcp(env->loop, c->address, c->connections_max, line_accepted, t, &t->home.listener, err);
+	if (rc == 0)
+		rc = transport_listen(env, c, line_accepted, t, &t->home.listener, err);
 	if (rc == 0)
 		rc = transport_tls_open(&t->base, c, t->home.listener, &t->home.front, err);
 	if (rc < 0) {
@@ -405,17 +402,51 @@ static const struct line_home *home_of(const struct transport *t)
 }
 
 /* Whoever has not said who it is would hold up a stop until its time is over. */
-static void line_pause(struct transport *t, bool paused)
+static void line_drain(struct transport *t)
 {
 	struct line_home *home = &line_of(t)->home;
 
-	listen_pause(home->listener, paused);
+	listen_shut(home->listener);
 	LIST_FOREACH_SAFE(n, tmp, &home->peers) {
 		struct line_peer *p = CONTAINER_OF(n, struct line_peer, node);
 
-		if (paused && !p->channel)
+		if (!p->channel)
 			peer_end(p, false);
 	}
+}
+
+/* Who has not said a byte yet says it to the next server.  The others have their answers here, and then their end. */
+static void line_leave(struct transport *t, void (*take)(void *arg, int fd), void *arg)
+{
+	struct line_home *home = &line_of(t)->home;
+
+	listen_pause(home->listener, true);
+	LIST_FOREACH_SAFE(n, tmp, &home->peers) {
+		struct line_peer *p = CONTAINER_OF(n, struct line_peer, node);
+		int fd = p->channel || p->ending ? -1 : stream_dup(p->stream);
+
+		if (fd < 0)
+			continue;
+		take(arg, fd);
+		peer_end(p, false);
+	}
+}
+
+static unsigned line_busy(const struct transport *t)
+{
+	unsigned n = 0;
+
+	LIST_FOREACH(node, &home_of(t)->peers) {
+		const struct line_peer *p = CONTAINER_OF(node, struct line_peer, node);
+
+		n += p->channel != NULL || stream_queued(p->stream) > 0;
+	}
+	return n;
+}
+
+static struct listener *line_listener(struct transport *t)
+{
+	return line_of(t)->home.listener;
 }
 
 /* Strangers are as short-lived as ever: their credential line has its deadline. */
@@ -481,10 +512,12 @@ static int unix_check(const struct conf_listener *c, struct err *err)
 }
 
 const struct transport_ops tr_tcp = {
-	"tcp", tcp_check, tcp_open, line_pause, line_pressure, line_live, line_address, line_close,
+	"tcp", tcp_check, tcp_open, line_drain, line_leave, line_busy, line_listener, line_pressure, line_live,
+	line_address, line_close,
 };
 const struct transport_ops tr_unix = {
-	"unix", unix_check, unix_open, line_pause, line_pressure, line_live, line_address, line_close,
+	"unix", unix_check, unix_open, line_drain, line_leave, line_busy, line_listener, line_pressure, line_live,
+	line_address, line_close,
 };
 
 /* --- stdio */

@@ -13,6 +13,25 @@
 
 #include "transport_int.h"
 
+#define UNIX_MODE 0660                  /* of a socket that we make */
+
+int transport_listen(const struct transport_env *env, const struct conf_listener *c, listen_fn *fn, void *arg,
+		     struct listener **ret, struct err *err)
+{
+	bool own = false;
+	int fd = given_take(env->given, c->address, &own), rc;
+
+	if (fd >= 0) {
+		rc = listen_given(env->loop, fd, c->address, c->connections_max, fn, arg, ret, err);
+		if (rc == 0 && own)
+			listen_own(*ret);
+		return rc;
+	}
+	if (c->transport == CONF_UNIX)
+		return listen_unix(env->loop, c->address, UNIX_MODE, c->connections_max, fn, arg, ret, err);
+	return listen_tcp(env->loop, c->address, c->connections_max, fn, arg, ret, err);
+}
+
 /* --- the front of TCP and HTTP listeners: the gate that all share, the proxies that each of them lists */
 
 int front_open(struct front *f, const struct transport_env *env, const struct conf_listener *c, struct err *err)

@@ -6,6 +6,7 @@
 #include "conf/conf.h"
 #include "mcp/mcp.h"
 #include "net/gate.h"
+#include "net/given.h"
 #include "net/listen.h"
 #include "net/tls.h"
 #include "tenant/tenant.h"
@@ -21,6 +22,10 @@ struct transport {
 	struct tls_server *tls;         /* NULL: plain */
 	struct front *front;            /* with tls */
 };
+
+/* A listener at the address of c, one that was given where there is one. */
+int transport_listen(const struct transport_env *env, const struct conf_listener *c, listen_fn *fn, void *arg,
+		     struct listener **ret, struct err *err) MUST_CHECK;
 
 /* --- who may connect */
 

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "succession/succession.h"
 #include "tlog/signer.h"
 
 #include "anchors_int.h"
@@ -39,17 +40,20 @@ static int by_size(const void *a, const void *b)
 	return x->size < y->size ? -1 : x->size > y->size;
 }
 
+/* Under each name that the log has had. */
 static void add_signer(struct verify_log *c)
 {
 	const struct signer_state *s = c->v->with->signer;
-	const struct signer_log *l = s ? signer_state_find(s, c->head->origin) : NULL;
+	const struct signer_log *l;
 	struct mark *mark;
 
-	if (!l || l->size == 0)
-		return;
-	mark = verify_mark_add(&c->anchors->marks);
-	*mark = (struct mark){ .size = l->size, .code = AUDIT_FINDING_SIGNER_AHEAD };
-	memcpy(mark->root, l->root, TREE_HASH);
+	for (uint64_t n = 0; s && (l = signer_state_nth(s, c->head->origin, n)) != NULL; n++) {
+		if (!successions_hold(c->v->successions, AUDIT_FINDING_SIGNER_AHEAD, l->origin, l->size, l->root))
+			continue;
+		mark = verify_mark_add(&c->anchors->marks);
+		*mark = (struct mark){ .size = l->size, .code = AUDIT_FINDING_SIGNER_AHEAD };
+		memcpy(mark->root, l->root, TREE_HASH);
+	}
 }
 
 /* In a file of them an empty line stands behind each. */
@@ -69,16 +73,18 @@ static void add_anchor(struct verify_log *c, size_t which)
 	struct note n;
 	int known;
 
-	if (!read_anchor(&c->v->with->anchor[which], &n, &cp) || strcmp(cp.origin, c->head->origin) != 0)
+	if (!read_anchor(&c->v->with->anchor[which], &n, &cp) || !succession_is(cp.origin, c->head->origin))
 		return;
 	c->v->commits->used[which] = true;
-	known = verify_keys_know(c->v, &n, c->head->origin);
+	known = verify_keys_know(c->v, &n, cp.origin);
 	if (known == 0)
 		verify_tell_store(c->v, AUDIT_FINDING_ANCHOR, c->head->origin,
 				  "the checkpoint from outside is not signed by the log's key");
 	else if (known < 0)
 		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
 				  "who signed the checkpoint from outside: no key was pinned");
+	if (!successions_hold(c->v->successions, AUDIT_FINDING_ANCHOR, cp.origin, cp.size, cp.root))
+		return;
 	mark = verify_mark_add(&c->anchors->marks);
 	*mark = (struct mark){ .size = cp.size, .code = AUDIT_FINDING_ANCHOR, .known = known > 0 };
 	memcpy(mark->root, cp.root, TREE_HASH);
@@ -260,12 +266,13 @@ static void tell_logless(struct verify *v)
 		verify_tell_store(v, AUDIT_FINDING_LOG_MISSING, NULL, "the system log counts more logs than there are");
 }
 
-static int has_log(struct verify *v, const char *origin, struct err *err)
+static int has_log(struct verify *v, const char *name, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(v->db, SQL_AUDIT_GET_ORIGIN);
+	uint64_t n;
 	int rc;
 
-	db_bind_textz(st, 1, origin);
+	db_bind_text(st, 1, name, succession_split(name, &n));
 	rc = db_step(st, err);
 	db_stmt_put(&st);
 	return rc;
@@ -278,7 +285,8 @@ static int check_signer(struct verify *v, struct err *err)
 
 	for (size_t i = 0; s && rc >= 0 && i < s->nlogs; i++) {
 		rc = has_log(v, s->log[i]->origin, err);
-		if (rc == 0 && s->log[i]->size > 0)
+		if (rc == 0 && s->log[i]->size > 0 &&
+		    successions_word(v->successions, s->log[i]->origin, s->log[i]->size, s->log[i]->root) != SUCCESSION_LOST)
 			verify_tell_store(v, AUDIT_FINDING_LOG_MISSING, s->log[i]->origin, "the signer has signed a log that is not there");
 	}
 	return rc < 0 ? rc : 0;
@@ -315,7 +323,7 @@ static void tell_unused(struct verify *v)
 		else if (v->tenant_id)
 			verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, cp.origin,
 					  "the checkpoint from outside is of another log than the one that was read");
-		else
+		else if (successions_word(v->successions, cp.origin, cp.size, cp.root) != SUCCESSION_LOST)
 			verify_tell_store(v, AUDIT_FINDING_LOG_MISSING, cp.origin,
 					  "a checkpoint from outside is of a log that is not there");
 	}

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "db/db.h"
+#include "succession/succession.h"
 #include "tlog/signer.h"
 
 #include "verify_int.h"
@@ -110,12 +111,15 @@ static int load_epochs(struct verify *v, struct err *err)
 	return rc;
 }
 
+static void found(void *v, const struct audit_finding *f) { verify_tell(v, f); }
+
 static int keys_open(struct verify *v, struct err *err)
 {
 	struct verify_keys *k = v->keys = mem_zalloc(sizeof(*k));
 	const struct note_key *pin;
 	int rc = read_instance(v, k->instance, err);
 
+	rc = rc == 0 ? successions_open(v->db, found, v, &v->successions, err) : rc;
 	if (rc == 0) {
 		rc = audit_log_key_get(v->db, k->log_key, err);
 		if (rc == ERR_CORRUPT) {
@@ -292,7 +296,7 @@ static void settle(struct verify_log *c, uint64_t size, uint64_t epoch)
 {
 	if (c->cover.owed_size == 0 || size < c->cover.owed_size)
 		return;
-	if (epoch > c->cover.owed_epoch + 1)
+	if (epoch > c->cover.owed_epoch + 1 && !successions_epochs(c->v->successions, c->cover.owed_epoch, epoch))
 		tell(c, AUDIT_FINDING_EPOCH_GAP, size, "comes after an epoch in which the log grew and was not signed");
 	c->cover.owed_size = 0;
 }
@@ -303,7 +307,8 @@ static void check_order(struct verify_log *c, const struct signed_note *n)
 
 	if (c->checkpoints->noted && n->epoch < c->checkpoints->last_epoch)
 		tell(c, AUDIT_FINDING_CP_ORDER, n->size, "is of an earlier epoch than the one before");
-	if (system && n->epoch > (c->checkpoints->noted ? c->checkpoints->last_epoch + 1 : 0))
+	if (system && n->epoch > (c->checkpoints->noted ? c->checkpoints->last_epoch + 1 : 0) &&
+	    !(c->checkpoints->noted && successions_epochs(c->v->successions, c->checkpoints->last_epoch, n->epoch)))
 		tell(c, AUDIT_FINDING_EPOCH_GAP, n->size, "leaves an epoch out");
 }
 
@@ -323,8 +328,8 @@ static int parse(struct verify_log *c, const char *text, size_t len, struct err 
 		return 0;
 	}
 	memcpy(n->root, cp.root, TREE_HASH);
-	if (strcmp(cp.origin, c->head->origin) == 0)
-		return keys_check(c->v, &note, c->head->origin, n->epoch, &n->good, err);
+	if (successions_fit(c->v->successions, cp.origin, c->head->origin, n->size))
+		return keys_check(c->v, &note, cp.origin, n->epoch, &n->good, err);
 	return 0;
 }
 
@@ -469,6 +474,8 @@ static int checkpoints_record(struct verify_log *c, const struct audit_read *got
 	struct verify_checkpoints *k = c->checkpoints;
 	int rc = 0;
 
+	if (verify_is_system(c))
+		successions_record(c->v->successions, &got->row, got->idx, c->head->origin);
 	if (verify_is_system(c) && verify_kind(&got->row) == AUDIT_EPOCH_START)
 		check_start(c, &got->row, got->idx);
 	if (c->tree.size == c->cover.covered + 1)
@@ -505,6 +512,8 @@ static int checkpoints_end(struct verify_log *c, struct err *err)
 
 	if (since < 0)
 		return since;
+	if (system || c->v->tenant_id)
+		successions_end(c->v->successions, system ? NULL : c->head->origin);
 	/* Also a start that nothing signed covers is nobody's word: a server has its start signed before it serves, and the
 	 * next one asks an administrator about what it finds there (A-722). */
 	if (system)
@@ -514,9 +523,11 @@ static int checkpoints_end(struct verify_log *c, struct err *err)
 		tell(c, AUDIT_FINDING_TRUNCATED, k->next.size, "covers records that are not there");
 	if (!keys_signed(c->v))
 		return 0;
-	if (system && (!k->noted || k->last_epoch < keys_newest(c->v)) && !k->next.due && !since)
+	if (system && (!k->noted || k->last_epoch < keys_newest(c->v)) && !k->next.due && !since &&
+	    !(k->noted && successions_epochs(c->v->successions, k->last_epoch, keys_newest(c->v) + 1)))
 		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin, "the newest epoch has no checkpoint");
-	if (!system && c->cover.owed_size > 0 && c->cover.owed_epoch + 1 < keys_newest(c->v))
+	if (!system && c->cover.owed_size > 0 && c->cover.owed_epoch + 1 < keys_newest(c->v) &&
+	    !successions_epochs(c->v->successions, c->cover.owed_epoch, keys_newest(c->v) + 1))
 		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin,
 				  "the log grew in an epoch and was not signed since");
 	if (c->cover.covered < size && !k->next.due)
@@ -538,6 +549,7 @@ static void keys_free(struct verify *v)
 	}
 	free(v->keys);
 	v->keys = NULL;
+	successions_free(&v->successions);
 }
 
 const struct verify_step verify_checkpoints = {

@@ -168,6 +168,8 @@ static int compare(void *arg, const struct audit_vouched *row, struct err *err)
 		tell_row(v, key, "was written without a record");
 	else if (!s && e && row->idx < e->from)
 		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, "a row whose record was pruned");
+	else if (v->away && map_get_u64(v->away, (uint64_t)row->log) && !(s && s->log == row->log && s->idx == row->idx))
+		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, "a row whose record may be in a file that is away");
 	else if (!s)
 		tell_row(v, key, "has no record");
 	else if (s->log != row->log || s->idx != row->idx)

@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "bundle/seal.h"
 #include "db/db.h"
+#include "forms/forms.h"
 
 #include "verify_int.h"
 
@@ -18,36 +21,10 @@ struct verify_sealed {
 	int64_t listed, met;            /* rows of the catalog whose records are to be read; such records */
 };
 
-/* A row of the catalog. */
-struct listed {
-	struct audit_sealed is;
-	int64_t set_by;
-};
-
 static void tell(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to, const char *detail)
 {
 	verify_tell(c->v, &(struct audit_finding){ .code = code, .origin = c->head->origin, .from = from, .to = to,
 		.detail = detail });
-}
-
-static void take_digest(struct db_stmt *st, unsigned col, uint8_t ret[32])
-{
-	size_t len = 0;
-	const void *p = db_col_blob(st, col, &len);
-
-	memset(ret, 0, 32);
-	if (len == 32)
-		memcpy(ret, p, 32);
-}
-
-static void read_listed(struct db_stmt *st, int64_t log, struct listed *ret)
-{
-	*ret = (struct listed){ .is = { .log = log, .from = db_col_i64(st, 0), .to = db_col_i64(st, 1),
-		.ts_min = db_col_i64(st, 2), .ts_max = db_col_i64(st, 3), .bytes = db_col_i64(st, 4) },
-		.set_by = db_col_i64(st, 7) };
-	take_digest(st, 5, ret->is.digest);
-	take_digest(st, 6, ret->is.root);
-	db_col_copy(st, 8, ret->is.path, sizeof(ret->is.path));
 }
 
 /* --- all files */
@@ -62,20 +39,22 @@ static int look_at_files(struct verify *v, int64_t log, const char *origin, int6
 {
 	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_FILES);
 	bool whole = false;
-	struct listed l;
+	struct audit_sealed l;
 	int rc;
 
 	db_bind_i64(st, 1, log);
 	while ((rc = db_step(st, err)) == 1) {
-		read_listed(st, log, &l);
-		if (l.is.from != end || l.is.to <= l.is.from) {
-			verify_tell(v, &(struct audit_finding){ .code = AUDIT_FINDING_SEGMENT, .origin = origin, .from = l.is.from,
-				.to = l.is.to - 1, .detail = "a file does not begin where the one before it ends" });
+		audit_sealed_row(st, log, &l);
+		if (l.from != end || l.to <= l.from) {
+			verify_tell(v, &(struct audit_finding){ .code = AUDIT_FINDING_SEGMENT, .origin = origin, .from = l.from,
+				.to = l.to - 1, .detail = "a file does not begin where the one before it ends" });
 			v->unreadable = true;
 		}
-		end = l.is.to;
-		rc = audit_seal_check(v->db, origin, &l.is, found_in, v, &whole, err);
+		end = l.to;
+		rc = audit_seal_check(v->db, origin, &l, found_in, v, &whole, err);
 		v->unreadable = v->unreadable || !whole;
+		if (!whole && forms_is_archived(l.path))
+			(void)map_set_u64(v->away ? v->away : (v->away = map_new()), (uint64_t)log, v);
 		if (rc < 0)
 			break;
 	}
@@ -106,30 +85,17 @@ static int sealed_open(struct verify *v, struct err *err)
 static int sealed_start(struct verify_log *c, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_FILES);
-	struct listed l;
+	struct audit_sealed l;
 	int rc;
 
 	c->sealed = mem_zalloc(sizeof(*c->sealed));
 	db_bind_i64(st, 1, c->head->id);
 	while ((rc = db_step(st, err)) == 1) {
-		read_listed(st, c->head->id, &l);
-		c->sealed->listed += l.set_by >= c->next;
+		audit_sealed_row(st, c->head->id, &l);
+		c->sealed->listed += (l.set_by >= c->next) + (l.moved_by >= c->next || (l.moved_by < 0 && forms_is_archived(l.path)));
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
-}
-
-/* Whether the row is what the record says. */
-static bool is_said(const struct audit_value *ext, const struct listed *l)
-{
-	size_t range_len = 0, digest_len = 0, root_len = 0;
-	const uint8_t *range = audit_field_find(ext->p, ext->len, AUDIT_TAG_RANGE, &range_len);
-	const uint8_t *digest = audit_field_find(ext->p, ext->len, AUDIT_TAG_BUNDLE, &digest_len);
-	const uint8_t *root = audit_field_find(ext->p, ext->len, AUDIT_TAG_ROOT, &root_len);
-
-	return range && range_len == 16 && digest && digest_len == 32 && root && root_len == 32 &&
-		audit_get_be(range, 8) == (uint64_t)l->is.from && audit_get_be(range + 8, 8) == (uint64_t)l->is.to &&
-		memcmp(digest, l->is.digest, 32) == 0 && memcmp(root, l->is.root, 32) == 0;
 }
 
 /* The file went with its records, as the tree at the cut says (SC-801). */
@@ -141,25 +107,47 @@ static bool was_pruned(const struct verify_log *c, const struct audit_value *ext
 	return range && len == 16 && audit_get_be(range + 8, 8) <= (uint64_t)c->head->min_idx;
 }
 
+/* A record that moved a file which another one has moved since: that one is compared. */
+static int moved_again(struct verify_log *c, const struct audit_value *ext, int64_t idx, struct err *err)
+{
+	size_t len = 0;
+	const uint8_t *range = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_RANGE, &len) : NULL;
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_MOVED_BY);
+	int rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	db_bind_i64(st, 2, range && len == 16 ? (int64_t)audit_get_be(range, 8) : -1);
+	rc = db_step(st, err);
+	rc = rc == 1 ? db_col_i64(st, 0) > idx : rc;
+	db_stmt_put(&st);
+	return rc;
+}
+
 static int sealed_record(struct verify_log *c, const struct audit_read *got, struct err *err)
 {
 	const struct audit_value *ext = &got->row.v[COL_EXT];
+	const bool moved = verify_kind(&got->row) == AUDIT_SEGMENT_MOVE;
 	struct db_stmt *st;
-	struct listed l;
+	struct audit_sealed l;
 	int rc;
 
-	if (!c->sealed || verify_kind(&got->row) != AUDIT_SEGMENT_SEAL)
+	if (!c->sealed || (verify_kind(&got->row) != AUDIT_SEGMENT_SEAL && !moved))
 		return 0;
 	st = db_stmt_get(c->v->db, SQL_VERIFY_FILE_OF);
 	db_bind_i64(st, 1, c->head->id);
 	db_bind_i64(st, 2, got->idx);
 	rc = db_step(st, err);
 	if (rc == 1)
-		read_listed(st, c->head->id, &l);
+		audit_sealed_row(st, c->head->id, &l);
 	db_stmt_put(&st);
-	if (rc == 1 && ext->present && is_said(ext, &l))
+	if (rc == 1 && ext->present && audit_sealed_said(&l, ext->p, ext->len, moved) &&
+	    (moved ? l.moved_by : l.set_by) == got->idx) {
 		c->sealed->met++;
-	else if (rc == 1 || (rc == 0 && !was_pruned(c, ext)))
+		return 0;
+	}
+	if (rc == 0)
+		rc = was_pruned(c, ext) || (moved && moved_again(c, ext, got->idx, err) == 1) ? 2 : 0;
+	if (rc == 0 || rc == 1)
 		tell(c, AUDIT_FINDING_SEGMENT, got->idx, got->idx, "the catalog has no such file as this record says");
 	return rc < 0 ? rc : 0;
 }
@@ -168,7 +156,7 @@ static int sealed_end(struct verify_log *c, struct err *err)
 {
 	(void)err;
 	if (c->sealed && c->sealed->met < c->sealed->listed)
-		tell(c, AUDIT_FINDING_SEGMENT, -1, -1, "the catalog has a file that no record says was sealed");
+		tell(c, AUDIT_FINDING_SEGMENT, -1, -1, "the catalog has a file that no record says was sealed, or moved there");
 	return 0;
 }
 

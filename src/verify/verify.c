@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
@@ -21,7 +22,7 @@
  * owe. */
 static const struct verify_step *const steps[] = {
 	&verify_integrity, &verify_sealed, &verify_forms, &verify_lifecycle, &verify_retention, &verify_payload,
-	&verify_anchors, &verify_checkpoints, &verify_registry, &verify_approvals,
+	&verify_anchors, &verify_checkpoints, &verify_registry, &verify_approvals, &verify_tasks,
 };
 
 /* A number that is an index or a size. */
@@ -261,6 +262,18 @@ static void keep_log(struct verify_log *c)
 {
 	if (c->v->state)
 		save_log(c, add_log(c->v->state, c->head->id));
+}
+
+/* What could not be read this time is where it was: else what the mark knew of it would be forgotten with it. */
+static void keep_base(struct verify_log *c)
+{
+	struct verify_state *s = c->v->state;
+	const struct was *was = s ? find(&s->base, c->head->id) : NULL;
+
+	if (was && (s->n == 0 || s->log[s->n - 1].id != c->head->id))
+		str_put(add_log(s, c->head->id), was->in.p, was->in.left);
+	if (s && s->mark->unread)
+		s->mark->unread(s->mark->arg, c->head->id);
 }
 
 /* --- the store */
@@ -639,7 +652,8 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 	}
 	if (rc == 0)
 		rc = end_steps(&c, err);
-	rc = left_out(v, h->origin, rc, err);
+	if (rc < 0 && (rc = left_out(v, h->origin, rc, err)) == 0)
+		keep_base(&c);
 	close_steps(&c);
 	v->sum->logs++;
 	return rc;
@@ -779,6 +793,7 @@ static int verify_as(struct verify *v, const struct verify_marking *mark, struct
 		if (steps[i - 1]->free)
 			steps[i - 1]->free(v);
 	state_free(&v->state);
+	map_free(&v->away);
 	return rc;
 }
 

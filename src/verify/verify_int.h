@@ -21,6 +21,7 @@ struct verify {
 	struct audit_coverage *sum;
 	const struct audit_evidence *with;
 	uint64_t total;                 /* records to be read, as the heads say; for who wants to know how far it is */
+	struct map *away;               /* logs with a file in an archive that cannot be read, NULL: none; sealed.c */
 	bool unreadable;                /* a block is missing or cannot be read, which was told; forms.c */
 	bool blamed;                    /* all blocks were looked at, because one could not be read; the same */
 	bool logless;                   /* records of no log were looked for before the first one; integrity.c */
@@ -40,6 +41,7 @@ struct verify {
 	struct verify_keys *keys;       /* checkpoints.c */
 	struct verify_rows *rows;       /* registry.c */
 	struct verify_approvals *approvals;     /* approvals.c */
+	struct successions *successions;        /* checkpoints.c */
 };
 
 struct verify_head {                    /* a log as the store describes it */
@@ -93,6 +95,7 @@ struct verify_log {
 	struct verify_payload *payload;
 	struct verify_anchors *anchors;
 	struct verify_checkpoints *checkpoints;
+	struct verify_tasks *tasks;
 };
 
 /* What a step does and when; NULL: nothing.  Steps come in the order of the table, and at each end in the reverse
@@ -122,7 +125,7 @@ struct verify_step {
 	int (*settle)(struct verify *v, struct err *err);               /* all logs have been read, nothing is saved yet */
 };
 extern const struct verify_step verify_integrity, verify_sealed, verify_forms, verify_lifecycle, verify_retention,
-	verify_payload, verify_anchors, verify_checkpoints, verify_registry, verify_approvals;
+	verify_payload, verify_anchors, verify_checkpoints, verify_registry, verify_approvals, verify_tasks;
 
 /* --- tell.c: what was found */
 

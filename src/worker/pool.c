@@ -411,12 +411,22 @@ static bool may_begin(const struct worker_pool *pool, const struct queue *q, str
 	return false;
 }
 
+/* Whose processes had to be started anew lately has less of it, and so has what has little time left. */
+static uint64_t brisk_us(const struct queue *q, uint64_t time_us)
+{
+	const uint64_t most = WORKER_BRISK_US / (1 + q->started), part = time_us / WORKER_BRISK_PART;
+
+	return part < most ? part : most;
+}
+
 static void give(struct worker_job *job, struct proc *p)
 {
 	const uint64_t now = ev_now_us(job->pool->loop);
 	struct worker_msg m = { .op = WORKER_RUN, .memory = job->req.memory, .answer_max = job->req.answer_max,
 				.time_us = job->req.deadline_us > now ? job->req.deadline_us - now : 0,
 				.p = job->bytes.p, .len = job->bytes.len };
+
+	m.brisk_us = brisk_us(job->queue, m.time_us);
 
 	memcpy(m.name, job->name, sizeof(m.name));
 	take_out(job);

@@ -2,7 +2,7 @@
  * The messages as bytes; numbers big-endian, texts behind their length:
  *
  *	READY   op 1
- *	RUN     op 1, name 4+n, time 8, memory 8, answer 8, the bytes to the end
+ *	RUN     op 1, name 4+n, time 8, brisk 8, memory 8, answer 8, the bytes to the end
  *	DONE    op 1, last 1, the bytes to the end
  *	FAILED  op 1, last 1, code 1, where 4+n, message 4+n
  */
@@ -46,6 +46,7 @@ void worker_msg_encode(const struct worker_msg *m, struct str *out)
 	if (m->op == WORKER_RUN) {
 		worker_put_bytes(out, m->name, strlen(m->name));
 		worker_put(out, m->time_us, 8);
+		worker_put(out, m->brisk_us, 8);
 		worker_put(out, m->memory, 8);
 		worker_put(out, m->answer_max, 8);
 	} else if (m->op != WORKER_READY) {
@@ -165,6 +166,7 @@ int worker_msg_decode(const void *p, size_t len, struct worker_msg *ret)
 	if (m.op == WORKER_RUN) {
 		take_name(&c, m.name, sizeof(m.name));
 		m.time_us = worker_take(&c, 8);
+		m.brisk_us = worker_take(&c, 8);
 		m.memory = worker_take(&c, 8);
 		m.answer_max = worker_take(&c, 8);
 	} else if (m.op != WORKER_READY) {

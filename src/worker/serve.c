@@ -32,8 +32,6 @@
 
 enum { EXIT_ENDED = 0, EXIT_FAILED = 1 };
 
-#define BRISK_US 10000                 /* processor time at the usual priority, */
-#define BRISK_PART 100                 /* and no more than this part of what is left of the request's time */
 #define IDLE_PRIORITY 19
 #define FILES_MAX 64
 #define FILE_MAX (4u << 20)             /* bytes: what SQLite keeps beside a database in WAL mode */
@@ -136,8 +134,8 @@ static uint64_t used_s(void)
  * brisk. */
 static bool bound_request(uint64_t own, const struct worker_msg *m)
 {
-	const uint64_t part = m->time_us / BRISK_PART + 1;
-	const struct itimerval moment = { .it_value = { .tv_usec = part < BRISK_US ? (suseconds_t)part : BRISK_US } };
+	const uint64_t brisk = m->brisk_us < 1 ? 1 : m->brisk_us < WORKER_BRISK_US ? m->brisk_us : WORKER_BRISK_US;
+	const struct itimerval moment = { .it_value = { .tv_usec = (suseconds_t)brisk } };
 
 	return bound_memory(own, m->memory, m->answer_max, m->len) &&
 		bound(RLIMIT_CPU, used_s() + m->time_us / 1000000 + CPU_MORE_S, RLIM_INFINITY) &&

@@ -15,6 +15,7 @@
 #include "audit/fold.h"
 #include "audit/rows.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -331,6 +332,34 @@ static int run_event(struct writer *w, struct wevent *e, struct err *err)
 	return rc;
 }
 
+/* As many items as one: all of it, or nothing. */
+static int run_change(struct writer *w, struct wevent *e, struct err *err)
+{
+	struct wchange *c = e->change;
+	struct audit_mark mark = audit_logs_mark(w->logs);
+	char row[40];
+	int rc = db_item_begin(w->db, err);
+
+	if (rc < 0)
+		return rc;
+	rc = audit_append(w->logs, w->db, &e->ev, &e->receipt, err);
+	for (size_t i = 0; rc == 0 && i < NELEMS(c->more) && c->more[i]; i++)
+		rc = audit_append(w->logs, w->db, &c->more[i]->ev, NULL, err);
+	if (rc == 0)
+		rc = c->rows->run(c->bytes, c->len, w->db, w->logs, err);
+	if (rc >= 0) {          /* AUDIT A-206 */
+		rc = audit_rows_pending(w->db, row, err);
+		if (rc == 1)
+			rc = err_set(err, ERR_INTERNAL, c->rows->name, "changed %s without a record of it", row);
+	}
+	if (rc < 0)
+		audit_logs_rollback(w->logs, mark);
+	rc = db_item_end(w->db, rc < 0 ? rc : 0, err);
+	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO)
+		log_err(NULL, "a change was not made change=%s error=%s", c->rows->name, err->msg);
+	return rc;
+}
+
 /* No row of the registry and no credential is written without a record that vouches for it (AUDIT A-206). */
 static int check_rows(struct writer *w, struct wjob *j)
 {
@@ -372,7 +401,9 @@ static int run_items(struct writer *w, struct witem *first, struct err *err)
 			if (it->rc < 0)
 				*err = j->err;
 		} else {
-			it->rc = run_event(w, CONTAINER_OF(it, struct wevent, item), err);
+			struct wevent *e = CONTAINER_OF(it, struct wevent, item);
+
+			it->rc = e->change ? run_change(w, e, err) : run_event(w, e, err);
 		}
 		if (it->rc == ERR_AUDIT || it->rc == ERR_IO || (it->rc < 0 && !db_txn_alive(w->db)))
 			return it->rc;
@@ -381,7 +412,7 @@ static int run_items(struct writer *w, struct witem *first, struct err *err)
 }
 
 #ifdef CRASH_POINTS
-static void crash_around(struct witem *first, const char *begin, const char *end, const char *job)
+static void crash_around(struct witem *first, const char *begin, const char *end, const char *job, const char *task)
 {
 	for (struct witem *it = first; it; it = it->next) {
 		int kind = it->is_job ? 0 : (int)CONTAINER_OF(it, struct wevent, item)->ev.kind;
@@ -392,10 +423,12 @@ static void crash_around(struct witem *first, const char *begin, const char *end
 			crash_at(begin);
 		else if (kind == AUDIT_CALL_END)
 			crash_at(end);
+		else if (kind == AUDIT_TASK_CREATE)
+			crash_at(task);
 	}
 }
 #else
-#define crash_around(first, begin, end, job) ((void)0)
+#define crash_around(first, begin, end, job, task) ((void)0)
 #endif
 
 /* AUDIT 1610: what failed, how often, from when to when.  Its time is that of the last failure. */
@@ -447,7 +480,7 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 		rc = run_items(w, first, err);
 	if (rc == 0 && save)
 		rc = audit_save_open_from(w->logs, w->db, err);
-	crash_around(first, "begin.before", "end.before", "admin.item");
+	crash_around(first, "begin.before", "end.before", "admin.item", "task.before");
 	rc = db_txn_end(w->db, rc, err);
 	if (rc < 0)
 		audit_logs_rollback(w->logs, start);
@@ -552,7 +585,7 @@ static void writer_run_batch(struct writer *w, struct witem *first)
 		batch_failed(w, first, rc, &err);
 		return;
 	}
-	crash_around(first, "begin.after", "end.after", "admin.commit");
+	crash_around(first, "begin.after", "end.after", "admin.commit", "task.after");
 	atomic_store(&w->newest, audit_newest_row(w->logs));
 	atomic_store(&w->full_until_us, 0);
 	w->fails.count = 0;
@@ -561,8 +594,12 @@ static void writer_run_batch(struct writer *w, struct witem *first)
 	metric_add(METRIC_writer_items, count(first));
 	run_between(w, first);
 	post(w, first);
+	if (save && w->guard.checkpoint)
+		w->guard.checkpoint(w->guard.checkpoint_arg);
 	/* With a fresh open_from in it, the log is copied while the answers are on their way. */
 	rc = save ? db_checkpoint(w->db, CHECKPOINT_PAGES, &err) : 0;
+	if (save && rc == 0 && w->guard.checkpoint)     /* who has seen that all is in the file keeps no log */
+		w->guard.checkpoint(w->guard.checkpoint_arg);
 	if (is_final(rc))
 		stop_for_good(w, rc, &err);
 	else if (rc < 0)
@@ -672,6 +709,20 @@ static int find_size(void *arg, const struct audit_log_view *log, struct err *er
 	return 0;
 }
 
+/* Whoever puts the copy back can tell by the record that it is the one. */
+static void describe_before(const struct db_before *b, struct str *ret)
+{
+	char hex[2 * DIGEST_SIZE + 1];
+
+	str_printf(ret, ", schema %d -> %d", b->from, b->to);
+	if (!*b->name) {
+		str_puts(ret, " without a copy of before");
+		return;
+	}
+	text_hex(b->digest, sizeof(b->digest), hex);
+	str_printf(ret, ", copy of before %s sha256:%s", b->name, hex);
+}
+
 static int describe_start(struct writer *w, const char *mode, struct str *ret, struct err *err)
 {
 	const struct wbegin *b = &w->begin;
@@ -684,6 +735,8 @@ static int describe_start(struct writer *w, const char *mode, struct str *ret, s
 		log_warn(NULL, "the store was put back from a copy, what came behind it is not there any more last=system:%" PRId64,
 			 size - 1);
 	}
+	if (b->went_forward)
+		describe_before(&b->before, ret);
 	if (b->keys.by) {       /* a new store has nothing to tell by */
 		str_printf(ret, ", master.key taken down by the %s under it", b->keys.by);
 		log_info(NULL, "the store knows its master.key from now on key=%s by=\"the %s under it\"", b->keys.master,
@@ -701,6 +754,8 @@ static int note_start(struct writer *w, struct err *err)
 	struct db_stmt *st;
 	int rc = keys_begun(w->db, &w->begin.keys, err);
 
+	if (rc == 0 && w->begin.went_forward)
+		rc = db_before_forget(w->db, err);
 	if (rc < 0 || !w->begin.put_back)
 		return rc;
 	st = db_stmt_get(w->db, SQL_META_DELETE_VALUE);
@@ -741,6 +796,8 @@ static int write_start(struct writer *w, const char *what, const struct audit_fi
 		rc = write_clock_step(w, last_us, err);
 	if (rc == 0)
 		rc = audit_recover(w->logs, w->db, ret_recovered, err);
+	if (rc == 0 && w->guard.recover)
+		rc = w->guard.recover(w->db, w->logs, err);
 	if (rc < 0)
 		return rc;
 	if (w->guard.quarantine)
@@ -753,6 +810,8 @@ static int write_start(struct writer *w, const char *what, const struct audit_fi
 	ev.field = tails;
 	ev.nfield = !listed;
 	rc = audit_append_start(w->logs, w->db, &ev, err);
+	if (rc == 0 && w->guard.begun)
+		rc = w->guard.begun(w->guard.arg, w->db, w->logs, err);
 	if (rc == 0)
 		rc = note_start(w, err);
 	if (rc == 0)

@@ -792,7 +792,7 @@ static void next(struct wfold *f)
 	weigh(f);
 	f->resting = false;
 	ev_timer_stop(f->timer);
-	f->short_of_room = f->w->space->room != ROOM_ENOUGH;
+	f->short_of_room = f->w->space->room != WRITER_ROOM_ENOUGH;
 	if (f->behind && f->seen == f->any) {
 		submit(f, &put_job);
 		return;

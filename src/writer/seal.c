@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "bundle/seal.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -31,6 +32,7 @@ enum { CLOSE_MS = 5000 };
 /* What was asked for, and what came of it. */
 struct pass {
 	bool on, make;                  /* make: false: leftovers go, and that is all */
+	bool look_hot;                  /* not yet whether too much is in blocks */
 	char *tenant;                   /* NULL: all logs */
 	int64_t until_us;
 	writer_seal_fn *done;           /* NULL: nobody asked */
@@ -61,6 +63,7 @@ struct wseal {
 	int64_t log;                    /* the one that it stands at */
 	enum todo todo;
 	struct audit_sealed made;       /* of PUT, UNMAKE */
+	struct str away;                /* what the log has last said of files that are not here */
 	atomic_bool stop;
 };
 
@@ -99,6 +102,20 @@ static int next_log(struct wseal *s, struct err *err)
 	if (rc == 0 && tenant)
 		rc = err_set(err, ERR_NOT_FOUND, "tenant", "there is no tenant %s", tenant);
 	return rc < 0 ? rc : s->log > s->at;
+}
+
+/* As a pass begins that is nobody's: with too much in blocks, what they have is sealed whatever its month. */
+static int look_hot(struct wseal *s, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(s->db, SQL_SEAL_HOT);
+	int rc = db_step(st, err);
+
+	if (rc == 1 && (uint64_t)db_col_i64(st, 0) > s->limits.hot) {
+		s->pass.until_us = INT64_MAX;
+		metric_inc(METRIC_seal_early);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
 }
 
 /* The folder may be another file system (SC-808).  What is left is for calls. */
@@ -143,11 +160,34 @@ static int look_at(struct wseal *s, struct err *err)
 	return rc < 0 ? rc : 1;
 }
 
+/* Of a server, as each pass begins: a file that is away is no reason not to start, and one to be told of. */
+static void say_away(struct wseal *s)
+{
+	struct str now = STR_INIT;
+	struct err err;
+
+	if (forms_away(s->db, &now, &err) == 0 && strcmp(str_text(&now), str_text(&s->away)) != 0) {
+		if (now.len > 0)
+			log_warn(NULL, "%s: reports say what is missing, and nothing of them is verified or erased", str_text(&now));
+		else
+			log_info(NULL, "all sealed files are here again");
+		str_reset(&s->away);
+		str_puts(&s->away, str_text(&now));
+	}
+	str_fini(&now);
+}
+
 static void step(void *arg)
 {
 	struct wseal *s = arg;
 	struct err err;
 	int rc = open_reader(s, &err);
+
+	if (rc == 0 && s->by_itself && s->at == 0)
+		say_away(s);
+	if (rc == 0 && s->pass.look_hot)
+		rc = look_hot(s, &err);
+	s->pass.look_hot = false;
 
 	if (s->todo == UNMAKE && rc == 0)
 		audit_seal_unmake(s->db, &s->made);     /* else the next start does */
@@ -209,6 +249,7 @@ static void free_seal(struct wseal *s)
 {
 	audit_sealed_fini(&s->made);
 	db_close(&s->db);
+	str_fini(&s->away);
 	pass_fini(&s->pass);
 	pass_fini(&s->next);
 	free(s->file);
@@ -256,6 +297,7 @@ static void begin(struct wseal *s, bool due)
 		s->next = (struct pass){ 0 };
 	} else if (due && s->by_itself) {
 		s->pass = (struct pass){ .on = true, .make = s->limits.on,
+			.look_hot = s->limits.on && s->limits.hot > 0,
 			.until_us = (int64_t)clock_wall_us() - s->limits.after_s * INT64_C(1000000) };
 	} else {
 		return;

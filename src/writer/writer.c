@@ -3,6 +3,7 @@
 
 #include "config.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ static void move_payload(struct audit_event *ev, char **at)
 }
 
 #define TEXTS_OF(ev) { &(ev)->cred, &(ev)->prn, &(ev)->rev, &(ev)->tool, &(ev)->rule, &(ev)->sbox, &(ev)->obj, \
-	&(ev)->detail, &(ev)->peer, &(ev)->client }
+	&(ev)->detail, &(ev)->peer, &(ev)->client, &(ev)->sys, &(ev)->mdl }
 #define DIGESTS_OF(ev) { &(ev)->tdef, &(ev)->before, &(ev)->after }
 
 static size_t size_of_all(const struct audit_event *ev)
@@ -142,18 +143,30 @@ static struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *
 	list_init(&e->item.waiting);
 	e->done = done;
 	e->arg = arg;
+	e->change = NULL;
 	e->ev = *ev;
 	move_all(&e->ev, (char *)(e + 1));
 	return e;
 }
 
+static void wchange_free(struct wchange *c)
+{
+	for (size_t i = 0; c && i < NELEMS(c->more); i++)
+		free(c->more[i]);
+	free(c);
+}
+
 static void item_free(struct witem *it)
 {
 	list_unlink(&it->waiting);
-	if (it->is_job)
+	if (it->is_job) {
 		free(CONTAINER_OF(it, struct wjob, item));
-	else
-		free(CONTAINER_OF(it, struct wevent, item));
+	} else {
+		struct wevent *e = CONTAINER_OF(it, struct wevent, item);
+
+		wchange_free(e->change);
+		free(e);
+	}
 }
 
 static void wait_for(struct writer *w, struct witem *it)
@@ -219,6 +232,30 @@ static bool begins_something(const struct audit_event *ev)
 	return ev->kind == AUDIT_CALL_BEGIN || ev->kind == AUDIT_RESOURCE_SUBSCRIBE || ev->kind == AUDIT_RESOURCE_UNSUBSCRIBE;
 }
 
+/* Takes it; ERR_AUDIT: the queue is full. */
+static int send(struct writer *w, struct wevent *e)
+{
+	size_t bytes = recorded_bytes(&e->ev);
+	int64_t tenant_id = e->ev.tenant_id;
+
+	for (size_t i = 0; e->change && i < NELEMS(e->change->more) && e->change->more[i]; i++)
+		bytes += recorded_bytes(&e->change->more[i]->ev);
+	bytes += e->change ? e->change->len : 0;
+	if (e->done)
+		wait_for(w, &e->item);
+	/* A full disk keeps what nobody waits for, and nothing else holds it back. */
+	if ((e->item.is_notice && w->notices >= w->limits.queue_max) || !wqueue_push(w->queue, &e->item)) {
+		metric_inc(METRIC_writer_queue_full);
+		item_free(&e->item);
+		return ERR_AUDIT;
+	}
+	w->notices += e->item.is_notice;
+	if (w->limits.counted && tenant_id)
+		w->limits.counted(w->limits.arg, tenant_id, bytes, w->space->room != WRITER_ROOM_ENOUGH);
+	show_at_turn_end(w);
+	return 0;
+}
+
 int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
 	struct audit_event bare;
@@ -239,19 +276,53 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 		metric_inc(METRIC_budget_memory_refused);
 		return ERR_AUDIT;
 	}
-	if (done)
-		wait_for(w, &e->item);
-	/* A full disk keeps what nobody waits for, and nothing else holds it back. */
-	if ((e->item.is_notice && w->notices >= w->limits.queue_max) || !wqueue_push(w->queue, &e->item)) {
-		metric_inc(METRIC_writer_queue_full);
-		item_free(&e->item);
+	return send(w, e);
+}
+
+/* NULL: there is no memory for it. */
+static struct wchange *wchange_new(const struct audit_event *ev, size_t n, const struct writer_rows *rows,
+				   const void *bytes, size_t len)
+{
+	struct wchange *c = mem_try_realloc(NULL, sizeof(*c) + len);
+
+	if (!c)
+		return NULL;
+	*c = (struct wchange){ .rows = rows, .len = len };
+	if (len)
+		memcpy(c->bytes, bytes, len);
+	for (size_t i = 1; i < n; i++) {
+		c->more[i - 1] = wevent_new(&ev[i], NULL, NULL);
+		if (!c->more[i - 1]) {
+			wchange_free(c);
+			return NULL;
+		}
+	}
+	return c;
+}
+
+int writer_change(struct writer *w, const struct audit_event *ev, size_t n, const struct writer_rows *rows,
+		  const void *bytes, size_t len, writer_audit_fn *done, void *arg)
+{
+	bool ends = false;
+	struct wevent *e;
+
+	assert(n > 0 && n <= WRITER_CHANGE_EVENTS && done);
+	for (size_t i = 0; i < n; i++) {
+		assert(ev[i].tenant_id == ev[0].tenant_id);
+		ends |= ev[i].kind == AUDIT_CALL_END;
+	}
+	if (w->closing || atomic_load(&w->failed) || (!ends && writer_state(w, NULL) != ERR_OK))
+		return ERR_AUDIT;
+	e = wevent_new(ev, done, arg);
+	if (e)
+		e->change = wchange_new(ev, n, rows, bytes, len);
+	if (!e || !e->change) {
+		free(e);
+		metric_inc(METRIC_budget_memory_refused);
 		return ERR_AUDIT;
 	}
-	w->notices += e->item.is_notice;
-	if (w->limits.counted && ev->tenant_id)
-		w->limits.counted(w->limits.arg, ev->tenant_id, recorded_bytes(ev), w->space->room != ROOM_ENOUGH);
-	show_at_turn_end(w);
-	return 0;
+	e->item.must_stay = ends;
+	return send(w, e);
 }
 
 int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
@@ -301,6 +372,11 @@ void writer_hold(struct writer *w, const char *reason)
 	w->held = reason;
 }
 
+void writer_hold_sink(struct writer *w, const char *reason)
+{
+	w->sink_held = reason;
+}
+
 void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg)
 {
 	w->on_records = fn;
@@ -320,7 +396,7 @@ static void report(struct writer *w, struct witem *it, int rc)
 		struct wevent *e = CONTAINER_OF(it, struct wevent, item);
 
 		if (e->done)
-			e->done(e->arg, rc < 0 ? ERR_AUDIT : 0, rc < 0 ? NULL : &e->receipt);
+			e->done(e->arg, rc < 0 && !e->change ? ERR_AUDIT : rc < 0 ? rc : 0, rc < 0 ? NULL : &e->receipt);
 	}
 }
 
@@ -371,12 +447,13 @@ static void on_finished(void *arg)
  * outcome tells what is true. */
 static void expire(struct writer *w, struct witem *it)
 {
+	bool waited = it->is_job || CONTAINER_OF(it, struct wevent, item)->change;
 	bool ours = !it->must_stay && wqueue_withdraw(w->queue, it);
 
 	list_unlink(&it->waiting);
 	if (!ours && !w->npatient)
 		w->stalled = true;      /* until something comes back, as this one will */
-	if (it->is_job && !ours)
+	if (waited && !ours)
 		return;
 	if (it->is_job)
 		err_set(&CONTAINER_OF(it, struct wjob, item)->err, ERR_AUDIT, "", "nothing was changed: %s%s",
@@ -443,6 +520,11 @@ static int record_crossing(struct writer *w, bool worse, bool floor, uint64_t fr
 	return writer_audit(w, &ev, NULL, NULL);
 }
 
+enum writer_room writer_room(const struct writer *w)
+{
+	return (enum writer_room)w->space->room;
+}
+
 /* Every SPACE_WATCH_MS: a record when a threshold was crossed. */
 static void watch_room(void *arg)
 {
@@ -452,12 +534,13 @@ static void watch_room(void *arg)
 
 	if (statvfs(w->store, &fs) == 0) {
 		uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-		unsigned was = space->room, is = free_bytes < w->limits.space_floor ? ROOM_NONE :
-			fs.f_bavail < fs.f_blocks / 100 * w->limits.space_warn ? ROOM_LOW : ROOM_ENOUGH;
+		unsigned was = space->room, is = free_bytes < w->limits.space_floor ? WRITER_ROOM_NONE :
+			fs.f_bavail < fs.f_blocks / 100 * w->limits.space_warn ? WRITER_ROOM_LOW : WRITER_ROOM_ENOUGH;
 
 		metric_set(METRIC_store_free_bytes, free_bytes);
 		/* What finds no place in the queue is said at the next look. */
-		if (is == was || record_crossing(w, is > was, is == ROOM_NONE || was == ROOM_NONE, free_bytes) == 0)
+		if (is == was ||
+		    record_crossing(w, is > was, is == WRITER_ROOM_NONE || was == WRITER_ROOM_NONE, free_bytes) == 0)
 			space->room = is;
 	}
 	ev_timer_start(space->watch, SPACE_WATCH_MS * 1000);
@@ -469,14 +552,15 @@ enum writer_why writer_why(const struct writer *w)
 
 	return why != WRITER_TAKES ? why :
 		w->held ? WRITER_HELD :                 /* AUDIT A-715 */
+		w->sink_held ? WRITER_SINK :            /* OP-316 */
 		w->fold_held ? WRITER_BEHIND :          /* SC-303 */
 		room_left(w) == 0 ? WRITER_ROOM : WRITER_TAKES;
 }
 
 const char *writer_why_name(enum writer_why why)
 {
-	static const char *const names[WRITER_WHYS] = { "", "failed", "stalled", "full", "stopping", "signer", "fold",
-							"space" };
+	static const char *const names[WRITER_WHYS] = { "", "failed", "stalled", "full", "stopping", "signer", "sink",
+							"fold", "space" };
 
 	return names[why];
 }
@@ -488,9 +572,14 @@ int writer_state(const struct writer *w, const char **ret_reason)
 	if (why < WRITER_HELD)
 		return refusal(w, ret_reason);
 	if (ret_reason)
-		*ret_reason = why == WRITER_HELD ? w->held : why == WRITER_BEHIND ? w->fold_held :
+		*ret_reason = why == WRITER_HELD ? w->held : why == WRITER_SINK ? w->sink_held : why == WRITER_BEHIND ? w->fold_held :
 			"too little space is left on the disk of the store";
 	return ERR_AUDIT;
+}
+
+uint64_t writer_space_floor(const struct writer *w)
+{
+	return w->limits.space_floor;
 }
 
 int writer_reserve(struct writer *w, size_t bytes)
@@ -566,6 +655,9 @@ static int find_files(struct writer *w, const struct keyfile_place *place, struc
 {
 	int rc = find_put_back(w, err);
 
+	if (rc == 0)
+		rc = db_before_noted(w->db, &w->begin.before, err);
+	w->begin.went_forward = rc == 1;
 	return rc < 0 ? rc : keys_begin(place, w->db, is_adopted(w), ret, &w->begin.keys, err);
 }
 
@@ -588,18 +680,67 @@ static int refuse_unfolded(struct writer *w, struct err *err)
 	return ERR_CONFLICT;
 }
 
-static int open_store(struct writer *w, const struct keyfile_place *place, struct err *err)
+/* With what it needs to start; none without the other. */
+static int make_before(struct writer *w, const char *path, struct db_before *b, struct err *err)
 {
-	struct keys *keys = NULL;
+	char *signer = db_before_signer(w->store, b->to);
+	int rc = w->guard.copying ? w->guard.copying(w->guard.arg, signer, err) : 0;
+
+	if (rc == 0) {
+		db_close(&w->db);
+		rc = db_before_make(path, b, err);
+		if (rc < 0)
+			path_unmake(signer);
+	}
+	free(signer);
+	return rc < 0 ? rc : db_open(path, DB_WRITER, false, &w->db, err);
+}
+
+/* OP-911: what the store was, before the first step.  Steps that were cut off have their copy. */
+static int copy_before(struct writer *w, const char *path, struct err *err)
+{
+	struct db_before b = { .to = db_schema_version() };
+	int noted, rc = db_schema_due(w->db, &b.from, err);
+
+	if (rc != 1)
+		return rc;
+	noted = db_before_noted(w->db, &(struct db_before){ 0 }, err);
+	if (noted != 0)
+		return noted < 0 ? noted : 0;
+	if (w->guard.no_copy)
+		return db_before_note(w->db, &b, err);
+	rc = db_truncate_log(w->db, err);
+	if (rc == ERR_BUSY) {
+		(void)err_set(err, rc, path, "another program reads the store, so that no copy of before can be made");
+		err_hint(err, "end it, or go on without a copy: toolcrib migrate --no-copy");
+	}
+	if (rc == 0)
+		rc = make_before(w, path, &b, err);
+	return rc < 0 ? rc : db_before_note(w->db, &b, err);
+}
+
+/* To this program's schema. */
+static int open_file(struct writer *w, struct err *err)
+{
 	char *path = path_join(w->store, DB_FILE);
-	size_t swept = 0;
 	int rc = db_open(path, DB_WRITER, false, &w->db, err);
 
-	free(path);
 	if (rc == 0)
 		rc = refuse_unfolded(w, err);
 	if (rc == 0)
+		rc = copy_before(w, path, err);
+	if (rc == 0)
 		rc = db_migrate(w->db, err);
+	free(path);
+	return rc;
+}
+
+static int open_store(struct writer *w, const struct keyfile_place *place, struct err *err)
+{
+	struct keys *keys = NULL;
+	size_t swept = 0;
+	int rc = open_file(w, err);
+
 	if ((rc == ERR_CORRUPT || rc == ERR_INVALID) && !*err->hint)
 		err_hint(err, "put the newest backup back: toolcribd(8), BAD NIGHTS");
 	if (rc == 0)

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
+#include "db/db.h"
 #include "keys/vault.h"
 #include "writer/writer.h"
 
@@ -43,7 +44,16 @@ struct wevent {
 	writer_audit_fn *done;
 	void *arg;
 	struct audit_receipt receipt;
+	struct wchange *change;         /* what is done beside it, in the same savepoint; NULL: nothing */
 	struct audit_event ev;          /* texts stand behind it in the same block */
+};
+
+/* writer_change(): the first event's item carries the rest. */
+struct wchange {
+	const struct writer_rows *rows;
+	struct wevent *more[WRITER_CHANGE_EVENTS - 1];  /* NULL behind the last */
+	size_t len;
+	uint8_t bytes[];
 };
 
 struct wjob {
@@ -79,18 +89,18 @@ struct wcourier {
 	atomic_uint pending;            /* what has not arrived */
 };
 
-enum { ROOM_ENOUGH, ROOM_LOW, ROOM_NONE };
-
 /* The last look at the free space. */
 struct wspace {
 	uint64_t free_bytes, at_us;     /* at_us 0: none yet */
 	struct ev_timer *watch;
-	unsigned room;                  /* ROOM_…, as it was recorded last (AUDIT A-213) */
+	unsigned room;                  /* enum writer_room, as it was recorded last (AUDIT A-213) */
 };
 
 /* What a start finds of the store's files, for its record. */
 struct wbegin {
 	struct keys_begin keys;
+	struct db_before before;        /* with went_forward: from which schema, and the copy of it */
+	bool went_forward;              /* steps were done, and no start has said so yet */
 	bool put_back;                  /* toolcrib.db is a copy that db_backup() made, and no start has said so yet */
 };
 
@@ -133,7 +143,7 @@ struct writer {
 	void *late_arg;
 	void (*on_records)(void *arg);
 	void *on_records_arg;
-	const char *held, *fold_held;   /* why; NULL = not held */
+	const char *held, *sink_held, *fold_held;       /* why; NULL = not held */
 	struct wfollower *follower, *sealer;    /* NULL: nothing is folded; is sealed */
 	bool showing;                   /* at the end of this turn */
 	bool stalled, closing;          /* stalled: a commit has not returned in time */

@@ -37,6 +37,7 @@
 #include "ev/ev.h"
 #include "json/json.h"
 #include "notary/notary.h"
+#include "setup/setup.h"
 #include "writer/writer.h"
 
 #include "../../src/app/app_int.h"
@@ -668,7 +669,7 @@ static void open_store(struct err *err)
 	struct app_opt o = { .profile = APP_EMBEDDED, .store = opt.store };
 	struct db_card card;
 
-	if (app_init_store(opt.store, err) < 0 || db_owner_take(opt.store, &o.owner, &card, err) != 0 ||
+	if (setup_store(opt.store, err) < 0 || db_owner_take(opt.store, &o.owner, &card, err) != 0 ||
 	    app_start(&o, &fill.app, err) < 0)
 		die(opt.store, err);
 }

@@ -89,7 +89,16 @@ export async function start(more = '') {
 
 export function stop() {
   daemon?.kill();
-  rmSync(folder, { recursive: true, force: true });
+  // Servers that stop, or that a host has left, still write their last words, into what is being removed.
+  for (let tries = 100; ; tries--) {
+    try {
+      return rmSync(folder, { recursive: true, force: true });
+    } catch (error) {
+      if (error.code !== 'ENOTEMPTY' || tries === 0)
+        throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+    }
+  }
 }
 
 // Is a process of this command line alive, whoever started it?

@@ -120,8 +120,8 @@ def serve(c):
     threading.Thread(target=fulfil, args=(c,), daemon=True).start()
     for noun in ("tool", "prompt", "resource"):
         c.cli(noun, "add", *definitions(c, noun))
-    key = c.tenant(TENANT, "json_schema_2020_12_tool", "test_*", "toggled_by_trigger", "prompt:test_*",
-                   "prompt:toggled_prompt", "resource:*")
+    key = c.tenant(TENANT, "json_schema_2020_12_tool", "test_*", "toggled_by_trigger", "a_greeting", "greet", "slow_compute", "failing_job",
+                   "protocol_error_job", "prompt:test_*", "prompt:toggled_prompt", "resource:*")
     c.start()
     return key
 
@@ -212,7 +212,7 @@ def run(node, folder, url, key, way, revision, out):
 def one(node, folder, url, key, revision, scenario, out):
     """One scenario with every check, for whoever mends it."""
     return subprocess.run([node, "--import", HERE / "bearer.mjs", folder / PACKAGE / "dist/index.js", "server", "--url", url,
-                           "--scenario", scenario, "--spec-version", revision, "--verbose", "-o", out],
+                           "--scenario", scenario, "--spec-version", revision, "--verbose", "--force", "-o", out],
                           env=dict(os.environ, TOOLCRIB_KEY=key), timeout=RUN_SECONDS).returncode == 0
 
 

@@ -355,7 +355,7 @@ static void many_runs_at_once_do_not_mix(void **state)
 	free(runs);
 }
 
-SUITE(contract)
+SINGLE_THREAD_SUITE(contract)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_member_gives_one_result),

@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integ"))
 import crib
+import test_archive
 import test_seal
 from witness import Witness
 
@@ -19,6 +20,9 @@ DEAD, REFUSED = 137, 77
 ERASE, ERASE_DONE, PRUNE, PRUNE_DONE = 1906, 1907, 1904, 1905
 FOLD = "audit: {fold_age: 1, plain_rows: 0}\n"
 ONCE = ("wal.truncate", "prune.bundle", "prune.intent", "prune.done")
+
+
+EXT = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 def points():
@@ -57,6 +61,7 @@ class CrashPoints(crib.Case):
     def die_at(self, name, n, scenario):
         c = self.crib = crib.Crib()
         self.addCleanup(c.close)
+        self.made_tasks = set()
         env = {"TOOLCRIB_CRASH_AT": f"{name}:{n}"}
         if scenario == "init":
             self.assertEqual(c.run("init", env=env).returncode, DEAD)
@@ -93,6 +98,9 @@ class CrashPoints(crib.Case):
         self.assertIn("result", peer.call("echo", {"text": "x"}, crib.MODERN))
         peer.close()
         self.finish(w, scenario)
+        rows = dict(c.rows("SELECT tid, state FROM task"))
+        self.assertLessEqual(self.made_tasks, set(rows))
+        self.assertNotIn(1, rows.values())      # nothing runs any more
         self.assertEqual(c.stop(), 0)
         w.testify(self)
         done = c.run("audit", "verify")         # the record of the period may be pruned, which is a gap
@@ -174,16 +182,33 @@ class CrashPoints(crib.Case):
         slow = w.crib.dir / "slow"
         slow.write_text("#!/bin/sh\nsleep 60\n")
         slow.chmod(0o755)
-        w.crib.tool(crib.tool_yaml("slow", f'{{type: exec, argv: ["{slow}"], stdin: none, output: text}}'), "slow.yaml")
+        w.crib.tool(crib.tool_yaml("slow", f'{{type: exec, argv: ["{slow}"], stdin: none, output: text}}',
+                                   extra="task: {support: optional, after: 0s}\n"), "slow.yaml")
         w.crib.cli("grant", "add", "acme", "slow")
         crib.wait_for("no open calls", lambda: not (r := w.records())[1001] - r[1002])
         peers = [w.crib.tcp(w.key) for _ in range(n)]
         for peer in peers:
-            peer.send(peer.request("tools/call", {"name": "slow", "arguments": {}}, crib.MODERN))
+            peer.send(peer.request("tools/call", {"name": "slow", "arguments": {}}, crib.MODERN, EXT))
         crib.wait_for("open calls", lambda: len((r := w.records())[1001] - r[1002]) >= n)
+        crib.wait_for("tasks", lambda: w.crib.rows("SELECT count(*) FROM task")[0][0] >= n)
         w.kill()
         for peer in peers:
             peer.close()
+
+    def tasks(self, w):
+        """Calls that become tasks, until the server has died: those whose callers had a handle are there afterwards."""
+        c = w.crib
+        c.tool(crib.tool_yaml("task", "{type: builtin, function: echo}", "{type: object, properties: {text: {type: string}}}",
+                              "task: {support: required}\n"), "task.yaml")
+        c.cli("grant", "add", "acme", "task")
+        peer = c.tcp(w.key)
+        try:
+            for _ in range(5):
+                got = peer.call("task", {"text": "x"}, crib.MODERN, EXT)["result"]
+                self.made_tasks.add(got["taskId"])
+        except (AssertionError, OSError):
+            pass                        # it has died
+        peer.close()
 
     def live(self, w, env, scenario):
         """A start, load, admin commands, a rekey, a stop: somewhere there the process dies."""
@@ -203,6 +228,8 @@ class CrashPoints(crib.Case):
         elif scenario == "admin":
             for i in range(5):
                 c.run("tenant", "add", f"t{i}")
+        elif scenario == "task":
+            self.tasks(w)
         elif scenario == "key":
             for i in range(5):
                 c.run("key", "create", f"acme/bot{i}")
@@ -273,6 +300,53 @@ class DroppedPoints(test_seal.Pruned):
         self.verified()
 
 
+@crib.unittest.skipUnless(BUILT, "needs ./configure --enable-crash-points")
+class ErasedPoints(test_seal.Erase):
+    """Deaths while sealed files are made anew: each is the old one or the new one, and the next start goes on."""
+
+    def die_at(self, name, n):
+        c, person = self.crib, f"{self.tenant}/{sorted(self.people)[0]}"
+        c.stop()
+        c.start(test_seal.PLAIN, env={"TOOLCRIB_CRASH_AT": f"{name}:{n}"})
+        self.assertNotEqual(self.erase("--principal", person).returncode, 0)
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), DEAD, "the point was not passed")
+        c.daemon = None
+        self.assertEqual(self.open_deeds(), 1)
+        c.start(test_seal.PLAIN)
+        crib.wait_for("the erasure's end", lambda: self.open_deeds() == 0)
+        gone = self.gone()
+        self.assertGreater(len(gone), 20)
+        self.assertEqual(self.present(gone), 0)
+        self.verified()
+
+
+@crib.unittest.skipUnless(BUILT, "needs ./configure --enable-crash-points")
+class ArchivedPoints(test_archive.Archive):
+    """Deaths while files are moved: each is where its row says, and an original besides at most, until the next start."""
+
+    questions = SealPoints.questions
+
+    def die_at(self, name, n):
+        c = self.crib
+        attaches = name.startswith("attach")
+        if attaches:
+            self.archive()
+        c.stop()
+        self.serve({"TOOLCRIB_CRASH_AT": f"{name}:{n}"})
+        done = c.run("audit", *(("attach", self.place) if attaches else ("archive", "--before", "0s")))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), DEAD, "the point was not passed")
+        c.daemon = None
+        self.serve()
+        self.assertEqual(self.files(), sorted(path for path in self.paths() if not path.startswith("/")))
+        self.assertTrue(all((c.store / path).is_file() for path in self.paths()))
+        self.assertEqual(self.asked(), self.before)
+        c.json("audit", "attach", self.place) if attaches else self.archive()
+        self.assertEqual({path.startswith("/") for path in self.paths()}, {not attaches})
+        self.assertEqual(self.asked(), self.before)
+        self.verified()
+
+
 def add(name, scenario):
     def test(self):
         for n in (1, 2, 3) if name not in ONCE else (1,):
@@ -290,8 +364,18 @@ def add_dropped(name, n):
     setattr(DroppedPoints, f"test_{name.replace('.', '_')}_{n}", lambda self: self.die_at(name, n))
 
 
+def add_erased(name, n):
+    setattr(ErasedPoints, f"test_{name.replace('.', '_')}_{n}", lambda self: self.die_at(name, n))
+
+
+def add_archived(name, n):
+    setattr(ArchivedPoints, f"test_{name.replace('.', '_')}_{n}", lambda self: self.die_at(name, n))
+
+
 for name in ("prune.bundle", "prune.intent", "prune.done"):
     add_dropped(name, 1)
+for name in ("erase.intent", "erase.rows", "erase.truncate"):
+    add_erased(name, 1)
 for point, scenario in points():
     if scenario == "seal":
         for n in (1, 2, 3):
@@ -299,6 +383,12 @@ for point, scenario in points():
     elif scenario == "dropped":
         for n in (1, 2):
             add_dropped(point, n)
+    elif scenario == "archived":
+        for n in (1, 2):
+            add_archived(point, n)
+    elif scenario == "erased":
+        for n in (1, 2):
+            add_erased(point, n)
     else:
         add(point, scenario)
 

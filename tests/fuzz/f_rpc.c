@@ -117,6 +117,18 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	return 0;
 }
 
+/* No task is made here. */
+int writer_change(struct writer *w, const struct audit_event *ev, size_t n, const struct writer_rows *rows,
+		  const void *bytes, size_t len, writer_audit_fn *done, void *arg)
+{
+	return ERR_AUDIT;
+}
+
+int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
+{
+	return ERR_AUDIT;
+}
+
 struct call {
 	const struct call_out *out;
 	void *arg;

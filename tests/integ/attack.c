@@ -76,6 +76,16 @@ ssize_t write(int fd, const void *p, size_t len)
 		return real(fd, p, len);
 	tried = 1;
 	attack(store);
+	if (getenv("TOOLCRIB_TEST_VERIFIER")) {         /* as the reason why it failed, without its quotes */
+		size_t at = 0;
+
+		for (const char *c = row; *c; c++)
+			if (*c != '"')
+				row[at++] = *c;
+		row[at] = '\0';
+		n = snprintf(line, sizeof(line), "{\"failed\":{\"message\":\"%s\",\"hint\":\"\"}}\n", row);
+		return real(fd, line, (size_t)n) == n ? (ssize_t)len : -1;
+	}
 	n = snprintf(line, sizeof(line), "{\"row\":{%s}}\n", row);
 	head[2] = (unsigned char)(n >> 8);
 	head[3] = (unsigned char)n;

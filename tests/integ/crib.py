@@ -64,6 +64,12 @@ def sanitized(program="toolcribd"):
     return b"__tsan_init" in content or b"__asan_init" in content
 
 
+@functools.cache
+def looks_for_races():
+    """Is this a build with ThreadSanitizer, which sees nothing in one command after the other?"""
+    return b"__tsan_init" in (BUILD / "toolcribd").read_bytes()
+
+
 LANDLOCK = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)         # ABI of this kernel; less than 1: it has none
 SERVER = {"toolcrib-launch", "toolcrib-sign"}      # what belongs to the server itself
 
@@ -402,9 +408,12 @@ class Crib:
     def alone_and_awake(self, extra):
         """That, and reports of the class that tests have."""
         extra = self.cage_alone(extra)
-        if self.report_class and "admin:" not in extra:
-            extra += f"\nadmin: {{report_class: {self.report_class}}}\n"
-        return extra
+        if not self.report_class or "report_class:" in extra:
+            return extra
+        for begin, end in (("admin: {", ", "), ("admin:\n  ", "\n  ")):
+            if begin in extra:
+                return extra.replace(begin, f"{begin}report_class: {self.report_class}{end}", 1)
+        return f"{extra}\nadmin: {{report_class: {self.report_class}}}\n"
 
     def config_alone(self, extra=""):
         """What commands find that run without a server."""
@@ -422,15 +431,15 @@ class Crib:
 {extra}""")
         return path
 
-    def start(self, extra="", wrapper=(), env=None, user=None):
-        """Start toolcribd and wait until it answers on its admin socket."""
+    def start(self, extra="", wrapper=(), env=None, user=None, fds=()):
+        """Start toolcribd and wait until it answers on its admin socket; fds are left open for the wrapper."""
         config = self.config(extra)
         path = self.dir / "ready.sock"
         path.unlink(missing_ok=True)
         with open(self.log, "ab") as log, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
             told.bind(str(path))
             self.daemon = subprocess.Popen([*wrapper, str(BUILD / "toolcribd"), "--store", str(self.store), "-c", str(config)],
-                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=user, group=user,
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=user, group=user, pass_fds=fds,
                                            env={**self.env, "NOTIFY_SOCKET": str(path), **(env or {})})
             wait_for("a daemon that is ready or has ended", lambda: self.daemon.poll() is not None or
                      (env and "NOTIFY_SOCKET" in env) or select.select([told], [], [], 0.05)[0])
@@ -694,6 +703,8 @@ class Http(Peer):
                 got["Mcp-Name"] = params["uri"]
             elif "name" in params:
                 got["Mcp-Name"] = params["name"]
+            elif "taskId" in params:
+                got["Mcp-Name"] = params["taskId"]
         else:
             if self.session:
                 got["Mcp-Session-Id"] = self.session

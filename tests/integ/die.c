@@ -1,10 +1,13 @@
 /* kill -9 at a place that a test chooses, preloaded into the programs: the process dies before it tells the disk for the
- * TOOLCRIB_TEST_DIE-th time to keep what it wrote.  TOOLCRIB_TEST_FLUSHES: a file that gets a byte for each time. */
+ * TOOLCRIB_TEST_DIE-th time to keep what it wrote.  TOOLCRIB_TEST_FLUSHES: a file that gets a byte for each time.
+ * TOOLCRIB_TEST_ROOM: bytes that every disk says it has. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static void flush(void)
@@ -31,4 +34,21 @@ int fsync(int fd)
 {
 	flush();
 	return (int)syscall(SYS_fsync, fd);
+}
+
+int statvfs(const char *restrict path, struct statvfs *restrict ret)
+{
+	const char *room = getenv("TOOLCRIB_TEST_ROOM");
+	struct statfs fs;
+
+	if (statfs(path, &fs) != 0)
+		return -1;
+	*ret = (struct statvfs){ .f_bsize = (unsigned long)fs.f_bsize, .f_frsize = (unsigned long)fs.f_frsize,
+		.f_blocks = fs.f_blocks, .f_bfree = fs.f_bfree, .f_bavail = fs.f_bavail, .f_files = fs.f_files,
+		.f_ffree = fs.f_ffree, .f_favail = fs.f_ffree, .f_namemax = (unsigned long)fs.f_namelen };
+	if (room) {
+		ret->f_frsize = 1;
+		ret->f_blocks = ret->f_bfree = ret->f_bavail = strtoul(room, NULL, 10);
+	}
+	return 0;
 }

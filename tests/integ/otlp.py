@@ -23,6 +23,10 @@ SCOPE_SPANS = {1: ("scope", SCOPE, False), 2: ("spans", SPAN, True)}
 RESOURCE = {1: ("attributes", KEY_VALUE, True)}
 RESOURCE_SPANS = {1: ("resource", RESOURCE, False), 2: ("scope_spans", SCOPE_SPANS, True)}
 REQUEST = {1: ("resource_spans", RESOURCE_SPANS, True)}
+LOG = {1: ("time", FIXED64, False), 2: ("severity", VARINT, False), 5: ("body", ANY, False), 6: ("attributes", KEY_VALUE, True),
+       9: ("trace_id", BYTES, False), 12: ("event_name", STRING, False)}
+LOGS = {1: ("resource_logs", {1: ("resource", RESOURCE, False), 2: ("scope_logs", {1: ("scope", SCOPE, False),
+                                                                                  2: ("records", LOG, True)}, True)}, True)}
 INTERNAL, SERVER, CLIENT = 1, 2, 3
 
 
@@ -102,9 +106,9 @@ class Collector(http.server.ThreadingHTTPServer):
     """`bodies` and `headers` of what came; `say(request)` gives status, headers and body of the answer, None: never."""
     daemon_threads = True
 
-    def __init__(self, tls=None):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.tls = tls                  # an ssl.SSLContext
+    def __init__(self, tls=None, path="/v1/traces", port=0):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.tls, self.path = tls, path         # an ssl.SSLContext
         self.bodies, self.headers = [], []
         self.say = lambda: (200, {}, b"")
         self.over = threading.Event()
@@ -133,13 +137,25 @@ class Collector(http.server.ThreadingHTTPServer):
                 for raw in scope["spans"]]
 
 
+def logs(body):
+    """The records of one ExportLogsServiceRequest."""
+    found = [dict(raw, attributes=attributes(raw["attributes"])) for of in decode(body, LOGS)["resource_logs"] for scope in of["scope_logs"]
+             for raw in scope["records"]]
+    if any(not raw["time"] or "trace_id" in raw and (len(raw["trace_id"]) != 16 or not any(raw["trace_id"])) for raw in found):
+        raise Broken("a record without a time, or with a trace that is none")
+    return found
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         server = self.server
-        answer = server.say() if self.path == "/v1/traces" else (404, {}, b"")
+        if server.over.is_set():        # a connection that is kept from before
+            self.close_connection = True
+            return
+        answer = server.say() if self.path == server.path else (404, {}, b"")
         server.headers.append(self.headers)
         server.bodies.append(body)
         if answer is None:

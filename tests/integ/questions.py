@@ -66,7 +66,8 @@ QUESTIONS = [
     ("Q31", SMALL, "audit reviews", {}),
     ("Q32", SUMS, "audit anomalies", {**T}),
     ("Q33", SUMS, "audit tool-health", {**T}),
-    ("Q33", SUMS, "audit stats", {**T}),
+    # Of all days: of its last 24 hours a filled store has more or less records by the hour of the day.
+    ("Q33", SUMS, "audit stats", {**T, "since": "6d"}),
     ("Q34", SUMS, "audit sandbox", {**T}),
     ("Q35", RARE, "audit oversight", {}, "oversight"),
     ("Q36", SUMS, "audit calls", {**T, "group-by": "client,obo"}),

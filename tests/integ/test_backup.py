@@ -185,7 +185,7 @@ class Sealed(crib.Case):
             self.restored(*options, source=self.folder / "1.db", expect=code)
 
     def test_sc807_beside_a_server_that_may_not_write_there(self):
-        self.c.start()
+        self.c.start("audit: {seal: off}\n")
         self.nights()
 
     def test_sc807_no_copy_lacks_a_file(self):

@@ -221,6 +221,7 @@ class Call(crib.Case):
         path.write_text(crib.tool_yaml("hinted", f"{{type: exec, argv: [/bin/sh, {self.place}/hinted.sh], stdin: none, output: text{more}}}"))
         done = self.crib.run("tool", "test", path)
         self.assertEqual(done.returncode, 1, script)
+        self.assertTrue(done.stdout, done.stderr)       # it ran to its end, and said how that came
         return "".join(line for line in done.stderr.splitlines() if line.startswith("hint: ")), done.stdout
 
     @unittest.skipUnless(crib.LANDLOCK > 0, "needs Landlock")

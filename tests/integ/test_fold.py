@@ -84,8 +84,12 @@ class Fold(crib.Case):
         with sqlite3.connect(file) as db:
             self.assertGreater(db.execute("SELECT sum(cnt) FROM blk").fetchone()[0], 2400 - 3 * 256)
         db.close()
-        done = self.crib.run("audit", "drill", "--tenant", "acme")
+        done = self.crib.run("--json", "audit", "drill", "--tenant", "acme")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = {row["tampering"]: row["found"] for row in map(json.loads, done.stdout.splitlines())}
+        self.assertEqual((found["A-T42"] in ("PARSE", "ROOT", "DICT", "PARSE ROOT"), "ROOT" in found["A-T43"]), (True, True), found)
+        beside = self.crib.rows("SELECT count(*) FROM rec r JOIN blk b ON b.log = r.log AND r.idx >= b.first AND r.idx < b.first + b.cnt")[0][0]
+        self.assertEqual("GAP" in found.get("A-T46", ""), beside == 0, found)
 
     def test_sc101_whatever_is_told_of_records_is_told_of_blocks(self):
         """SC-101, SC-102, SC-109: first rows alone, then blocks beside rows, then blocks."""

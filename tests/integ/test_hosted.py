@@ -91,7 +91,8 @@ class Hosted(crib.Case):
         self.crib.start()
         http = self.crib.http(self.key)
         plain = {"logging": {}, "tools": {"listChanged": True}}
-        self.assertEqual(http.ask("server/discover", rev=crib.MODERN)["result"]["capabilities"], plain)
+        tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        self.assertEqual(http.ask("server/discover", rev=crib.MODERN)["result"]["capabilities"], plain | tasks)
         for method in ("prompts/list", "resources/list", "resources/templates/list", "completion/complete"):
             self.assertEqual(http.ask(method, rev=crib.MODERN)["error"]["code"], -32601, method)
         old = self.crib.tcp(self.key)
@@ -99,7 +100,7 @@ class Hosted(crib.Case):
         self.both()
         declared = {**plain, "completions": {}, "prompts": {"listChanged": True},
                     "resources": {"listChanged": True, "subscribe": True}}
-        self.assertEqual(http.ask("server/discover", rev=crib.MODERN)["result"]["capabilities"], declared)
+        self.assertEqual(http.ask("server/discover", rev=crib.MODERN)["result"]["capabilities"], declared | tasks)
         # What this connection was not promised is not served on it, and not announced.
         self.assertEqual(old.ask("prompts/list")["error"]["code"], -32601)
         self.assertTrue(old.quiet("notifications/prompts/list_changed"))

@@ -199,6 +199,7 @@ class Keys(crib.Case):
                 self.assertIn(says, str(answer.result(crib.DEADLINE)))
             caller.close()
 
+    @crib.unittest.skipIf(crib.looks_for_races(), "commands one after the other have no races")
     def test_principals_of_a_tenant_are_bounded(self):
         """10000 with a row, one more, and a key for one that is there (SEC S-801)."""
         c = self.crib

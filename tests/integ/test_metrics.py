@@ -102,7 +102,7 @@ class Formats(Case):
         families = {re.sub("_total$", "", name) for name in plain.families()}
         renamed = {"anchor_time": "anchor_timestamp_seconds", "checkpoint_time": "checkpoint_timestamp_seconds",
                    "tls_certificate_expires": "tls_certificate_expiry_timestamp_seconds",
-                   "verify_time": "verify_timestamp_seconds",
+                   "verify_time": "verify_timestamp_seconds", "backup_last_success_s": "backup_timestamp_seconds",
                    **dict.fromkeys(("keys_expiring_day", "keys_expiring_week", "keys_expiring_fortnight"), "credentials_expiring"),
                    **{f"otel_spans_{word}": "otel_spans" for word in ("sent", "rejected", "dropped", "lost")}}
         for name in counters:
@@ -153,7 +153,7 @@ class Formats(Case):
         in_store = dict(c.rows("SELECT kind, count(*) FROM v_records GROUP BY kind"))
         self.assertEqual(records(after)["server.start"], 1)
         self.assertGreater(in_store["server.start"], 1, "the commands before it were other processes")
-        self.assertEqual(sorted(labels["lane"] for labels, _ in after.series("toolcrib_pool_jobs_waiting")), ["fold", "ops", "read", "seal", "sign"])
+        self.assertEqual(sorted(labels["lane"] for labels, _ in after.series("toolcrib_pool_jobs_waiting")), ["fold", "ops", "read", "seal", "sign", "sink"])
 
     def test_a_verification_of_the_whole_store_is_told(self):
         c = self.serve()
@@ -515,7 +515,7 @@ class Labels(Case):
         self.absent(said, "no-such-tool", "bot", self.key, self.key.split("_")[1], "127.0.0.1")
         labels = {name for of, series in text.samples for name, _ in series}
         self.assertEqual(labels, {"version", "sqlite", "tenant", "outcome", "tool", "mcp_method_name", "le", "kind", "lane", "within", "of", "file",
-                                  "reason", "result"})
+                                  "reason", "result", "rule", "severity"})
 
     def test_calls_that_run_and_wait(self):
         c = self.crib.init()

@@ -105,6 +105,7 @@ class Migrate(crib.Case):
         c.stop()
         self.verify()
 
+    @crib.unittest.skipIf(crib.sanitized("toolcrib"), "what a killed migration leaves is the same in any build")
     def test_sc305_it_is_killed_anywhere_and_goes_on(self):
         """SC-305: kill -9 at ten places from the first write to the last; called again it comes to the same."""
         c = self.fill(3000)

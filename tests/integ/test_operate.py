@@ -71,6 +71,17 @@ STEPS = [
      ["systemctl stop toolcribd", "toolcrib approval policy one", "systemctl start toolcribd",
       "toolcrib --yes erase --principal acme/bot --ground 'asked for' --ticket E-1", "toolcrib approval policy two",
       "toolcrib audit dual-control"]),
+    ("8. An alert",
+     "What a person should look at is an alert, a sentence that ends with the command that shows more: `toolcrib alerts`. `alerts` in "
+     "toolcribd.yaml has webhooks and Alertmanagers told as well; after a change there `toolcrib alerts test` opens one, and `toolcrib "
+     "alerts ways` says whether it was taken. What to do beyond looking: for `audit_refusing` and `space_low` make room on the disk of "
+     "the store, calls go on by themselves. For `verify_failed` keep a copy of the store as it is, then `bad-night.md`; only `audit "
+     "verify` of the whole store ends it. For `verify_stale` see `toolcrib status`. For `sink_behind` mend the receiver, then `toolcrib "
+     "sink resume NAME`; one that is stopped needs `sink seek`. For `sink_refused` mend what `toolcrib "
+     "sink list` says, for `sink_rejected` what the receiver has against the records that `toolcrib sink rejected NAME` lists, then `sink "
+     "seek` or `sink settle`. For `backup_behind` mount what `toolcrib status` names. For `volume` and `denials` ask whose agent it is, and stop it meanwhile "
+     "by `toolcrib principal set TENANT/NAME --suspended yes`; for `new_tool` and `off_hours` only where its owner knows nothing of it.",
+     ["toolcrib alerts rules"]),
 ]
 
 

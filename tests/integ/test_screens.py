@@ -55,7 +55,7 @@ def calls():
                "key": "klaILzyTlUfT", "outcome": outcome, "ms": ms, "rule": rule, "transport": "http", "revision": "2026-07-28",
                "authn": "key", "definition": None, "sandbox": None, "request_bytes": 2, "result_bytes": None, "status": None, "signal": None,
                "undelivered": False, "not_executed": False, "broke_schema": False, "on_behalf_of": None, "address": None, "client": None,
-               "policy": None, "scopes": None, "level": "request", "call": f"01a20727-0e{i:02x}-7029-8ef5-65b7eea8406{i}", "previous": None,
+               "system": None, "model": None, "policy": None, "scopes": None, "level": "request", "call": f"01a20727-0e{i:02x}-7029-8ef5-65b7eea8406{i}", "previous": None,
                "detail": None}
 
 
@@ -72,7 +72,9 @@ STATUS = {"store": "/var/lib/toolcrib", "version": "0.2.0", "mode": "server", "s
           "started": at("06:25:00"), "configuration": "/etc/toolcrib/toolcribd.yaml", "configuration_file": "/etc/toolcrib/toolcribd.yaml",
           "configuration_digest": "5d2f" * 16, "restart": "", "audit": "ok", "files": "ok", "sandbox": "base+landlock:6+seccomp+net0+cgroup+uid, required base+landlock:3",
           "users": "tenants have their own, from 2000000000 on",
-          "confined": "no new privileges, system calls by a list, no programs, no other files (Landlock 6)", "folding": "1204 records wait", "traces": None, "clock": "synchronised",
+          "confined": "no new privileges, system calls by a list, no programs, no other files (Landlock 6)", "folding": "1204 records wait",
+          "verified": "2026-07-28T03:00Z INTACT, 9312 records were new, 1064 read again, 30831 not; 812 kept values and names not opened; "
+                      "mark kept by the server; each day at 03:00 UTC", "traces": None, "sinks": None, "backup": None, "alerts": "none", "clock": "synchronised",
           "tenants": 2, "tools": 6, "keys": 5, "records": 41207, "running": 3, "peers": 12,
           "listeners": [{"transport": "http", "address": "127.0.0.1:8808", "tls": False, "connections": 9},
                         {"transport": "unix", "address": "/run/toolcrib/agents.sock", "tls": False, "connections": 3}]}

@@ -1,5 +1,6 @@
 """A server seals: months that have ended become files of their own while it serves, by itself or when told to; whatever it answered it
 answers, and nothing of an enemy's in the folder of such files is followed, believed or lost (SCALE SC-105, SC-106, SC-302)."""
+import contextlib
 import datetime
 import hashlib
 import json
@@ -7,12 +8,15 @@ import os
 import pathlib
 import sqlite3
 import subprocess
+import unittest
+import uuid
 
 import crib
+import test_folded
 
 FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 70, "--level", "request")
-PLAIN = "audit: {plain_rows: 0, fold_age: 86400}\n"
-ON = "audit: {plain_rows: 0, fold_age: 86400, seal: on, seal_after: 0}\n"
+PLAIN = "audit: {plain_rows: 0, fold_age: 86400, seal: off}\n"
+ON = "audit: {plain_rows: 0, fold_age: 86400, seal_after: 0}\n"
 QUESTIONS = (("calls", "--limit", "0"), ("calls", "--group-by", "tool,outcome,day", "--limit", "0"), ("sandbox",), ("export",),
              ("sample", "--number", "9", "--to", "300"), ("credentials", "--limit", "0"), ("admin", "--limit", "0"))
 SEAL, PRUNE = 1912, 1904
@@ -27,12 +31,12 @@ LAST = THIS - datetime.timedelta(days=1)
 
 
 class Seal(crib.Case):
-    records, questions = 6000, QUESTIONS
+    records, questions, fold = 9000, QUESTIONS, ("--block", "200", "--chapter", "3")
 
     def setUp(self):
         super().setUp()
         c = self.crib
-        c.fill(self.records, *FILL, fold=("--block", "200", "--chapter", "3"))
+        c.fill(self.records, *FILL, fold=self.fold)
         self.until = c.rows("SELECT max(ts_max) + 1 FROM blk")[0][0]
         self.tenants = [name for name, in c.rows("SELECT name FROM tenant WHERE name LIKE 'fill%' ORDER BY name")]
 
@@ -116,6 +120,38 @@ class ByItself(Seal):
         return self.crib.rows("SELECT max(size) FROM cp WHERE log = ?", log)[0][0] < end + 256
 
 
+    def test_sc106_months_that_go_on_are_sealed_when_too_much_is_in_blocks(self):
+        """As far as blocks have come, not at the bound but above it; and the drill finds what it changes of files and blocks."""
+        c = self.crib
+        sums = dict(c.rows("SELECT log, sum(cnt) FROM blk GROUP BY log"))
+        late = c.rows("SELECT coalesce(sum(cnt), 0) AS n FROM blk WHERE ts_min >= ? GROUP BY log ORDER BY n DESC LIMIT 1", self.midnight())
+        if not late or late[0][0] < 600:
+            self.skipTest("the month is too young to have tiles of its own")
+        c.start(PLAIN)
+        before = self.asked()
+        c.stop()
+        # what has been sealed below is no more in blocks: a bound of all of it is one that nothing passes
+        c.start(ON.replace("}", f", hot_records: {sum(sums.values()) + 1000}}}"))
+        crib.wait_for("a pass", lambda: c.status()["counters"]["seal_passes"] > 0)
+        self.assertEqual(c.status()["counters"]["seal_early"], 0)
+        self.assertLessEqual({month for _, _, _, month, _ in self.catalog()}, {row for row in range(0, int(f"{LAST:%Y%m}") + 1)})
+        hot = c.rows("SELECT sum(cnt) FROM blk")[0][0]
+        c.stop()
+        self.assertGreater(hot, 600)
+        c.start(ON.replace("}", ", hot_records: 256}"))
+        crib.wait_for("a pass", lambda: c.status()["counters"]["seal_passes"] > 0)
+        self.assertEqual(c.status()["counters"]["seal_early"], 1)
+        crib.wait_for("no leftovers", lambda: self.leftovers() == 0)
+        self.assertIn(int(f"{THIS:%Y%m}"), {month for _, _, _, month, _ in self.catalog()})
+        self.assertLess(c.rows("SELECT coalesce(sum(cnt), 0) FROM blk")[0][0], hot)
+        self.assertEqual(self.asked(), before)
+        self.whole()
+        rows = c.json("audit", "drill", "--tenant", self.tenants[0])
+        self.assertEqual([row for row in rows if not row["as_expected"]], [])
+        self.assertIn("A-T50", {row["tampering"] for row in rows})
+        self.whole()
+
+
 class WhenTold(Seal):
     def test_a_tenant_and_a_month_are_chosen(self):
         c = self.crib
@@ -188,18 +224,6 @@ class WhenTold(Seal):
         c.stop()
         c.start(PLAIN)
         self.assertGreater(self.sealed()["files"], 3)
-
-    def test_what_is_in_files_is_not_erased_yet(self):
-        c = self.crib
-        c.cli("approval", "policy", "one")
-        c.start(PLAIN)
-        self.sealed("--tenant", self.tenants[0])
-        done = c.run("--yes", "erase", "--ground", "asked for", "--ticket", "E-1", "--tenant", self.tenants[0])
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("in sealed files", done.stderr)
-        done = c.run("--yes", "erase", "--ground", "asked for", "--ticket", "E-1", "--tenant", self.tenants[1])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.whole()
 
 
 class Pruned(Seal):
@@ -307,6 +331,207 @@ class Prune(Pruned):
         self.verified()
 
 
+class Erase(Seal):
+    """Of a tenant that has sealed files, hot blocks and rows behind them (SC-803 to SC-805)."""
+
+    fold = ("--block", "200", "--chapter", "3", "--tail", "100")
+    words = ("--yes", "erase", "--ground", "asked for", "--ticket", "E-1")
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib
+        self.tenant = self.tenants[0]
+        self.log = c.rows("SELECT l.id FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE t.name = ?", self.tenant)[0][0]
+        self.calls, self.people = self.whose()
+        c.cli("approval", "policy", "one")
+        c.start(PLAIN)
+        self.assertGreater(self.sealed("--tenant", self.tenant)["files"], 1)
+        crib.wait_for("no leftovers", lambda: self.leftovers() == 0)
+        self.before = self.kept()
+        self.evidence = c.rows("SELECT from_idx, to_idx, digest, root, set_by FROM seg")
+        self.end = self.catalog()[-1][2]
+
+    def whose(self):
+        """Indexes by call, and by principal."""
+        calls, people = {}, {}
+        with contextlib.closing(sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)) as db:
+            names = dict(db.execute("SELECT d.id, p.name FROM principal p JOIN dict d ON d.text = p.pseudonym JOIN log l ON l.tenant_id = p.tenant_id "
+                                    "WHERE l.id = ?", (self.log,)))
+            for row in test_folded.sceptic.Forms(test_folded.sceptic.Verifier(db), self.log, "", 0, 0).of_kinds(1001, 1002):
+                calls.setdefault(str(uuid.UUID(bytes=bytes(row["call"]))), set()).add(row["idx"])
+                if row["prn"] in names:
+                    people.setdefault(names[row["prn"]], set()).add(row["idx"])
+        return calls, people
+
+    def erase(self, *words):
+        return self.crib.run(*self.words, *words)
+
+    def kept(self):
+        """Salts, nonces and ciphertexts by index, in whatever form."""
+        groups = self.crib.rows("SELECT first, body FROM blkpay WHERE log = ?", self.log)
+        for path in self.crib.store.glob(f"segments/{self.log}/*.tcs"):
+            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as db:
+                groups += db.execute("SELECT first, body FROM blkpay").fetchall()
+        found = {idx: list(pieces) for idx, *pieces in self.crib.rows(
+            "SELECT r.idx, p.salt, p.nonce, p.ct FROM rec r JOIN pay p ON p.rec = r.id WHERE r.log = ?", self.log)}
+        for first, body in groups:
+            found.update({idx: list(pieces) for idx, pieces in enumerate(test_folded.sceptic.read_payloads(body), first) if pieces[0]})
+        return found
+
+    def a_call(self):
+        """One whose records are in sealed files, with something kept."""
+        return next((call, indexes) for call, indexes in sorted(self.calls.items()) if max(indexes) < self.end and indexes & self.before.keys())
+
+    def pieces(self, indexes):
+        return [piece for idx in indexes for piece in self.before.get(idx, ()) if piece]
+
+    def gone(self):
+        """Which records of before have nothing any more; of the others all is as it was."""
+        after = self.kept()
+        self.assertEqual({idx: self.before[idx] for idx in after if idx in self.before},
+                         {idx: pieces for idx, pieces in after.items() if idx in self.before})
+        return self.before.keys() - after.keys()
+
+    def open_deeds(self):
+        return self.crib.rows("SELECT count(*) FROM deed")[0][0]
+
+    def present(self, indexes):
+        return test_folded.Folded.present(self.crib.store, self.pieces(indexes))
+
+    def verified(self):
+        """By both verifiers, with the keys of what is kept; and the catalog is what it was."""
+        c = self.crib
+        self.assertEqual(self.files(), sorted(path for *_, path in self.catalog()))
+        self.assertEqual(c.rows("SELECT from_idx, to_idx, digest, root, set_by FROM seg"), self.evidence)
+        for *_, path in self.catalog():
+            self.assertEqual(c.rows("SELECT bytes FROM seg WHERE path = ?", path)[0][0], (c.store / path).stat().st_size)
+        self.whole()
+        c.stop()
+        for program in ((crib.BUILD / "toolcrib-verify",), crib.sceptic())[:1 if crib.sanitized("toolcrib-verify") else 2]:
+            done = subprocess.run([*program, *crib.evidence(c.store), "--signer-state", c.store / "signer/state", c.store],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Erased(Erase):
+    def test_sc909_of_calls_and_people_nothing_is_in_any_file(self):
+        c = self.crib
+        c.stop()
+        c.start(f"{PLAIN}roles: [{{role: auditor, uid: {os.geteuid()}}}]\n")        # who reads what is kept
+        call, indexes = self.a_call()
+        name = next(name for name, mine in sorted(self.people.items()) if not mine & indexes)
+        states = {row["state"] for row in c.json("audit", "payload", call)}
+        self.assertIn("kept", states)
+        done = self.erase("--call", call)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.gone(), indexes & self.before.keys())
+        self.assertEqual(self.present(indexes), 0)
+        # Whoever has had the old file open does not show it any more.
+        self.assertEqual({row["state"] for row in c.json("audit", "payload", call)} & {"kept"}, set())
+        done = self.erase("--principal", f"{self.tenant}/{name}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        gone = self.gone()
+        self.assertTrue(self.people[name] & self.before.keys() <= gone, self.people[name] & self.before.keys() - gone)
+        self.assertTrue(any(idx >= self.end for idx in gone) and sum(idx < self.end for idx in gone) > 20)
+        self.assertLess(len(gone), len(self.before) // 2)
+        self.assertEqual(self.present(gone), 0)
+        self.assertEqual(self.open_deeds(), 0)
+        self.verified()
+
+    def test_sc909_of_a_tenant(self):
+        done = self.erase("--tenant", self.tenant)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.gone(), self.before.keys())
+        self.assertEqual(self.present(self.before), 0)
+        self.verified()
+
+    def test_sc805_leftovers_go_as_well(self):
+        """Blocks that a file has replaced and nobody has deleted yet."""
+        c = self.crib
+        c.stop()
+        path = self.catalog()[0][-1]
+        with contextlib.closing(sqlite3.connect(f"file:{c.store}/toolcrib.db", isolation_level=None, uri=True)) as db:
+            db.execute("ATTACH ? AS file", (f"file:{c.store / path}?mode=ro&immutable=1",))
+            db.execute("INSERT INTO blkpay SELECT ?, first, body FROM file.blkpay", (self.log,))
+        call, indexes = self.a_call()
+        self.assertGreater(len(self.pieces(indexes)), 0)
+        done = self.erase("--call", call)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.present(indexes), 0)
+        c.start(PLAIN)
+        crib.wait_for("no leftovers", lambda: c.rows("SELECT count(*) FROM blkpay WHERE log = ? AND first < ?", self.log, self.end)[0][0] == 0)
+        self.verified()
+
+    def test_sc806_a_hold_keeps_it(self):
+        c = self.crib
+        call, indexes = self.a_call()
+        at = str(min(indexes & self.before.keys()))
+        c.cli("hold", "set", self.tenant, "--reason", "a lawsuit", "--ticket", "L-1", "--from", at, "--to", at)
+        for words in (("--call", call), ("--tenant", self.tenant)):
+            done = self.erase(*words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("held by hold", done.stderr)
+        self.assertEqual(self.gone(), set())
+        self.verified()
+
+    def test_sc804_while_a_file_is_away_it_stays_intended(self):
+        """The keys go, the other files are done, another tenant's erasure is not held up, and nothing of this log is sealed."""
+        c = self.crib
+        path, name = c.store / self.catalog()[-1][-1], sorted(self.people)[0]
+        os.rename(path, c.dir / "away.tcs")
+        done = self.erase("--principal", f"{self.tenant}/{name}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(str(path), done.stderr)
+        self.assertIn("it stays intended", done.stderr)
+        self.assertEqual(self.open_deeds(), 1)
+        done = self.erase("--tenant", self.tenants[1])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.open_deeds(), 1)
+        self.assertEqual(self.sealed("--tenant", self.tenant)["files"], 0)
+        self.assertIn("what was begun could not be ended", c.log.read_text())
+        os.rename(c.dir / "away.tcs", path)
+        self.assertGreater(len(self.before) - len(self.gone()), 0)
+        done = self.erase("--tenant", self.tenants[2])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        crib.wait_for("the end", lambda: self.open_deeds() == 0)
+        gone = self.gone()
+        self.assertGreater(len(gone), 20)
+        self.assertEqual(self.present(gone), 0)
+        self.verified()
+
+    def test_sc804_another_file_in_its_place_is_not_taken_for_it(self):
+        c = self.crib
+        path, name = c.store / self.catalog()[-1][-1], sorted(self.people)[0]
+        data = path.read_bytes()
+        changed = c.dir / "changed.tcs"
+        changed.write_bytes(data)
+        with contextlib.closing(sqlite3.connect(changed, isolation_level=None)) as db:
+            db.execute("UPDATE blk SET ts_max = ts_max + 1 WHERE first = (SELECT max(first) FROM blk)")
+        os.replace(changed, path)
+        done = self.erase("--principal", f"{self.tenant}/{name}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("has other content than the catalog says", done.stderr)
+        path.write_bytes(data)
+        c.stop()
+        c.start(PLAIN)
+        crib.wait_for("the end", lambda: self.open_deeds() == 0)
+        self.assertGreater(len(self.gone()), 0)
+        self.verified()
+
+    def test_t49_a_file_from_before_is_found(self):
+        c = self.crib
+        call, indexes = self.a_call()
+        paths = [c.store / row[-1] for row in self.catalog() if row[1] <= min(indexes & self.before.keys()) < row[2]]
+        data = paths[0].read_bytes()
+        self.assertEqual(self.erase("--call", call).returncode, 0)
+        c.stop()
+        paths[0].write_bytes(data)
+        for program in ((crib.BUILD / "toolcrib-verify",), crib.sceptic())[:1 if crib.sanitized("toolcrib-verify") else 2]:
+            done = subprocess.run([*program, *crib.evidence(c.store), c.store], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+            self.assertIn("ERASED_BUT_PRESENT", done.stdout)
+
+
 class Enemy(Seal):
     """Somebody who can write in the store's folder."""
 
@@ -385,6 +610,39 @@ class Enemy(Seal):
         c.daemon = None
         self.assertIn("is called as none is", str(refused.exception))
         self.assertEqual((c.store / taken).read_bytes(), data)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs the right to mount a tmpfs")
+    def test_files_on_another_disk(self):
+        """Mounted where the folder is: its room is what counts, and without it files are away, as if each were."""
+        c = self.crib
+        folder = c.store / "segments"
+
+        def mount(size):
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", folder], check=False).returncode != 0:
+                self.skipTest("no tmpfs here")
+            self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False, stderr=subprocess.DEVNULL)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        mount("9m")
+        c.start(PLAIN)
+        before = self.asked()
+        self.assertIn("are for calls", self.refused())
+        subprocess.run(["umount", "-l", folder], check=True)
+        mount("64m")
+        self.assertGreater(self.sealed()["files"], 3)
+        self.assertEqual(self.asked(), before)
+        self.assertEqual({os.stat(c.store / path).st_dev for path in self.files()}, {os.stat(folder).st_dev})
+        self.assertNotEqual(os.stat(folder).st_dev, os.stat(c.store).st_dev)
+        c.stop()
+        elsewhere = c.dir / "disk"
+        elsewhere.mkdir()
+        subprocess.run(["cp", "-a", f"{folder}/.", elsewhere], check=True)
+        subprocess.run(["umount", folder], check=True)
+        c.start(PLAIN)
+        self.assertIn("sealed files are not here", c.status()["files"])
+        subprocess.run(["cp", "-a", f"{elsewhere}/.", folder], check=True)
+        self.assertEqual(c.status()["files"], "ok")
+        self.assertEqual(self.asked(), before)
+        self.whole()
 
     def test_a_missing_file_is_said(self):
         """Not the first one, in which the header looks for the log's first record."""

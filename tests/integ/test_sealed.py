@@ -197,7 +197,8 @@ def cut(store):
 
 
 def two_that_cover_one_index(store):
-    change(store, "INSERT INTO seg SELECT log, from_idx + 256, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, "
+    change(store, "INSERT INTO seg(log, from_idx, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, path) "
+                  "SELECT log, from_idx + 256, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, "
                   "replace(path, '-0.', '-256.') FROM seg WHERE log = 2 AND from_idx = 0")
     shutil.copy(one_file(store), store / "segments/2" / one_file(store).name.replace("-0.", "-256."))
 

@@ -64,7 +64,8 @@ class Sync(Hosting):
         self.addCleanup(http.close)
         caps = http.ask("server/discover", rev=crib.MODERN)["result"]["capabilities"]
         self.assertEqual(caps, {"logging": {}, "tools": {"listChanged": True}, "prompts": {"listChanged": True},
-                                "resources": {"listChanged": True, "subscribe": True}, "completions": {}})
+                                "resources": {"listChanged": True, "subscribe": True}, "completions": {},
+                                "extensions": {"io.modelcontextprotocol/tasks": {}}})
         prompts = {p["name"]: p for p in http.ask("prompts/list", rev=crib.MODERN)["result"]["prompts"]}
         self.assertEqual(prompts["e_greet"], {
             "name": "e_greet", "description": "Something to try.",
@@ -79,7 +80,7 @@ class Sync(Hosting):
         for glob in EVERYTHING[1:]:
             self.crib.cli("grant", "remove", "acme", glob, "--yes")
         caps = http.ask("server/discover", rev=crib.MODERN)["result"]["capabilities"]
-        self.assertEqual(caps, {"logging": {}, "tools": {"listChanged": True}})
+        self.assertEqual(caps, {"logging": {}, "tools": {"listChanged": True}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
 
     def test_two_upstreams_may_have_the_same_uris(self):
         self.serve()

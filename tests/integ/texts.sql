@@ -4,7 +4,7 @@
 -- audit calls.  rec_pos.
 -- name: report_calls
 SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
-  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
+  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, system, model, policy,
   scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
 FROM v_calls WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
   AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
@@ -21,7 +21,7 @@ FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER B
 -- audit export.  rec_pos.
 -- name: report_export
 SELECT idx AS "index", log, time, tenant, kind, call, principal, pseudonym, "key", tool, outcome, rule, ms, transport, authn, actor,
-  on_behalf_of, address, client, revision, definition, policy, scopes, sandbox, object, detail, generation, receivers, before,
+  on_behalf_of, address, client, system, model, revision, definition, policy, scopes, sandbox, object, detail, generation, receivers, before,
   after, range_from, range_to, ground, ticket, approver, request_bytes, result_bytes, stored_bytes, level, flags, status, signal,
   cpu_ms, rss_kib, clock, boot, build, previous, trace, beg AS begin
 FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER BY idx LIMIT ?4;

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -68,6 +69,18 @@ static int busy(const struct worker_run *r, struct err *err)
 			now.ru_utime.tv_usec - from.ru_utime.tv_usec + now.ru_stime.tv_usec - from.ru_stime.tv_usec;
 	} while (us < 100000);
 	str_printf(r->out, "%d %d", (int)getpid(), getpriority(PRIO_PROCESS, 0));
+	return 0;
+}
+
+/* What is left of its moment. */
+static int brisk(const struct worker_run *r, struct err *err)
+{
+	const struct itimerval none = { 0 };
+	struct itimerval left;
+
+	if (setitimer(ITIMER_PROF, &none, &left) != 0)
+		return err_set(err, ERR_UNREACHABLE, "brisk", "it cannot be asked");
+	str_printf(r->out, "%ld", (long)left.it_value.tv_sec * 1000000 + (long)left.it_value.tv_usec);
 	return 0;
 }
 
@@ -179,7 +192,7 @@ int main(void)
 {
 	static const struct worker_work table[] = {
 		{ "echo", echo }, { "number", number }, { "fail", fail }, { "spin", spin }, { "wait", wait_on }, { "busy", busy },
-		{ "eat", eat }, { "greed", greed }, { "die", die }, { "flood", flood }, { "rubbish", rubbish },
+		{ "brisk", brisk }, { "eat", eat }, { "greed", greed }, { "die", die }, { "flood", flood }, { "rubbish", rubbish },
 		{ "reach", reach },
 	};
 

@@ -158,7 +158,8 @@ def twice(s, rnd):
     if other.exists():
         return False
     shutil.copy(path, other)
-    s.run("INSERT INTO seg SELECT log, from_idx + ?, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, ? FROM seg "
+    s.run("INSERT INTO seg(log, from_idx, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, path) "
+          "SELECT log, from_idx + ?, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, ? FROM seg "
           "WHERE log = ? AND from_idx = ?", step, str(other.relative_to(s.path.parent)), log, first)
     return True
 

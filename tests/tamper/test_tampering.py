@@ -1,7 +1,7 @@
 """Every kind of tampering with the files of a store that a daemon has written is found, by whom and with which evidence its
 row says: by toolcrib-verify, by contrib/verify/verify.py, and by `toolcrib audit verify`.  TOOLCRIB_SEEDS says how often each
 kind is tried, TOOLCRIB_AV_SEEDS how often of these by a server, which is slow to start, TOOLCRIB_FULL_SEEDS how often with each
-evidence: later tries have one of the four in turn; TOOLCRIB_KINDS which kinds alone ("A-T60 A-T61"); TOOLCRIB_TABLE is a file
+evidence: later tries have one of the four in turn, of each kind another first; TOOLCRIB_KINDS which kinds alone ("A-T60 A-T61"); TOOLCRIB_TABLE is a file
 for the table.  The rows are KINDS here (A-T01 to A-T41) and in each file beside
 this one that has such a list; kinds.py says what stands in them."""
 import collections
@@ -101,7 +101,7 @@ def attempt(number, seed, served=False, form="rows"):
         if done is False:
             return None
         options = [[*each, path] for each in its.evidence(store, not kind or kind.keys)]
-        asked = range(len(options)) if seed < FULL_SEEDS else [seed % len(options)]
+        asked = range(len(options)) if not kind or seed < FULL_SEEDS else [((number or 0) + seed) % len(options)]
         found = {who: ask([options[i] for i in asked]) for who, ask in ASKED.items()}
         said = {who: [dict(zip(asked, each)).get(i) for i in range(len(options))] for who, each in found.items()}
         if served:

@@ -25,6 +25,7 @@
 #include "verify/verify.h"
 
 #include "store.h"
+#include "suite.h"
 #include "tmpdir.h"
 
 struct fix {
@@ -190,15 +191,17 @@ static inline void found_and_said(void *arg, const struct audit_finding *finding
 }
 
 /* How many findings there are in the logs of tenant, 0: in all.  What is found, and in which order, does not depend on
- * how many threads look (SC-701). */
+ * how many threads look (SC-701): five, then two or one in turn.  In those are no races that are not in five. */
 static inline unsigned verify(struct fix *f, int64_t tenant)
 {
-	static const unsigned threads[] = { 5, 2, 1 };
+	static unsigned turn;
+	const unsigned threads[] = { 5, 1 + turn++ % 2 };
 	struct str first = STR_INIT;
 	struct audit_coverage sum[NELEMS(threads)];
+	const size_t times = LOOKS_FOR_RACES ? 1 : NELEMS(threads);
 	unsigned n = 0;
 
-	for (size_t i = 0; i < NELEMS(threads); i++) {
+	for (size_t i = 0; i < times; i++) {
 		const struct audit_evidence with = { .threads = threads[i] };
 		struct found_and_said told = { .f = f, .said = STR_INIT };
 		struct db *reader = NULL;
@@ -218,7 +221,7 @@ static inline unsigned verify(struct fix *f, int64_t tenant)
 		assert_int_equal(sum[0].bad, sum[i].bad);
 	}
 	str_fini(&first);
-	f->sum = sum[NELEMS(threads) - 1];
+	f->sum = sum[times - 1];
 	for (int i = 0; i < AUDIT_FINDING_COUNT; i++)
 		n += f->count[i];
 	assert_int_equal(n, f->sum.bad + f->sum.gaps);

@@ -22,6 +22,7 @@
 #include "proto/caps.h"
 #include "registry/define.h"
 #include "tenant/tenant.h"
+#include "task/task.h"
 #include "writer/writer.h"
 
 enum { RIG_WAIT_MS = 10000, RIG_RECORDS = 64 };
@@ -58,6 +59,7 @@ struct rig {
 	struct writer_limits limits;
 	struct ev_loop *loop;
 	struct writer *writer;
+	struct tasks *tasks;
 	struct tenants *tenants;
 	struct registry *registry;
 	struct limiter *limiter;
@@ -77,7 +79,7 @@ struct heard {
 	unsigned ends, asks, progress, logs;
 	int ask_rc;
 	/* of call_end */
-	char *text, *structured, *requests, *state;
+	char *text, *structured, *requests, *state, task[TASK_ID_LEN + 1];
 	bool is_error, executed, has_id, has_report;
 	uint8_t id[16];
 	enum call_refusal refusal;
@@ -235,10 +237,12 @@ static inline void rig_store(struct rig *r)
 	rig_tool(r, "shaped", "", ",\"outputSchema\":{\"type\":\"object\",\"required\":[\"a\"]}");
 	rig_tool(r, "headed", ",\"properties\":{\"s\":{\"type\":\"string\",\"x-mcp-header\":\"S\"},"
 		 "\"i\":{\"type\":\"integer\",\"x-mcp-header\":\"I\"},\"b\":{\"type\":\"boolean\",\"x-mcp-header\":\"B\"}}", "");
+	rig_tool(r, "long", "", ",\"task\":{\"support\":\"optional\",\"after\":\"2s\",\"timeout\":\"2m\",\"ttl\":\"1m\"}");
+	rig_tool(r, "longer", "", ",\"task\":{\"support\":\"required\",\"timeout\":\"40s\"}");
 	rig_tool(r, "hidden", "", "");
 	(void)rows_tool(&r->rows, "broken", "{\"name\":\"broken\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"},"
 			"\"handler\":{\"broken\":1}}");
-	static const char *const granted[] = { "echo", "strict", "one", "asks", "shaped", "headed", "broken" };
+	static const char *const granted[] = { "echo", "strict", "one", "asks", "shaped", "headed", "broken", "long", "longer" };
 	for (size_t i = 0; i < NELEMS(granted); i++)
 		rows_grant(&r->rows, r->acme, granted[i], "");
 	rows_grant(&r->rows, r->other, "hidden", "echo");
@@ -298,7 +302,8 @@ static inline int rig_set_up(void **state)
 	r->registry = registry_new(rig_bind);
 	r->limiter = limiter_new(NULL);
 	rig_load(r);
-	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tenants = r->tenants, .registry = r->registry,
+	ROWS_OK(tasks_open(&(struct task_env){ r->loop, r->writer, { r->rows.dir, rig_master } }, &r->tasks, &rows_err));
+	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tasks = r->tasks, .tenants = r->tenants, .registry = r->registry,
 		.limiter = r->limiter, .writer = r->writer, .master = rig_master });
 	writer_on_late(r->writer, call_late_begin, r->engine);
 	ROWS_OK(principal_named(r->tenants, "acme", NULL, AUDIT_AUTHN_BOUND, &r->bot, &rows_err));
@@ -315,6 +320,7 @@ static inline int rig_tear_down(void **state)
 	principal_unref(&r->bot);
 	principal_unref(&r->other_bot);
 	call_engine_free(&r->engine);
+	tasks_close(&r->tasks);
 	writer_on_late(r->writer, NULL, NULL);
 	(void)writer_close(&r->writer, RIG_WAIT_MS, NULL); /* it may have been told to fail */
 	registry_free(&r->registry);
@@ -375,7 +381,9 @@ static inline void heard_finish(void *arg, struct call_end *end)
 	h->has_id = end->call_id != NULL;
 	if (end->call_id)
 		memcpy(h->id, end->call_id, sizeof h->id);
-	assert_int_equal(!!end->result + !!end->requests + !!end->err, 1);
+	assert_int_equal(!!end->result + !!end->requests + !!end->err + !!end->task, 1);
+	if (end->task)
+		memcpy(h->task, end->task->id, sizeof h->task);
 	if (end->result) {
 		const char *text = json_string_value(json_object_get(json_array_get(end->result->content, 0), "text"));
 

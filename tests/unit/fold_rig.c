@@ -170,15 +170,16 @@ static int fold_log(struct fold *f, struct err *err)
 static int clean(struct fold *f, struct err *err)
 {
 	int rc = fold_sql(f->db, "INSERT OR IGNORE INTO open_call(log, idx, call) SELECT b.log, b.idx, b.call FROM rec b WHERE b.kind = 1001 "
-			  "AND b.idx < (SELECT max(first + cnt) FROM blk WHERE log = b.log) "
+			  "AND b.idx < (SELECT first + cnt FROM blk WHERE log = b.log ORDER BY first DESC LIMIT 1) "
 			  "AND NOT EXISTS (SELECT 1 FROM rec e INDEXED BY rec_call WHERE e.log = b.log AND e.call = b.call AND e.kind <> 1001 "
 			  "AND e.call IS NOT NULL)", NULL, err);
 
 	if (rc == 0 && !f->with->leftovers)
 		rc = fold_sql(f->db, "DELETE FROM pay WHERE rec IN (SELECT r.id FROM rec r "
-			      "WHERE r.idx < (SELECT max(first + cnt) FROM blk WHERE log = r.log))", NULL, err);
+			      "WHERE r.idx < (SELECT first + cnt FROM blk WHERE log = r.log ORDER BY first DESC LIMIT 1))", NULL, err);
 	if (rc == 0 && !f->with->leftovers)
-		rc = fold_sql(f->db, "DELETE FROM rec WHERE idx < (SELECT max(first + cnt) FROM blk WHERE log = rec.log)", NULL, err);
+		rc = fold_sql(f->db, "DELETE FROM rec "
+			      "WHERE idx < (SELECT first + cnt FROM blk WHERE log = rec.log ORDER BY first DESC LIMIT 1)", NULL, err);
 	return rc;
 }
 

@@ -43,6 +43,18 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	return 0;
 }
 
+/* No task is made here. */
+int writer_change(struct writer *w, const struct audit_event *ev, size_t n, const struct writer_rows *rows,
+		  const void *bytes, size_t len, writer_audit_fn *done, void *arg)
+{
+	return ERR_AUDIT;
+}
+
+int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
+{
+	return ERR_AUDIT;
+}
+
 /* --- the call engine */
 
 struct call { struct rig_call *c; };
@@ -388,7 +400,7 @@ void rig_open(struct rig *r)
 	ROWS_OK(principal_named(r->tenants, "other", NULL, AUDIT_AUTHN_BOUND, &r->who_other, &rows_err));
 	r->registry = registry_new(bind_none);
 	env = (struct mcp_env){ r->loop, r->tenants, r->registry, (struct call_engine *)r,
-		(struct writer *)r, NULL, master, "1.0" };
+		NULL, (struct writer *)r, NULL, master, "1.0", false, false };
 	r->srv = mcp_server_new(&env);
 	r->echo = rig_tool(r, "echo", "");
 	r->secret = rig_tool(r, "secret", "");

@@ -64,12 +64,6 @@ static bool chosen(const struct suite *s, int argc, char **argv, const char **re
 	return argc < 2;
 }
 
-#ifdef __SANITIZE_THREAD__
-static const bool looks_for_races = true;
-#else
-static const bool looks_for_races = false;
-#endif
-
 static int run_here(const struct suite *s, const char *test)
 {
 	int rc;
@@ -78,7 +72,7 @@ static int run_here(const struct suite *s, const char *test)
 		cmocka_set_test_filter(test);
 	rc = s->run() == 0 ? 0 : 1;
 	/* The sanitizer has threads of its own. */
-	if (s->single && !looks_for_races && !__libc_single_threaded) {
+	if (s->single && !LOOKS_FOR_RACES && !__libc_single_threaded) {
 		(void)fprintf(stderr, "%s: a SINGLE_THREAD_SUITE has started a thread: make it a SUITE\n", s->name);
 		rc = 1;
 	}
@@ -113,7 +107,7 @@ static int run_apart(const struct suite *s, const char *test)
 
 static bool left_out(const struct suite *s)
 {
-	if (!looks_for_races || !s->single || getenv("TOOLCRIB_ALL_SUITES"))
+	if (!LOOKS_FOR_RACES || !s->single || getenv("TOOLCRIB_ALL_SUITES"))
 		return false;
 	printf("== suite %s: left out, one thread has no races\n", s->name);
 	return true;

@@ -3,6 +3,15 @@
 
 #include <stdbool.h>
 
+#include "base/sanitized.h"
+
+/* 1 in a build with ThreadSanitizer: what one thread does is left to the other builds. */
+#if defined __SANITIZE_THREAD__ || SANITIZED_BY(thread_sanitizer)
+#define LOOKS_FOR_RACES 1
+#else
+#define LOOKS_FOR_RACES 0
+#endif
+
 /* A suite: the tests of one file.  The program of a room (tests/unit/t_ROOM) has all suites of the room in it, each of
  * which makes itself known before main() of suite.c begins; so a suite moves to another room by its line in module.am
  * alone.

@@ -243,7 +243,7 @@ static void a_socket_closes_under_those_who_wait(void **state)
 	expect_end(busy, "");
 }
 
-SUITE(sock)
+SINGLE_THREAD_SUITE(sock)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

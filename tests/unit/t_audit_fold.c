@@ -737,7 +737,7 @@ static void prune(struct fix *f, int64_t at)
 	static const char by[] = "approval policy one";
 	struct audit_field field[4] = { { AUDIT_TAG_RANGE, range, sizeof(range) }, { AUDIT_TAG_APPROVER, by, sizeof(by) - 1 },
 		{ AUDIT_TAG_ROOT, cut.root, 32 } };
-	struct audit_job job;
+	struct audit_job job = { 0 };
 	bool done = false;
 
 	OK(audit_cut_read(f->db, 2, at, &cut, &f->err));

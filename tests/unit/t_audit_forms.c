@@ -563,14 +563,25 @@ static void a_sealed_file_has_one_name(void **state)
 		"segments/2/202611-256.tcs", "segments/3/202611-0.tcs", "segments/2/20261-0.tcs", "segments/2/2026111-0.tcs",
 		"segments/2/202611-00.tcs", "segments/2/202611-0.tcs.tmp", "segments/2/202611-0", "/segments/2/202611-0.tcs",
 		"segments/../segments/2/202611-0.tcs", "segments//2/202611-0.tcs", "202611-0.tcs", "/etc/passwd", "/", "",
+		"/2/202611-0.tcs", "/mnt/../etc/2/202611-0.tcs", "/mnt/./2/202611-0.tcs", "/mnt//2/202611-0.tcs",
+		"/mnt/segments/2/202611-0.tcs", "/mnt/3/202611-0.tcs", "/mnt/2/202611-256.tcs", "mnt/2/202611-0.tcs",
 	};
+	char longest[FORMS_PATH_MAX + 1];
 
 	(void)state;
 	assert_true(forms_is_name("segments/2/202611-0.tcs", 2, 0));
+	assert_true(forms_is_name("/mnt/archive/2/202611-0.tcs", 2, 0));
 	assert_true(forms_is_name("segments/4194303/000000-1099511627520.tcs", 4194303, INT64_C(1099511627520)));
 	for (size_t i = 0; i < NELEMS(others); i++)
 		if (forms_is_name(others[i], 2, 0))
 			fail_msg("%s", others[i]);
+	memset(longest, 'a', sizeof(longest));
+	longest[0] = '/';
+	(void)snprintf(longest + FORMS_PATH_MAX - 1 - strlen("/2/202611-0.tcs"), strlen("/2/202611-0.tcs") + 1, "/2/202611-0.tcs");
+	assert_true(forms_is_name(longest, 2, 0));
+	(void)snprintf(longest + FORMS_PATH_MAX - strlen("/2/202611-0.tcs"), strlen("/2/202611-0.tcs") + 1, "/2/202611-0.tcs");
+	longest[FORMS_PATH_MAX - 1 - strlen("/2/202611-0.tcs")] = 'a';
+	assert_false(forms_is_name(longest, 2, 0));
 }
 
 SINGLE_THREAD_SUITE(forms)

@@ -135,7 +135,7 @@ static int intend(struct fix *f, int64_t at)
 /* One slice, and the end when it was the last: then true. */
 static bool step(struct fix *f)
 {
-	struct audit_job deed;
+	struct audit_job deed = { 0 };
 	bool done = false;
 
 	assert_int_equal(audit_job_next(f->db, 0, &deed, &f->err), 1);
@@ -165,7 +165,7 @@ static void prune(struct fix *f, int64_t at)
 static void a_pruned_log_verifies(void **state)
 {
 	struct fix *f = *state;
-	struct audit_job deed;
+	struct audit_job deed = { 0 };
 
 	verify_clean(f);
 	prune(f, 256);

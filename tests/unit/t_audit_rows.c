@@ -201,7 +201,7 @@ static void row_without_its_record_stops_the_start(void **state)
 	ROWS_OK(audit_append_start(f->logs, f->rows.db, &ev, &rows_err));
 }
 
-SUITE(audit_rows)
+SINGLE_THREAD_SUITE(audit_rows)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -454,7 +454,7 @@ static void environment_has_a_trace_where_it_is_one_calls(void **state)
 	}
 }
 
-SUITE(bind)
+SINGLE_THREAD_SUITE(bind)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(environment_has_a_trace_where_it_is_one_calls),

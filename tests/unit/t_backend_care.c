@@ -147,7 +147,7 @@ static void long_note_is_cut_between_characters(void **state)
 	run_free(&r);
 }
 
-SUITE(care)
+SINGLE_THREAD_SUITE(care)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(control_characters_of_a_text_become_a_mark),

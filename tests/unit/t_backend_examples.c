@@ -148,7 +148,7 @@ static void requests_to_servers_are_taken(void **state)
 	json_decref(example("create_ticket"));
 }
 
-SUITE(examples)
+SINGLE_THREAD_SUITE(examples)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(get_weather_knows_a_city_or_says_which),

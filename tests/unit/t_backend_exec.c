@@ -627,7 +627,7 @@ static void cancel_inside_a_notice_is_safe(void **state)
 	run_free(&r);
 }
 
-SUITE(exec)
+SINGLE_THREAD_SUITE(exec)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(argument_arrives_byte_equal_as_one_word),

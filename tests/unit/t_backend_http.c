@@ -764,7 +764,7 @@ static void refused_address_says_so_and_no_more(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-SUITE(http)
+SINGLE_THREAD_SUITE(http)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(wrong_definitions_are_refused_at_the_place),

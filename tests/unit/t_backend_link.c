@@ -500,7 +500,7 @@ static void noise_is_borne_for_a_while(void **state)
 	finish();
 }
 
-SUITE(link)
+SINGLE_THREAD_SUITE(link)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silence_after_a_probe_means_an_older_server),

@@ -465,7 +465,7 @@ static void stream_of_news_that_is_refused_is_not_asked_for_again(void **state)
 	finish();
 }
 
-SUITE(link_lists)
+SINGLE_THREAD_SUITE(link_lists)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(other_lists_follow_the_tools_and_are_pinned),

@@ -289,7 +289,7 @@ static void idle_and_old_processes_go(void **state)
 	assert_gone(pid);
 }
 
-SUITE(reuse)
+SINGLE_THREAD_SUITE(reuse)
 {
 	(void)run_loop();
 	const struct CMUnitTest tests[] = {

@@ -245,7 +245,7 @@ static void set_holds_so_many_and_not_one_more(void **state)
 	open_secrets_free(&s);
 }
 
-SUITE(secrets)
+SINGLE_THREAD_SUITE(secrets)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(program_gets_the_value_in_its_environment),

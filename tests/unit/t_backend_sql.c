@@ -372,7 +372,7 @@ static void f2_one_long_function_is_stopped(void **state)
 	run_free(&r);
 }
 
-SUITE(sql)
+SINGLE_THREAD_SUITE(sql)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_keep_their_types),

@@ -207,7 +207,7 @@ static void limits_of_a_template(void **state)
 	str_fini(&out);
 }
 
-SUITE(uri)
+SINGLE_THREAD_SUITE(uri)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(examples_of_the_rfc_expand),

@@ -204,7 +204,7 @@ static void seal_binds_context_and_purpose(void **state)
 	seal_free(&foreign);
 }
 
-SUITE(crypto)
+SINGLE_THREAD_SUITE(crypto)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_up_forbids_cores),

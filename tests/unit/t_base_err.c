@@ -97,7 +97,7 @@ static void every_code_has_a_name_that_leads_back(void **state)
 	assert_int_equal(err_from_name(NULL), ERR_INTERNAL);
 }
 
-SUITE(err)
+SINGLE_THREAD_SUITE(err)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set_fills_all_and_returns_the_code),

@@ -120,7 +120,7 @@ static void walk_of_an_empty_map_ends_at_once(void **state)
 	map_free(&m);
 }
 
-SUITE(map)
+SINGLE_THREAD_SUITE(map)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set_get_and_del_agree),

@@ -331,7 +331,7 @@ static void test_f15_what_is_small_has_a_reserve(void **state)
 	assert_int_equal(status, 0);
 }
 
-SUITE(mem)
+SINGLE_THREAD_SUITE(mem)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mem_copies_end_with_nul),

@@ -251,7 +251,7 @@ static void default_store_follows_the_environment(void **state)
 	assert_int_equal(path_default_store(&dir, &err), ERR_INVALID);
 }
 
-SUITE(path)
+SINGLE_THREAD_SUITE(path)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(created_files_come_back, make_top, remove_top),

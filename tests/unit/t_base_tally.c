@@ -179,7 +179,7 @@ static void records_have_codes_up_to_a_bound(void **state)
 	assert_int_equal(tally_records(TALLY_RECORD_CODES), 0);
 }
 
-SUITE(tally)
+SINGLE_THREAD_SUITE(tally)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_have_codes_up_to_a_bound),

@@ -298,6 +298,19 @@ static void integers_are_read_whole_or_not_at_all(void **state)
 	assert_true(i == INT64_MAX);
 }
 
+static void times_of_the_day_have_four_digits(void **state)
+{
+	static const char *const bad[] = { "", "3:00", "24:00", "03:60", "03-00", "03:00 ", "+3:00", "03:0x", "none" };
+	uint32_t s = 5;
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(bad); i++)
+		assert_int_equal(text_time_of_day(bad[i], &s), ERR_INVALID);
+	assert_int_equal(s, 5);
+	assert_true(text_time_of_day("00:00", &s) == 0 && s == 0);
+	assert_true(text_time_of_day("23:59", &s) == 0 && s == 86340);
+}
+
 static void durations_and_sizes_need_their_units(void **state)
 {
 	static const char *const bad_times[] = { "", "5", "ms", "-1s", "1.5s", "1 s", "1S", "1s ", "1m30s",
@@ -434,7 +447,7 @@ static void eq_compares_bytes(void **state)
 	assert_true(text_eq(NULL, 0, ""));
 }
 
-SUITE(text)
+SINGLE_THREAD_SUITE(text)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utf8_refuses_what_is_not_well_formed),
@@ -450,6 +463,7 @@ SUITE(text)
 		cmocka_unit_test(base64_pads_and_reads_back),
 		cmocka_unit_test(base64_wants_its_padding),
 		cmocka_unit_test(integers_are_read_whole_or_not_at_all),
+		cmocka_unit_test(times_of_the_day_have_four_digits),
 		cmocka_unit_test(durations_and_sizes_need_their_units),
 		cmocka_unit_test(rates_read_what_they_write),
 		cmocka_unit_test(ages_take_the_largest_unit),

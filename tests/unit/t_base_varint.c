@@ -83,7 +83,7 @@ static void signs_fold_into_small_numbers(void **state)
 	}
 }
 
-SUITE(varint)
+SINGLE_THREAD_SUITE(varint)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_written_as_others_read_them),

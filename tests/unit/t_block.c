@@ -702,7 +702,7 @@ static void sc202_short_columns_are_not_deflated(void **state)
 	}
 }
 
-SUITE(block)
+SINGLE_THREAD_SUITE(block)
 {
 #define WITH_BLOCKS(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -597,7 +597,7 @@ static void sc201_payloads_are_read_strictly(void **state)
 	assert_int_equal(block_payloads_read(more, 2 + 3 * 257, v, &n, &f->err), ERR_CORRUPT);
 }
 
-SUITE(block_derived)
+SINGLE_THREAD_SUITE(block_derived)
 {
 #define WITH_BLOCKS(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

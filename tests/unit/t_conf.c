@@ -351,6 +351,31 @@ static void open_listener_needs_its_url(void **state)
 	refuse("oauth: {resource: x.example}\n", "1:", "must be a URL");
 }
 
+/* What the catalog of sealed files can name; at the limit of its bytes and one beyond. */
+static void archive_is_a_plain_path(void **state)
+{
+	static const char *const wrong[] = { "archive", "/", "/mnt/", "/mnt//a", "/mnt/../a", "/mnt/./a", "/mnt/segments" };
+	char *longest = mem_alloc(CONF_ARCHIVE_MAX + 2), *text;
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(wrong); i++) {
+		text = mem_printf("audit: {archive: \"%s\"}\n", wrong[i]);
+		refuse(text, "1:", "audit.archive must be an absolute path");
+		free(text);
+	}
+	memset(longest, 'a', CONF_ARCHIVE_MAX + 1);
+	longest[0] = '/';
+	longest[CONF_ARCHIVE_MAX + 1] = '\0';
+	text = mem_printf("audit: {archive: %s}\n", longest);
+	refuse(text, "1:", "audit.archive must be an absolute path");
+	free(text);
+	longest[CONF_ARCHIVE_MAX] = '\0';
+	text = mem_printf("audit: {archive: %s}\n", longest);
+	accept(text);
+	free(text);
+	free(longest);
+}
+
 /* The sample is all comments; with the marks removed it is a file that loads. */
 static void sample_uncommented_loads(void **state)
 {
@@ -422,7 +447,7 @@ static void man_page_names_every_key_with_its_limits(void **state)
 	str_fini(&page);
 }
 
-SUITE(conf)
+SINGLE_THREAD_SUITE(conf)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(empty_file_means_defaults),
@@ -441,6 +466,7 @@ SUITE(conf)
 		cmocka_unit_test(issuers_go_together),
 		cmocka_unit_test(open_listener_needs_its_url),
 		cmocka_unit_test(sample_uncommented_loads),
+		cmocka_unit_test(archive_is_a_plain_path),
 		cmocka_unit_test(sample_file_is_the_sample),
 		cmocka_unit_test(man_page_names_every_key_with_its_limits),
 	};

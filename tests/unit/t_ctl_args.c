@@ -242,7 +242,7 @@ static void every_row_is_in_help_page_and_completion(void **state)
 	str_fini(&man);
 }
 
-SUITE(args)
+SINGLE_THREAD_SUITE(args)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_become_members_in_any_order_with_options),

@@ -220,7 +220,7 @@ static void places_are_found_across_files_and_documents(void **state)
 	tmpdir_remove(dir);
 }
 
-SUITE(print)
+SINGLE_THREAD_SUITE(print)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tables_are_aligned_without_blanks_at_the_end),

@@ -128,7 +128,7 @@ static void a_socket_that_is_not_there_is_unreachable(void **state)
 	assert_int_equal(fd, -1);
 }
 
-SUITE(remote)
+SINGLE_THREAD_SUITE(remote)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_line_goes_out_and_rows_come_back),

@@ -162,7 +162,7 @@ static int end(void **state)
 	return rmdir(folder);
 }
 
-SUITE(save)
+SINGLE_THREAD_SUITE(save)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_whole_is_kept),

@@ -289,7 +289,7 @@ static void formats_are_known_by_name(void **state)
 	}
 }
 
-SUITE(table)
+SINGLE_THREAD_SUITE(table)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pipe_gets_everything),

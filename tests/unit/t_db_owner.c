@@ -195,7 +195,7 @@ static void root_does_not_own_anothers_store(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-SUITE(owner)
+SINGLE_THREAD_SUITE(owner)
 {
 	const struct CMUnitTest tests[] = {
 		T(one_owner_at_a_time), T(who_looks_takes_nothing), T(card_tells_the_sockets), T(half_a_card_says_nothing), T(killed_owner_frees_the_store),

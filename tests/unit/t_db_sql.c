@@ -177,7 +177,7 @@ static void reports_use_the_index_made_for_them(void **state)
 			fail_msg("%s does not use %s", sql_sqlite[rows[i].id].name, rows[i].index);
 }
 
-SUITE(sql)
+SINGLE_THREAD_SUITE(sql)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_statement_prepares), cmocka_unit_test(no_report_walks_through_the_records),

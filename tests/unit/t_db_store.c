@@ -904,7 +904,7 @@ static void releases_with_the_fix_are_known(void **state)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define NEW(name) cmocka_unit_test_setup_teardown(name, set_up_new, tear_down)
 
-SUITE(store)
+SINGLE_THREAD_SUITE(store)
 {
 	const struct CMUnitTest tests[] = {
 		T(row_out_hands_over_a_row_at_once), T(only_an_idle_reader_has_others_beside_it),
@@ -922,8 +922,15 @@ SUITE(store)
 		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),
 		T(foreign_check_knows_a_store_by_any_name), T(foreign_query_has_a_bound_of_memory),
 		T(f2_foreign_reads_the_named_tables_alone), T(f2_memory_of_the_engine_is_bounded), T(a_statement_runs_again),
-		cmocka_unit_test(releases_with_the_fix_are_known), T(foreign_deadline_ends_a_query), T(interrupt_from_another_thread_ends_a_query),
+		cmocka_unit_test(releases_with_the_fix_are_known), T(foreign_deadline_ends_a_query),
 	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+SUITE(store_threads)
+{
+	const struct CMUnitTest tests[] = { T(interrupt_from_another_thread_ends_a_query) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,7 +283,7 @@ static void guard_of_a_reporter_stays(void **state)
 	f->n = before;
 }
 
-SUITE(vtab)
+SINGLE_THREAD_SUITE(vtab)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(terms_and_order_come_to_the_table, set_up, tear_down),

@@ -790,7 +790,7 @@ static void nothing_survives_the_server(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-SUITE(child)
+SINGLE_THREAD_SUITE(child)
 {
 	/* Run by hand from the build tree: the launcher lies two folders above. */
 	char path[4096];

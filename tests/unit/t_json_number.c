@@ -268,7 +268,7 @@ static void decimal_has_the_digits_as_written(void **state)
 	}
 }
 
-SUITE(number)
+SINGLE_THREAD_SUITE(number)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parse_keeps_what_no_integer_and_no_double_holds_s205),

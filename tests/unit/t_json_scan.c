@@ -311,7 +311,7 @@ static void scan_keeps_spans_found_before_a_failure(void **state)
 	span_is(w[1], NULL);
 }
 
-SUITE(scan)
+SINGLE_THREAD_SUITE(scan)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scan_accepts_json),

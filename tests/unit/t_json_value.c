@@ -361,7 +361,7 @@ static void wipe_leaves_no_text_but_what_others_hold_s344(void **state)
 	json_set_alloc_funcs(take, give);
 }
 
-SUITE(value)
+SINGLE_THREAD_SUITE(value)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wipe_leaves_no_text_but_what_others_hold_s344),

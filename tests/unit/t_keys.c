@@ -262,7 +262,7 @@ static void reader_finds_what_is_committed(void **state)
 	keys_close(&reader);
 }
 
-SUITE(keys)
+SINGLE_THREAD_SUITE(keys)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

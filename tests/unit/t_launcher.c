@@ -291,7 +291,7 @@ static void hardening_the_range_of_a_user_is_half_of_his_line(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-SUITE(launcher)
+SINGLE_THREAD_SUITE(launcher)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_program_ends_and_is_told_once),

@@ -711,7 +711,7 @@ static void queue_of_a_tenant_is_bounded(void **state)
 	limiter_free(&l);
 }
 
-SUITE(limit)
+SINGLE_THREAD_SUITE(limit)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bucket_gives_its_count_then_refuses),

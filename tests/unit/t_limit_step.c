@@ -85,7 +85,7 @@ static void running_calls_press_where_none_may_wait(void **state)
 	}
 }
 
-SUITE(step)
+SINGLE_THREAD_SUITE(step)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_are_reached_at_their_percentage_and_left_below_it),

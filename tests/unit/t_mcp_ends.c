@@ -163,6 +163,7 @@ static void filters_are_checked(void **state)
 		{ ",\"notifications\":[]", "-32602" },
 		{ ",\"notifications\":{\"toolsListChanged\":1}", "toolsListChanged has the wrong type" },
 		{ ",\"notifications\":{\"resourceSubscriptions\":[5]}", "-32602" },
+		{ ",\"notifications\":{\"taskIds\":5}", "-32602" },
 	};
 	struct rig_http h;
 
@@ -172,9 +173,14 @@ static void filters_are_checked(void **state)
 		rig_expect_has(&h.box, rows[i].part);
 		rig_http_free(&h);
 	}
+	/* K5-06: for who has declared tasks, whatever else is asked for. */
+	rig_modern(&r, &h, "subscriptions/listen", NULL, ",\"notifications\":{\"toolsListChanged\":true,\"taskIds\":[\"t\"]}", "{}");
+	assert_int_equal(h.status, 400);
+	rig_expect_has(&h.box, "-32021");
+	rig_http_free(&h);
 	/* Nothing to honour: acknowledged, and over. */
 	rig_modern(&r, &h, "subscriptions/listen", NULL,
-		   ",\"notifications\":{\"promptsListChanged\":true,\"toolsListChanged\":false,\"taskIds\":5}", "{}");
+		   ",\"notifications\":{\"promptsListChanged\":true,\"toolsListChanged\":false,\"unheardOf\":5}", "{}");
 	rig_expect_has(&h.box, "\"notifications\":{},\"_meta\"");
 	rig_expect_has(&h.box, "\"resultType\":\"complete\",\"_meta\":{"
 		"\"io.modelcontextprotocol/subscriptionId\":1");
@@ -815,7 +821,7 @@ static void one_peer_can_be_ended_by_its_id(void **state)
 	rig_http_free(&session);
 }
 
-SUITE(ends)
+SINGLE_THREAD_SUITE(ends)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

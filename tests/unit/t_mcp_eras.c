@@ -501,9 +501,9 @@ static const struct { const char *method; bool legacy, modern; } served[] = {
 		{ "resources/subscribe", false, false },
 	{ "resources/unsubscribe", false, false }, { "prompts/list", false, false }, { "prompts/get", false,
 		false },
-	{ "completion/complete", false, false }, { "tasks/get", false, false }, { "tasks/cancel", false,
-		false },
-	{ "tasks/update", false, false }, { "tasks/list", false, false }, { "tasks/result", false, false },
+	{ "completion/complete", false, false }, { "tasks/get", false, true }, { "tasks/cancel", false,
+		true },
+	{ "tasks/update", false, true }, { "tasks/list", false, false }, { "tasks/result", false, false },
 	{ "notifications/initialized", false, false }, { "", false, false },
 };
 
@@ -527,7 +527,7 @@ static void methods_are_served_where_they_exist(void **state)
 	}
 }
 
-SUITE(eras)
+SINGLE_THREAD_SUITE(eras)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -192,7 +192,7 @@ static void a_row_that_has_changed_is_told(void **state)
 	rig_peer_close(&q);
 }
 
-SUITE(lease)
+SINGLE_THREAD_SUITE(lease)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

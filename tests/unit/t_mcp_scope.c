@@ -214,7 +214,7 @@ static void subscriptions_need_the_right(void **state)
 	rig_peer_close(&p);
 }
 
-SUITE(scope)
+SINGLE_THREAD_SUITE(scope)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

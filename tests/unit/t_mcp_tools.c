@@ -598,7 +598,7 @@ static void param_headers_are_decoded(void **state)
 	free(body);
 }
 
-SUITE(tools)
+SINGLE_THREAD_SUITE(tools)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

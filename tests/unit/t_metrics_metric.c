@@ -116,7 +116,7 @@ static void values_of_labels_are_escaped(void **state)
 	str_fini(&s);
 }
 
-SUITE(metric)
+SINGLE_THREAD_SUITE(metric)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counter_counts),

@@ -92,7 +92,7 @@ static void lines_do_not_depend_on_how_bytes_are_split(void **state)
 	}
 }
 
-SUITE(addr)
+SINGLE_THREAD_SUITE(addr)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_come_back_as_written),

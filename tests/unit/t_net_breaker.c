@@ -140,7 +140,7 @@ static void servers_beyond_the_limit_push_the_oldest_out(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-SUITE(breaker)
+SINGLE_THREAD_SUITE(breaker)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(breaker_opens_at_its_number_of_failures),

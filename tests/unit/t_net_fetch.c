@@ -36,7 +36,7 @@ struct got {
 	struct fetch *f;
 	unsigned heads, ends;
 	bool done, starting, more;              /* more: data has come since this was cleared */
-	int status, rc, data_rc;
+	int status, rc, data_rc, socket;
 	char type[80], session[80];
 	struct str body;
 	struct err err;
@@ -73,6 +73,7 @@ static void got_done(void *arg, int rc, const struct err *err)
 
 	assert_false(g->starting);
 	g->ends++;
+	g->socket = rc == 0 ? fetch_take_socket(g->f) : -1;
 	g->rc = rc;
 	g->err = *err;
 	g->done = true;
@@ -743,6 +744,40 @@ static void own_listener_is_not_reached(void **state)
 	peer_close(&s);
 }
 
+/* What a protocol of ours speaks over: to an address that the policy allows, and with nothing of HTTP in it. */
+static void a_connection_alone_is_handed_over(void **state)
+{
+	struct peer s;
+	int own;
+	struct got g;
+
+	peer_open(&s, loop, "127.0.0.1:0");
+	struct fetch_req req = req_of(&s, "GET");
+
+	req.connect_only = true;
+	run(&g, &req);
+	assert_int_equal(g.rc, 0);
+	assert_int_equal(g.heads, 0);
+	assert_true(g.socket >= 0);
+	peer_says(&s, "HTTP/1.1 204 None\r\n\r\n", false);
+	assert_int_equal(write(g.socket, "GET /own HTTP/1.1\r\n\r\n", 21), 21);
+	own = g.socket;
+	get(&g, &s);                    /* and no request uses it, or waits behind it */
+	assert_int_equal(g.rc, 0);
+	assert_int_equal(g.socket, -1);
+	str_fini(&g.body);
+	assert_int_equal(s.connections, 2);
+	assert_int_equal(s.requests, 2);
+	fetcher_own(fetcher, listen_address(s.listener));
+	run(&g, &req);
+	assert_int_equal(g.rc, ERR_DENIED);
+	close(own);
+	peer_close(&s);
+	req.deadline_us = clock_mono_us() + 5000000;
+	run(&g, &req);
+	assert_true(g.rc < 0);
+}
+
 static void wrong_requests_do_not_start(void **state)
 {
 	static const char *const bad_names[] = { "", "a b", "a:", "Host", "connection", "Content-Length", "transfer-encoding", "TE",
@@ -799,7 +834,7 @@ static void end_of_the_fetcher_ends_what_runs(void **state)
 	peer_close(&s);
 }
 
-SUITE(fetch)
+SINGLE_THREAD_SUITE(fetch)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answer_arrives_whole_with_its_headers),
@@ -825,6 +860,7 @@ SUITE(fetch)
 		cmocka_unit_test(name_with_one_forbidden_address_is_not_tried_further),
 		cmocka_unit_test(kept_connections_serve_one_policy_and_one_scope),
 		cmocka_unit_test(own_listener_is_not_reached),
+		cmocka_unit_test(a_connection_alone_is_handed_over),
 		cmocka_unit_test(wrong_requests_do_not_start),
 		cmocka_unit_test(end_of_the_fetcher_ends_what_runs),
 	};

@@ -145,7 +145,7 @@ static void earlier_deadline_ends_the_wait(void **state)
 	wait_ends(2000, 2000, ERR_TIMEOUT, "the server did not answer in time");
 }
 
-SUITE(fetch_connect)
+SINGLE_THREAD_SUITE(fetch_connect)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connection_is_waited_for_so_long),

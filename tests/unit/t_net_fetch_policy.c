@@ -350,7 +350,7 @@ static void entries_are_read_strictly(void **state)
 	arena_free(&mem);
 }
 
-SUITE(fetch_policy)
+SINGLE_THREAD_SUITE(fetch_policy)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(url_is_read_strictly),

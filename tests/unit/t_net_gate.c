@@ -472,7 +472,7 @@ static void test_f5_small_messages_have_an_eighth_of_their_own(void **state)
 
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-SUITE(gate)
+SINGLE_THREAD_SUITE(gate)
 {
 	const struct CMUnitTest tests[] = {
 		T(source_has_so_many_connections), T(loopback_and_the_exempt_are_no_sources), T(tenant_has_so_many_connections),

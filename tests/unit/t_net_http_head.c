@@ -372,7 +372,7 @@ static void closing_follows_version_and_connection(void **state)
 	}
 }
 
-SUITE(http_head)
+SINGLE_THREAD_SUITE(http_head)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(well_formed_requests_are_taken),

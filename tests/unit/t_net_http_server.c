@@ -934,7 +934,7 @@ static void test_f5_or_when_the_server_ends(void **state)
 	assert_non_null(strstr(refused_late(*state, 0, true), "HTTP/1.1 503 "));
 }
 
-SUITE(http_server)
+SINGLE_THREAD_SUITE(http_server)
 {
 	const struct CMUnitTest tests[] = {
 		T(answer_is_exactly_this),

@@ -701,7 +701,7 @@ static void unix_socket_replaces_a_stale_one_and_knows_its_peer(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-SUITE(stream)
+SINGLE_THREAD_SUITE(stream)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_is_not_taken_is_offered_again_with_more),

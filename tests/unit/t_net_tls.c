@@ -197,6 +197,66 @@ static int drain(struct rig *r, struct str *into)
 
 /* --- tests */
 
+struct ours { struct tls *t; const struct tls_handshake *h; bool done, refused; char why[128]; };
+
+static void on_ours(void *arg, struct tls *t)
+{
+	struct ours *o = arg;
+	o->t = t;
+	o->done = true;
+	snprintf(o->why, sizeof(o->why), "%s", t ? "" : tls_handshake_why(o->h, &o->refused));
+}
+
+/* Our side as a client of our own server, on the same loop. */
+static struct ours reach(struct rig *r, const char *host, const struct tls_client *c)
+{
+	struct ours o = { .done = false };
+	struct tls_handshake *h = NULL;
+	struct err err;
+	int fds[2];
+	tls_handshake_cancel(&r->h);
+	r->ready = false;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+	r->h = tls_accept(r->server, r->loop, fds[0], "test", on_ready, r);
+	assert_int_equal(tls_begin(r->loop, fds[1], host, c, on_ours, &o, &h, &err), 0);
+	o.h = h;
+	assert_true(ev_loop_run_until(r->loop, &o.done, PATIENCE_MS));
+	assert_true(ev_loop_run_until(r->loop, &r->ready, PATIENCE_MS));
+	if (o.t)
+		close(fds[1]);
+	if (r->tls)
+		close(fds[0]);
+	tls_free(&r->tls);
+	tls_free(&o.t);
+	return o;
+}
+
+static void a_client_reaches_who_it_names_and_nobody_else(void **state)
+{
+	struct rig *r = *state;
+	char paths[3][512];
+	const struct tls_client c = { .ca = tmpdir_path(r->dir, "server.crt", paths[0], 512) };
+	const struct tls_client half = { .ca = c.ca, .cert = c.ca, .key = tmpdir_path(r->dir, "other.key", paths[1], 512) };
+	uint64_t failed = metric_get(METRIC_tls_handshakes_failed);
+	struct ours o = reach(r, "localhost", &c);
+	struct err err;
+	EVP_PKEY *key;
+	assert_string_equal(o.why, "");
+	assert_false(o.refused);
+	assert_int_equal(metric_get(METRIC_tls_handshakes_failed), failed);
+	o = reach(r, "localhost.example", &c);
+	assert_true(o.refused);
+	assert_non_null(strstr(o.why, "ostname mismatch"));
+	X509_free(make(r->dir, "other", "DNS:localhost", &key));
+	EVP_PKEY_free(key);
+	o = reach(r, "localhost", &(struct tls_client){ .ca = tmpdir_path(r->dir, "other.crt", paths[2], 512) });
+	assert_true(o.refused);
+	assert_int_equal(tls_client_check(&c, &err), 0);
+	assert_int_equal(tls_client_check(&half, &err), ERR_INVALID);
+	assert_non_null(strstr(err.msg, "does not belong"));
+	assert_true(tls_client_check(&(struct tls_client){ .ca = "/nowhere/ca.crt" }, &err) < 0);
+}
+
 static void handshake_ends_with_its_time(void **state)          /* SEC S-116 */
 {
 	struct rig *r = *state;
@@ -442,10 +502,11 @@ static void names_are_counted(void **state)
 	str_fini(&san);
 }
 
-SUITE(tls)
+SINGLE_THREAD_SUITE(tls)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		TEST(a_client_reaches_who_it_names_and_nobody_else),
 		TEST(handshake_ends_with_its_time),
 		TEST(bytes_come_whole_in_every_size),
 		TEST(what_was_read_ahead_is_not_forgotten),

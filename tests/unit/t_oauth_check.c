@@ -742,7 +742,7 @@ static void challenge_names_words_of_the_issuer(void **state)
 	}
 }
 
-SUITE(check)
+SINGLE_THREAD_SUITE(check)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

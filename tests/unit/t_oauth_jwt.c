@@ -586,7 +586,7 @@ static void key_sets_hold_at_their_limits(void **state)
 	}
 }
 
-SUITE(jwt)
+SINGLE_THREAD_SUITE(jwt)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_algorithm_verifies),

@@ -476,7 +476,7 @@ static void names_are_unique_and_fit_for_tools(void **state)
 	got_fini(&got);
 }
 
-SUITE(openapi)
+SINGLE_THREAD_SUITE(openapi)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parameters_stand_in_url_query_and_headers),

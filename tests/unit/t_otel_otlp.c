@@ -131,7 +131,7 @@ static void only_what_will_pass_is_tried_again(void **state)
 	assert_int_equal(n, NELEMS(yes));
 }
 
-SUITE(otel_otlp)
+SINGLE_THREAD_SUITE(otel_otlp)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attributes_are_key_and_one_value),

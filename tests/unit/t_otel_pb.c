@@ -125,7 +125,7 @@ static void what_is_no_message_is_refused(void **state)
 	}
 }
 
-SUITE(otel_pb)
+SINGLE_THREAD_SUITE(otel_pb)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fields_are_written_as_others_write_them),

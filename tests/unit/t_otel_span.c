@@ -329,7 +329,7 @@ static void no_listener_of_ours_is_the_collector(void **state)
 	assert_int_equal(metric_get(METRIC_otel_spans_waiting), OTEL_BATCH_SPANS);
 }
 
-SUITE(otel_span)
+SINGLE_THREAD_SUITE(otel_span)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -211,7 +211,7 @@ static void modern_results_are_complete(void **state)
 		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"complete\","
 			"\"supportedVersions\":[\"2026-07-28\","
 		      "\"2025-11-25\",\"2025-06-18\",\"2025-03-26\",\"2024-11-05\"],\"capabilities\":{"
-			"\"logging\":{},\"tools\":"
+			"\"extensions\":{\"io.modelcontextprotocol/tasks\":{}},\"logging\":{},\"tools\":"
 		      "{\"listChanged\":true}},\"ttlMs\":60000,\"cacheScope\":\"private\"," INFO "}}");
 	expect_result(REV_R5, &(struct enc_result){ .kind = ENC_LISTEN_END },
 		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"complete\",\"_meta\":"
@@ -399,7 +399,7 @@ static void notices_are_one_line_each(void **state)
 	str_fini(&out);
 }
 
-SUITE(encode)
+SINGLE_THREAD_SUITE(encode)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_is_the_same_everywhere),

@@ -139,7 +139,7 @@ static void questions_need_what_they_use(void **state)
 	json_decref(tools);
 }
 
-SUITE(rev)
+SINGLE_THREAD_SUITE(rev)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_revision_finds_itself),

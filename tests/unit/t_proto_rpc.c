@@ -229,7 +229,7 @@ static void trace_state_has_limits(void **state)
 	}
 }
 
-SUITE(rpc)
+SINGLE_THREAD_SUITE(rpc)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_has_method_and_id),

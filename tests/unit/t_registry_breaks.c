@@ -283,7 +283,7 @@ static void of_definitions_schemas_arguments_and_uris_are_compared(void **state)
 	breaks("{\"uriTemplate\":\"x:{a}\"}", "{\"uriTemplate\":\"x:{b}\"}", "?/uriTemplate: uriTemplate differs");
 }
 
-SUITE(registry_breaks)
+SINGLE_THREAD_SUITE(registry_breaks)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_stays_or_widens_breaks_nobody),

@@ -161,7 +161,7 @@ static void kind_is_no_part_of_the_schema(void **state)
 	json_decref(said);
 }
 
-SUITE(catalogue)
+SINGLE_THREAD_SUITE(catalogue)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_upper_layer_hides_the_lower),

@@ -389,7 +389,7 @@ static void lint_tells_what_hosts_choke_on(void **state)
 	free(text);
 }
 
-SUITE(define)
+SINGLE_THREAD_SUITE(define)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_document_is_taken),

@@ -630,7 +630,7 @@ static void page_is_made_once(void **state)
 	reg_release(w->reg, &snap);
 }
 
-SUITE(lists)
+SINGLE_THREAD_SUITE(lists)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

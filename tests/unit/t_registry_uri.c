@@ -103,7 +103,7 @@ static void a_match_costs_no_more_than_its_budget(void **state)
 	free(uri);
 }
 
-SUITE(uri)
+SINGLE_THREAD_SUITE(uri)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(simple_expansion_takes_what_is_not_reserved),

@@ -256,7 +256,7 @@ static void levels_are_written_in_one_order(void **state)
 		assert_int_equal(sandbox_level_parse(bad[i], &level, &err), ERR_INVALID);
 }
 
-SUITE(policy)
+SINGLE_THREAD_SUITE(policy)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(policy_comes_back_as_written), cmocka_unit_test(every_truncation_is_refused),

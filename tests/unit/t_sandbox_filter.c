@@ -134,7 +134,7 @@ static void who_asks_nobody_is_told(void **state)
 	assert_int_equal(filter_put_on(&f, NULL, &err), ERR_INVALID);
 }
 
-SUITE(filter)
+SINGLE_THREAD_SUITE(filter)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(groups_are_allowed_and_nothing_else),

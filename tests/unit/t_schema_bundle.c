@@ -178,7 +178,7 @@ static void a_name_has_at_most_256_bytes(void **state)
 	}
 }
 
-SUITE(bundle)
+SINGLE_THREAD_SUITE(bundle)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_stands_alone_stays),

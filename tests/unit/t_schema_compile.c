@@ -386,7 +386,7 @@ static void lint_warns_of_what_hosts_choke_on_b31(void **state)
 	      "/additionalProperties;/additionalProperties/patternProperties;");
 }
 
-SUITE(compile)
+SINGLE_THREAD_SUITE(compile)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_empty_enum_is_no_draft_04),

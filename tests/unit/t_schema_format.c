@@ -134,7 +134,7 @@ static void a_dialect_may_assert_formats(void **state)
 	json_decref(meta);
 }
 
-SUITE(format)
+SINGLE_THREAD_SUITE(format)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formats_decide_when_asked),

@@ -291,7 +291,7 @@ static void dots_in_front_cost_nothing(void **state)
 	assert_int_equal(match(".*(?<=a)b", "ab", 2), 0);
 }
 
-SUITE(pattern)
+SINGLE_THREAD_SUITE(pattern)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shorthand_sets_are_those_of_ecma),

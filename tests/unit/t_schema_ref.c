@@ -222,7 +222,7 @@ static void unknown_vocabularies_are_refused_by_name(void **state)
 	json_decref(doc);
 }
 
-SUITE(ref)
+SINGLE_THREAD_SUITE(ref)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refs_by_pointer_anchor_and_id),

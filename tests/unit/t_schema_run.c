@@ -626,7 +626,7 @@ static void deep_values_fit_recursive_schemas(void **state)
 	schema_free(&s);
 }
 
-SUITE(run)
+SINGLE_THREAD_SUITE(run)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(types_and_boolean_schemas),
@@ -649,7 +649,6 @@ SUITE(run)
 		cmocka_unit_test(step_budget_ends_exponential_schemas_s209),
 		cmocka_unit_test(step_budget_at_limit_and_beyond_s209),
 		cmocka_unit_test(depth_budget_ends_long_chains_s209),
-		cmocka_unit_test(deepest_run_fits_its_stack),
 		cmocka_unit_test(match_budget_ends_catastrophic_patterns_s209),
 		cmocka_unit_test(unique_items_of_many_elements_is_not_quadratic),
 		cmocka_unit_test(deep_values_fit_recursive_schemas),
@@ -659,4 +658,11 @@ SUITE(run)
 
 	unknown_jansson = true;
 	return failed + cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+SUITE(run_deepest)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(deepest_run_fits_its_stack) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static void what_would_mean_something_else_stays(void **state)
 	stays("{" S7 ",\"definitions\":{},\"$defs\":{}}", ERR_INVALID, "/definitions");
 }
 
-SUITE(translate)
+SINGLE_THREAD_SUITE(translate)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keywords_get_their_new_names),

@@ -242,6 +242,75 @@ static void an_epoch_begins_with_a_checkpoint_and_ends_its_predecessor(void **st
 	free(second);
 }
 
+/* OP-512: by name, where it goes on, and a letter for its leaves. */
+static int succeed(struct fix *f, const char *name, unsigned size, char letter)
+{
+	struct sign_head head = { .origin = mem_strdup(name), .size = size };
+	struct tree t;
+	int rc;
+
+	grow(&t, size, letter);
+	tree_root(&t, head.root);
+	rc = ask(f, (struct sign_msg){ .op = SIGN_SUCCEED, .head = &head, .nhead = 1 });
+	free(head.origin);
+	return rc;
+}
+
+static void a_log_goes_on_under_the_next_name(void **state)
+{
+	static const char *const wrong[] = { SYSTEM "/r/2", SYSTEM "/r/01", SYSTEM "/r/0", SYSTEM, "other/r/1", TENANT "/r/1",
+		SYSTEM "/r/", "/r/1", SYSTEM "/r/99999999999999999999" };
+	struct fix *f = *state;
+
+	assert_int_equal(sign(f, SYSTEM, 0, 5, 'a'), SIGN_SIGNED);
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+		assert_int_equal(succeed(f, wrong[i], 3, 'c'), ERR_DENIED);
+	assert_int_equal(sign(f, SYSTEM, 5, 5, 'a'), SIGN_SIGNED);      /* nothing of it was done */
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(succeed(f, SYSTEM "/r/1", 3, 'c'), 0);
+		reopen(f);
+	}
+	assert_int_equal(succeed(f, SYSTEM "/r/1", 3, 'd'), ERR_DENIED);
+	assert_int_equal(succeed(f, SYSTEM "/r/1", 4, 'c'), ERR_DENIED);
+	/* The name of before is closed, for ever, and what it had is still there to be compared. */
+	assert_int_equal(sign(f, SYSTEM, 5, 5, 'a'), SIGN_CONTRADICTION);
+	assert_int_equal(rotate(f, 0, 5, 'a'), ERR_DENIED);
+	assert_int_equal(sign(f, SYSTEM "/r/1", 3, 3, 'c'), SIGN_SIGNED);
+	assert_int_equal(sign(f, SYSTEM "/r/1", 3, 3, 'd'), SIGN_CONTRADICTION);
+	assert_int_equal(ask(f, (struct sign_msg){ .op = SIGN_LOGS }), 0);
+	assert_int_equal(f->reply.nhead, 2);
+	assert_int_equal(f->reply.head[0].size, 5);
+	assert_int_equal(succeed(f, SYSTEM "/r/2", 0, 'x'), 0);
+	assert_int_equal(sign(f, SYSTEM "/r/1", 3, 3, 'c'), SIGN_CONTRADICTION);
+	assert_int_equal(succeed(f, SYSTEM "/r/1", 3, 'c'), ERR_DENIED);
+}
+
+static void epochs_that_are_over_can_be_asked_for(void **state)
+{
+	struct fix *f = *state;
+	uint8_t key[3][SIGN_PUBLIC_SIZE], text[EPOCH_CERT_TEXT];
+
+	assert_int_equal(sign(f, SYSTEM, 0, 3, 'a'), SIGN_SIGNED);
+	assert_int_equal(ask(f, (struct sign_msg){ .op = SIGN_HELLO }), 0);
+	for (unsigned n = 0;; n++) {
+		memcpy(key[n], f->reply.who->epoch_key, sizeof key[n]);
+		if (n == 2)
+			break;
+		assert_int_equal(rotate(f, n, 3, 'a'), 0);
+		reopen(f);
+		assert_int_equal(ask(f, (struct sign_msg){ .op = SIGN_HELLO }), 0);
+	}
+	for (unsigned n = 1; n <= 2; n++) {
+		assert_int_equal(ask(f, (struct sign_msg){ .op = SIGN_PAST, .number = n }), 0);
+		assert_int_equal(f->reply.who->epoch, n);
+		assert_memory_equal(f->reply.who->epoch_key, key[n], sizeof key[n]);
+		epoch_cert_text(n, key[n], text);
+		assert_true(sign_check(key[n - 1], text, sizeof text, f->reply.who->cert));
+	}
+	assert_int_equal(ask(f, (struct sign_msg){ .op = SIGN_PAST, .number = 0 }), ERR_DENIED);
+	assert_int_equal(ask(f, (struct sign_msg){ .op = SIGN_PAST, .number = 3 }), ERR_DENIED);
+}
+
 static void what_it_knows_can_be_listed(void **state)
 {
 	struct fix *f = *state;
@@ -299,7 +368,7 @@ static int init(void **state)
 	return secret_init();
 }
 
-SUITE(signer)
+SINGLE_THREAD_SUITE(signer)
 {
 #define WITH_SIGNER(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
@@ -308,6 +377,8 @@ SUITE(signer)
 		WITH_SIGNER(a_log_is_begun_once),
 		WITH_SIGNER(signatures_are_by_the_keys_it_names),
 		WITH_SIGNER(an_epoch_begins_with_a_checkpoint_and_ends_its_predecessor),
+		WITH_SIGNER(a_log_goes_on_under_the_next_name),
+		WITH_SIGNER(epochs_that_are_over_can_be_asked_for),
 		WITH_SIGNER(what_it_knows_can_be_listed),
 		WITH_SIGNER(a_state_that_cannot_be_written_signs_nothing),
 		WITH_SIGNER(a_directory_has_one_signer_and_a_damaged_one_none),

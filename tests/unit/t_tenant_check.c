@@ -363,7 +363,7 @@ static void last_use_is_handed_out_once_and_survives_a_change(void **state)
 	db_stmt_put(&st);
 }
 
-SUITE(check)
+SINGLE_THREAD_SUITE(check)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

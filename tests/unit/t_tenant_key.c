@@ -130,7 +130,7 @@ static void secret_beyond_256_bits_is_refused(void **state)
 	assert_int_equal(key_parse(all, strlen(all), &accessor, &secret), ERR_INVALID);
 }
 
-SUITE(key)
+SINGLE_THREAD_SUITE(key)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(key_vector_v10_parses_and_hashes),

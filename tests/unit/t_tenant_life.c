@@ -437,7 +437,7 @@ static void those_revoked_last_are_known(void **state)
 	is_refused(w, w->key.text, CRED_REVOKED, "revoked");
 }
 
-SUITE(life)
+SINGLE_THREAD_SUITE(life)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

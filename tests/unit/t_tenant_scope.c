@@ -323,7 +323,7 @@ static void claims_that_lead_nowhere_are_refused(void **state)
 	assert_null(who);
 }
 
-SUITE(scope)
+SINGLE_THREAD_SUITE(scope)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

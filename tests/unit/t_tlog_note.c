@@ -210,7 +210,7 @@ static int init(void **state)
 	return secret_init();
 }
 
-SUITE(note)
+SINGLE_THREAD_SUITE(note)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_are_those_of_the_vectors),

@@ -195,7 +195,7 @@ static void a_record_and_its_path_have_limits(void **state)
 	str_fini(&text);
 }
 
-SUITE(proof)
+SINGLE_THREAD_SUITE(proof)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_record_is_proved), cmocka_unit_test(no_byte_can_be_changed_or_lost),

@@ -227,7 +227,7 @@ static void a_filter_leaves_names_out(void **state)
 		 "bolt                         4,824     30 ms      0      0        12        0.0   0.0 %       -");
 }
 
-SUITE(top)
+SINGLE_THREAD_SUITE(top)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tenants_are_drawn_the_busiest_first),

@@ -161,7 +161,7 @@ static void stop_is_told_to_those_who_ask(void **state)
 	assert_int_equal(ask(ASK()), 200);
 	idle = tr_dial(&rig, "acme");
 	tr_settle(&rig);
-	tr_http.pause(rig.t, true);
+	tr_http.drain(rig.t);
 	assert_int_equal(ask(ASK()), 503);
 	assert_true(head_has("Connection: close"));
 	assert_true(head_has("Retry-After: 1"));
@@ -286,7 +286,7 @@ static void listener_is_checked_before_it_opens(void **state)
 	assert_int_equal(tr_http.check(c, &err), ERR_INVALID);  /* MCP B-28 */
 }
 
-SUITE(http)
+SINGLE_THREAD_SUITE(http)
 {
 	const struct CMUnitTest tests[] = {
 		T(only_the_table_of_routes_is_served), T(a_page_from_elsewhere_learns_of_no_path),

@@ -290,7 +290,7 @@ static void endpoint_belongs_to_one_stream_and_its_principal(void **state)
 	assert_int_equal(rig.srv->nseen, 2);
 }
 
-SUITE(http_answers)
+SINGLE_THREAD_SUITE(http_answers)
 {
 	const struct CMUnitTest tests[] = {
 		T(answers_carry_what_the_core_says), T(first_notice_turns_the_answer_into_a_stream),

@@ -182,7 +182,7 @@ static void accept_tells_whether_a_stream_is_wanted(void **state)
 	}
 }
 
-SUITE(http_facts)
+SINGLE_THREAD_SUITE(http_facts)
 {
 	const struct CMUnitTest tests[] = {
 		T(post_takes_json_only), T(head_goes_along_with_the_message), T(repeated_headers_are_told),

@@ -200,7 +200,7 @@ static void preflight_names_what_it_allows(void **state)
 	assert_true(head_has("Allow: POST, GET, DELETE"));
 }
 
-SUITE(http_names)
+SINGLE_THREAD_SUITE(http_names)
 {
 	const struct CMUnitTest tests[] = {
 		T(only_loopback_names_reach_a_loopback_listener),

@@ -331,7 +331,7 @@ static void listeners_are_checked_before_they_open(void **state)
 
 #define T(fn, open) cmocka_unit_test_setup_teardown(fn, open, close_rig)
 
-SUITE(line)
+SINGLE_THREAD_SUITE(line)
 {
 	const struct CMUnitTest tests[] = {
 		T(first_line_must_be_the_credential, open_tcp), T(message_may_follow_in_the_same_piece, open_tcp),

@@ -326,7 +326,7 @@ static void empty_store_can_be_rekeyed(void **state)
 	assert_value(c, "k", "value");
 }
 
-SUITE(vault)
+SINGLE_THREAD_SUITE(vault)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

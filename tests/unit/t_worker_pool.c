@@ -353,7 +353,7 @@ static void a_worker_that_was_busy_is_replaced(void **state)
 	char want[40];
 	struct ask a;
 
-#if defined(__SANITIZE_THREAD__)
+#if LOOKS_FOR_RACES
 	skip();                         /* it holds signals back until a call that waits, and this work makes none */
 #endif
 	ask(*state, &a, 1, "busy", "");
@@ -420,6 +420,34 @@ static void f2_a_tenant_has_so_many_starts_and_one_more_waits_for_its_rate(void 
 	ask(*state, &next, 1, "echo", "the same");
 	expect(&next, "the same");
 	assert_int_equal(metric_get(METRIC_worker_held_back), held + 1);
+}
+
+static long moment_for(struct fix *f, int64_t tenant)
+{
+	struct ask a;
+	long us;
+
+	ask(f, &a, tenant, "brisk", "");
+	await(&a);
+	assert_false(a.failed);
+	us = strtol(str_text(&a.answer), NULL, 10);
+	str_fini(&a.answer);
+	return us;
+}
+
+/* Two processes a second that each begin with 10 ms at the usual priority would be one in fifty of what others wait for. */
+static void f2_who_lacks_starts_has_less_at_the_usual_priority(void **state)
+{
+	struct ask hung;
+	long lacking;
+
+	for (unsigned i = 0; i < WORKER_TENANT_STARTS; i++) {
+		ask(*state, &hung, 1, "wait", "");
+		worker_cancel(&hung.job);
+	}
+	lacking = moment_for(*state, 1);
+	assert_true(lacking > 0);
+	assert_true(moment_for(*state, 2) > lacking + WORKER_BRISK_US / 4);     /* both with what the kernel adds, a tick */
 }
 
 static void f2_so_many_wait_and_one_more_is_refused(void **state)
@@ -616,6 +644,7 @@ SUITE(pool)
 		T(a_worker_that_dies_is_an_error_of_one_request), T(a_worker_that_breaks_the_rules_is_killed),
 		T(a_worker_that_was_busy_is_replaced), T(f2_a_tenant_has_so_many_workers_and_the_next_request_waits),
 		T(f2_a_tenant_has_so_many_starts_and_one_more_waits_for_its_rate),
+		T(f2_who_lacks_starts_has_less_at_the_usual_priority),
 		T(f2_the_share_of_a_tenant_is_as_many_as_processors_within_bounds),
 		T(f2_so_many_wait_and_one_more_is_refused), T(f2_so_many_of_all_wait_and_a_tenant_may_still_begin),
 		T(f2_tenants_take_turns_when_all_workers_are_busy), T(f2_an_idle_worker_gives_its_place_to_another_tenant),

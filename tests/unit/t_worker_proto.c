@@ -16,7 +16,7 @@
 
 static const struct worker_msg all[] = {
 	{ .op = WORKER_READY },
-	{ .op = WORKER_RUN, .name = "sql", .time_us = 1, .memory = 1ull << 40, .answer_max = UINT64_MAX, .p = "a\0b",
+	{ .op = WORKER_RUN, .name = "sql", .time_us = 1, .brisk_us = 1ull << 33, .memory = 1ull << 40, .answer_max = UINT64_MAX, .p = "a\0b",
 	  .len = 3 },
 	{ .op = WORKER_RUN, .name = "fifteen_letters" },
 	{ .op = WORKER_DONE, .p = "x", .len = 1 },
@@ -35,7 +35,7 @@ static void what_is_written_is_read(void **state)
 		assert_int_equal(worker_msg_length(bytes.p), bytes.len - WORKER_HEAD_SIZE);
 		assert_int_equal(worker_msg_decode(bytes.p + WORKER_HEAD_SIZE, bytes.len - WORKER_HEAD_SIZE, &m), 0);
 		assert_true(m.op == all[i].op && m.last == all[i].last && m.len == all[i].len);
-		assert_true(m.time_us == all[i].time_us && m.memory == all[i].memory && m.answer_max == all[i].answer_max);
+		assert_true(m.time_us == all[i].time_us && m.brisk_us == all[i].brisk_us && m.memory == all[i].memory && m.answer_max == all[i].answer_max);
 		assert_string_equal(m.name, all[i].name);
 		assert_int_equal(m.err.code, all[i].err.code);
 		assert_string_equal(m.err.where, all[i].err.where);

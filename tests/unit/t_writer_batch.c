@@ -182,6 +182,47 @@ static void change_without_record_is_undone(void **state)
 	assert_int_equal(rc_of(f, 2), 0);
 }
 
+/* TK-37: records and rows are there together, or neither is, and what shares the batch is not touched by it. */
+static void tk37_a_change_is_one(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event ev[WRITER_CHANGE_EVENTS];
+	char key[] = "tk37";
+
+	for (int i = 0; i < WRITER_CHANGE_EVENTS; i++)
+		ev[i] = call_event(i ? AUDIT_LIST : AUDIT_CALL_BEGIN, 1, i + 1);
+	hang(f);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 90), 0);
+	assert_int_equal(submit_change(f, ev, WRITER_CHANGE_EVENTS, key, 1), 0);
+	memset(key, 'y', 2);
+	assert_int_equal(submit_change(f, ev, 2, "fail", 2), 0);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 91), 0);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 1), 0);
+	assert_int_equal(f->log[2].tag, 1);
+	assert_int_equal(f->log[2].idx, f->log[1].idx + 1);     /* the receipt is the first one's */
+	assert_int_equal(rc_of(f, 2), ERR_NOT_FOUND);
+	assert_int_equal(rc_of(f, 90), 0);
+	assert_int_equal(rc_of(f, 91), 0);
+	assert_int_equal(f->log[4].idx, f->log[2].idx + WRITER_CHANGE_EVENTS);
+	assert_int_equal(ask(f, "SELECT count(*) FROM meta WHERE key = 'tk37'"), 1);
+	assert_int_equal(ask(f, "SELECT count(*) FROM meta WHERE key = 'fail'"), 0);
+	assert_int_equal(ask(f, "SELECT count(*) = max(idx) + 1 FROM rec WHERE log = 2"), 1);
+	ev[1].tenant_id = 1;
+	ev[1].tool = "a text that is longer than the record may have it, which refuses the second of them: "
+		"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+		"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+		"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+		"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+		"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
+	assert_int_equal(submit_change(f, ev, 2, "second", 3), 0);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 3), ERR_INVALID);
+	assert_int_equal(ask(f, "SELECT count(*) FROM meta WHERE key = 'second'"), 0);
+	assert_int_equal(ask(f, "SELECT count(*) = max(idx) + 1 FROM rec WHERE log = 2"), 1);
+}
+
 static void texts_are_copied(void **state)
 {
 	struct fix *f = *state;
@@ -339,7 +380,7 @@ SUITE(batch)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_waits_is_one_transaction), T(what_one_turn_submits_is_one_transaction), T(tenants_take_turns),
-		T(batch_has_a_limit), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(texts_are_copied),
+		T(batch_has_a_limit), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(tk37_a_change_is_one), T(texts_are_copied),
 		T(close_commits_what_waits), T(start_and_stop_alternate), T(log_file_stays_small), T(notices_need_no_callback),
 		T(missing_store_is_an_error), T(empty_file_becomes_a_store), T(sc604_the_writer_has_random_bytes_by_the_page),
 	};

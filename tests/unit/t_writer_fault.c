@@ -133,6 +133,40 @@ static void full_disk_refuses_begins_keeps_ends_and_resumes(void **state)
 	assert_int_equal(ask(f, "SELECT (SELECT id FROM rec WHERE kind = 1610) < (SELECT id FROM rec WHERE kind = 1002)"), 1);
 }
 
+/* TK-37: only what is true is told of a change: one that is under way is waited for, one with an end is kept. */
+static void tk37_a_change_is_waited_for_and_an_end_kept(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event list = call_event(AUDIT_LIST, 1, 9), end = call_event(AUDIT_CALL_END, 1, 1);
+	bool never = false;
+
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
+	wait_idle(f);
+	fault_set(FAULT_HANG);
+	assert_int_equal(submit_change(f, &list, 1, "under way", 2), 0);
+	fault_wait_hanging(f->loop);
+	assert_int_equal(submit_change(f, &list, 1, "not taken", 3), 0);
+	(void)ev_loop_run_until(f->loop, &never, 3 * DEADLINE_MS);
+	assert_int_equal(rc_of(f, 3), ERR_AUDIT);
+	assert_int_equal(f->n, 2);              /* nothing is said of the other */
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 2), 0);
+	fault_set(FAULT_FULL);
+	assert_int_equal(submit_change(f, &list, 1, "full", 4), 0);
+	assert_int_equal(submit_change(f, &end, 1, "ended", 5), 0);
+	(void)ev_loop_run_until(f->loop, &never, 3 * DEADLINE_MS);
+	assert_int_equal(rc_of(f, 4), ERR_AUDIT);
+	assert_int_equal(submit_change(f, &list, 1, "refused", 6), ERR_AUDIT);
+	assert_int_equal(f->pending, 1);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 5), 0);
+	assert_int_equal(ask(f, "SELECT group_concat(key) = 'ended,under way' FROM (SELECT key FROM meta "
+				"WHERE value = 'x' ORDER BY key)"), 1);
+	assert_int_equal(ask(f, "SELECT beg FROM rec WHERE kind = 1002"), 1);
+}
+
 static int notice(struct fix *f, int call)
 {
 	struct audit_event ev = call_event(AUDIT_LIST, 1, call);
@@ -403,7 +437,7 @@ SUITE(fault)
 {
 	const struct CMUnitTest tests[] = {
 		I(hanging_disk_refuses_in_time_and_tells_of_late_begins), I(what_the_writer_has_not_taken_is_taken_back),
-		I(running_job_is_waited_for), T(notices_kept_for_a_full_disk_have_a_limit), I(full_disk_refuses_begins_keeps_ends_and_resumes), T(full_disk_undoes_a_change),
+		I(running_job_is_waited_for), I(tk37_a_change_is_waited_for_and_an_end_kept), T(notices_kept_for_a_full_disk_have_a_limit), I(full_disk_refuses_begins_keeps_ends_and_resumes), T(full_disk_undoes_a_change),
 		I(giving_up_during_the_pause_does_not_refuse_for_ever),
 		T(full_disk_does_not_keep_the_process), T(failed_flush_stops_the_writer_for_good), T(room_is_booked),
 		cmocka_unit_test(closing_a_hanging_store_ends_in_time), T(acknowledged_records_survive_kill),

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "auditor/evidence.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -15,7 +16,6 @@
 #include "keys/keys.h"
 #include "tlog/note.h"
 #include "tlog/signer.h"
-#include "verify/verify.h"
 
 enum { KEYS_MAX = 64, KEY_FILE_MAX = 65536, ANCHORS_MAX = 256, ANCHOR_FILE_MAX = 1 << 20 };
 

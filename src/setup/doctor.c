@@ -17,22 +17,22 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "app/app.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "conf/conf.h"
 #include "db/db.h"
 #include "db/owner.h"
-#include "ev/ev.h"
 #include "forms/forms.h"
 #include "json/reply.h"
 #include "keys/keyfile.h"
 #include "keys/vault.h"
 #include "notary/notary.h"
 #include "sandbox/level.h"
-
-#include "app_int.h"
+#include "setup/setup.h"
 
 #define DAY_US UINT64_C(86400000000)
 #define GROWTH_DAYS 7                   /* that there should be room for */
@@ -46,7 +46,7 @@
 enum level { OK, WARN, FAIL };
 
 struct doctor {
-	const struct app_doctor_opt *opt;
+	const struct setup_doctor_opt *opt;
 	struct reply out;
 	struct conf *conf;              /* NULL: it cannot be read */
 	char *store;
@@ -251,7 +251,7 @@ static void look_at_rows(struct doctor *d)
 	struct str rows = STR_INIT;
 	struct err err = { 0 };
 
-	if (app_fsck(d->store, &rows, &err) < 0)
+	if (setup_fsck(d->store, &rows, &err) < 0)
 		say_err(d, FAIL, "rows", d->store, "toolcrib audit verify", &err);
 	else if (rows.len > 0)
 		say(d, FAIL, "rows", d->store, "toolcrib fsck lists them",
@@ -261,11 +261,25 @@ static void look_at_rows(struct doctor *d)
 	str_fini(&rows);
 }
 
+/* What an erase does not reach (OP-911); "" without one. */
+static const char *look_at_copy(const struct doctor *d, char *ret, size_t size)
+{
+	char name[DB_BEFORE_NAME_SIZE], at[32];
+	uint64_t made_us;
+
+	if (!db_before_newest(d->store, name, &made_us))
+		return "";
+	clock_format_utc(made_us, at, sizeof(at));
+	(void)snprintf(ret, size, "; %s beside it is the store as it was on %.10s", name, at);
+	return ret;
+}
+
 static void look_at_schema(struct doctor *d)
 {
 	char *file = path_join(d->store, DB_FILE);
 	const int known = db_schema_version();
 	struct err err = { 0 };
+	char copy[96];
 	int version = 0;
 	int rc = db_open(file, DB_READER, false, &d->db, &err);
 
@@ -276,10 +290,10 @@ static void look_at_schema(struct doctor *d)
 	if (rc < 0)
 		say_err(d, FAIL, "schema", file, "put it back from a backup: toolcribd(8), BAD NIGHTS", &err);
 	else if (version < known)
-		say(d, WARN, "schema", file, "make a backup, then toolcrib migrate, or let the next start do it",
+		say(d, WARN, "schema", file, "toolcrib migrate, or let the next start do it; --dry-run says what that takes",
 		    "%d, which an older release made; this one has %d", version, known);
 	else
-		say(d, OK, "schema", file, "", "%d, to the letter", version);
+		say(d, OK, "schema", file, "", "%d, to the letter%s", version, look_at_copy(d, copy, sizeof(copy)));
 	if (rc < 0 || version != known)
 		db_close(&d->db);
 	free(file);
@@ -482,24 +496,10 @@ static void look_at_cgroups(struct doctor *d, const char *levels)
 		say(d, OK, "cgroups", "", "", "this machine has no cgroups v2: memory is bounded for each process of a tool");
 }
 
-/* As a server would find it. */
-static void probe(struct doctor *d)
+static void on_level(void *arg, const char *levels, const char *users)
 {
-	struct app *a = mem_zalloc(sizeof(*a));
-	struct err err = { 0 };
-
-	a->opt = (struct app_opt){ .profile = APP_EMBEDDED, .conf = d->conf, .store = d->store };
-	a->store = d->store;
-	a->loop = ev_loop_new();
-	if (app_sandbox_start(a, &err) < 0) {
-		say_err(d, FAIL, "sandbox", "", "see sandbox in toolcribd.yaml(5)", &err);
-	} else {
-		judge_level(d, a->sandbox_levels, a->users);
-		look_at_cgroups(d, a->sandbox_levels);
-		app_sandbox_stop(a);
-	}
-	ev_loop_free(&a->loop);
-	free(a);
+	judge_level(arg, levels, users);
+	look_at_cgroups(arg, levels);
 }
 
 static void look_at_sandbox(struct doctor *d)
@@ -507,12 +507,12 @@ static void look_at_sandbox(struct doctor *d)
 	const char *levels = json_string_value(json_object_get(d->status, "sandbox"));
 	const char *users = json_string_value(json_object_get(d->status, "users"));
 
-	if (!levels || !users) {
-		probe(d);
-		return;
-	}
-	judge_level(d, levels, users);
-	look_at_cgroups(d, levels);
+	struct err err = { 0 };
+
+	if (levels && users)
+		on_level(d, levels, users);
+	else if (app_sandbox_look(d->conf, d->store, on_level, d, &err) < 0)
+		say_err(d, FAIL, "sandbox", "", "see sandbox in toolcribd.yaml(5)", &err);
 }
 
 static void look_at_programs(struct doctor *d)
@@ -520,7 +520,7 @@ static void look_at_programs(struct doctor *d)
 	static const char *const names[][2] = {
 		{ "toolcrib-launcher", "TOOLCRIB_LAUNCHER" }, { "toolcrib-run", "TOOLCRIB_RUN" },
 		{ "toolcrib-sign", "TOOLCRIB_SIGN" }, { "toolcrib-worker", "TOOLCRIB_WORKER" },
-		{ "toolcrib-report", "TOOLCRIB_REPORT" },
+		{ "toolcrib-report", "TOOLCRIB_REPORT" }, { "toolcrib-verifier", "TOOLCRIB_VERIFIER" },
 	};
 	bool fine = true;
 
@@ -678,6 +678,27 @@ static void ask_server(struct doctor *d)
 	free(where);
 }
 
+/* --- the copy at backup.to */
+
+static void look_at_backup(struct doctor *d)
+{
+	const char *said = json_string_value(json_object_get(d->status, "backup"));
+	const char *to = d->conf->backup_to;
+	struct stat at, store;
+
+	if (!to)
+		say(d, OK, "backup", "", "", "nothing copies the store by itself, but toolcrib backup (backup.to)");
+	else if (stat(to, &at) != 0 || !S_ISDIR(at.st_mode))
+		say(d, FAIL, "backup", to, "mount it, or make it", "is no directory that is there: nothing is copied");
+	else if (said && strstr(said, "does not go on"))
+		say(d, FAIL, "backup", to, "mend what it names; the log of the server says more", "%s", said);
+	else if (d->store && stat(d->store, &store) == 0 && store.st_dev == at.st_dev)
+		say(d, WARN, "backup", to, "name a directory of another disk or machine", "lies on the file system of the store%s%s",
+		    said ? ": " : "", said ? said : "");
+	else
+		say(d, OK, "backup", to, "", "%s", said ? said : "a server copies the store there");
+}
+
 /* --- all of it */
 
 static void look_at_store(struct doctor *d)
@@ -696,9 +717,10 @@ static void look_at_store(struct doctor *d)
 	look_at_room(d);
 	look_at_flush(d);
 	look_at_signer(d);
+	look_at_backup(d);
 }
 
-void app_doctor(const struct app_doctor_opt *o, struct str *rows)
+void setup_doctor(const struct setup_doctor_opt *o, struct str *rows)
 {
 	struct doctor d = { .opt = o };
 

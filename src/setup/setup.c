@@ -25,6 +25,7 @@
 #include "db/owner.h"
 #include "forms/forms.h"
 #include "json/json.h"
+#include "setup/setup.h"
 #include "writer/fold.h"
 
 static int fill(struct db *db, struct err *err)
@@ -102,7 +103,7 @@ out:
 	return rc;
 }
 
-int app_init_store(const char *store, struct err *err)
+int setup_store(const char *store, struct err *err)
 {
 	struct db_owner *owner = NULL;
 	struct db_card card;
@@ -135,9 +136,9 @@ static int take(const char *store, struct db_owner **ret, struct err *err)
 }
 
 /* Starting as the owner migrates, takes rows out of service, and leaves its records. */
-int app_start_once(const char *store, const char *const *quarantine, struct err *err)
+int setup_start_once(const char *store, const char *const *quarantine, bool no_copy, struct err *err)
 {
-	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .quarantine = quarantine };
+	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .quarantine = quarantine, .no_copy = no_copy };
 	struct app *app = NULL;
 	int rc = take(store, &opt.owner, err);
 
@@ -165,7 +166,7 @@ static int put_bad(void *arg, unsigned kind, int64_t id, bool gone, struct err *
 	return 0;
 }
 
-int app_fsck(const char *store, struct str *rows, struct err *err)
+int setup_fsck(const char *store, struct str *rows, struct err *err)
 {
 	char *file = path_join(store, DB_FILE);
 	struct db *db = NULL;
@@ -189,17 +190,31 @@ int app_fsck(const char *store, struct str *rows, struct err *err)
 
 /* --- toolcrib migrate (SCALE SC-305) */
 
-/* What there is to do: from which schema to which, how many records become blocks (0: none), how many indexes go, and
- * about how long that takes; of what was done, why a log was not folded to its end, or "". */
+/* What there is to do: from which schema to which, how many bytes are copied before (0: no copy is made) and the disk
+ * has, how many records become blocks (0: none), how many indexes go, and about how long that takes; of what was done,
+ * why a log was not folded to its end, or "". */
 struct migration {
 	int from, to;
+	bool begun;                     /* steps were done, and no start has said so yet */
+	uint64_t copied, room;
 	int64_t records, seconds;
 	unsigned indexes;
 	char stuck[sizeof((struct writer_offline *)0)->stuck];
 };
 
-/* Records a second, and entries of indexes, of a slow machine. */
-enum { FOLDED_PER_S = 100000, DROPPED_PER_S = 1000000 };
+/* Records a second, entries of indexes, and bytes, of a slow machine. */
+enum { FOLDED_PER_S = 100000, DROPPED_PER_S = 1000000, COPIED_PER_S = 100000000 };
+
+/* Steps that were cut off have their copy. */
+static int look_at_copy(struct db *db, const char *file, bool no_copy, struct migration *ret, struct err *err)
+{
+	int rc = db_before_noted(db, &(struct db_before){ 0 }, err);
+
+	if (rc == 0 && ret->from < ret->to && !no_copy)
+		ret->copied = db_before_room(file, &ret->room);
+	ret->begun = rc == 1;
+	return rc < 0 ? rc : 0;
+}
 
 static int look(struct db *db, bool fold, struct migration *ret, struct err *err)
 {
@@ -215,12 +230,13 @@ static int look(struct db *db, bool fold, struct migration *ret, struct err *err
 	/* Without records, those of a migration that was cut off, or of a store too large for a start (decision 0061). */
 	if (ret->records == 0 && (!is.any || !is.once || is.waiting > AUDIT_LEAN_TAIL_MAX))
 		ret->indexes = 0;
-	if (ret->records > 0 || ret->indexes > 0)
-		ret->seconds = 1 + ret->records / FOLDED_PER_S + ret->records * ret->indexes / DROPPED_PER_S;
+	if (ret->records > 0 || ret->indexes > 0 || ret->from < ret->to)
+		ret->seconds = 1 + (int64_t)(ret->copied / COPIED_PER_S) + ret->records / FOLDED_PER_S +
+			ret->records * ret->indexes / DROPPED_PER_S;
 	return 0;
 }
 
-static int look_at(const char *store, bool fold, struct migration *ret, struct err *err)
+static int look_at(const char *store, const struct setup_migrate_way *way, struct migration *ret, struct err *err)
 {
 	char *file = path_join(store, DB_FILE);
 	struct db *db = NULL;
@@ -232,7 +248,9 @@ static int look_at(const char *store, bool fold, struct migration *ret, struct e
 	if (rc < 0)
 		rc = err->code = ERR_UNREACHABLE;       /* damaged, or made by a newer program: cannot be read */
 	else
-		rc = look(db, fold, ret, err);
+		rc = look_at_copy(db, file, way->no_copy, ret, err);
+	if (rc == 0)
+		rc = look(db, way->fold, ret, err);
 	db_close(&db);
 	free(file);
 	return rc;
@@ -279,11 +297,18 @@ static void draw_bar(void *arg, const char *what, int64_t done, int64_t of)
 /* What there is to do, or was done, for people. */
 static void say_steps(const struct migration *m, bool dry_run, struct str *out)
 {
-	if (m->from == m->to && m->records == 0 && m->indexes == 0) {
+	if (m->from == m->to && !m->begun && m->records == 0 && m->indexes == 0) {
 		str_puts(out, "nothing to do");
 		return;
 	}
 	str_puts(out, dry_run ? "would be done" : "done");
+	if (m->copied > 0)
+		str_printf(out, ", a copy of before of %" PRIu64 " bytes", m->copied);
+	if (m->copied > 0 && dry_run)
+		str_printf(out, ", for which the disk has %" PRIu64 "%s", m->room,
+			   m->copied + DB_BEFORE_SPARE > m->room ? ": too few" : "");
+	for (int step = m->from + 1; step <= m->to; step++)
+		str_printf(out, "%s%s", step == m->from + 1 ? ", steps " : " ", db_schema_step(step));
 	if (m->records > 0)
 		str_printf(out, ", %" PRId64 " records into blocks", m->records);
 	if (m->indexes > 0)
@@ -294,16 +319,17 @@ static void say_steps(const struct migration *m, bool dry_run, struct str *out)
 		str_printf(out, "; not to its end: %s", m->stuck);
 }
 
-static int migrate(const char *store, struct migration *m, const struct writer_offline_way *way, struct err *err)
+static int migrate(const char *store, struct migration *m, bool no_copy, const struct writer_offline_way *way,
+		   struct err *err)
 {
 	struct writer_offline done = { 0 };
-	int rc = m->from < m->to ? app_start_once(store, NULL, err) : 0;
+	int rc = m->from < m->to || m->begun ? setup_start_once(store, NULL, no_copy, err) : 0;
 
 	if (rc < 0 || (m->records == 0 && m->indexes == 0))
 		return rc;
 	rc = fold_once(store, m, way, &done, err);
 	if (rc == 1) {                          /* the server had died */
-		rc = app_start_once(store, NULL, err);
+		rc = setup_start_once(store, NULL, no_copy, err);
 		if (rc == 0)
 			rc = fold_once(store, m, way, &done, err);
 		if (rc == 1) {
@@ -315,29 +341,72 @@ static int migrate(const char *store, struct migration *m, const struct writer_o
 	return rc;
 }
 
-static void put_migration(const struct migration *m, bool dry_run, struct str *rows)
+static json_t *list_steps(const struct migration *m)
 {
-	struct str said = STR_INIT;
-	json_t *row;
+	json_t *steps = json_array();
 
-	say_steps(m, dry_run, &said);
-	row = json_pack("{s:{s:i, s:i, s:s, s:I, s:i, s:I}}", "row", "from", m->from, "to", m->to, "said", str_text(&said),
-			"records", (json_int_t)m->records, "indexes", (int)m->indexes, "seconds", (json_int_t)m->seconds);
+	for (int step = m->from + 1; step <= m->to; step++)
+		json_array_append_new(steps, json_string(db_schema_step(step)));
+	return steps;
+}
+
+static void put_row(json_t *row, struct str *rows)
+{
 	jx_write(row, rows);
 	str_putc(rows, '\n');
 	json_decref(row);
+}
+
+static void put_migration(const struct migration *m, bool dry_run, struct str *rows)
+{
+	struct str said = STR_INIT;
+
+	say_steps(m, dry_run, &said);
+	put_row(json_pack("{s:{s:i, s:i, s:s, s:o, s:I, s:I, s:I, s:i, s:I}}", "row", "from", m->from, "to", m->to, "said",
+			  str_text(&said), "steps", list_steps(m), "copy_bytes", (json_int_t)m->copied, "room",
+			  (json_int_t)m->room, "records", (json_int_t)m->records, "indexes", (int)m->indexes, "seconds",
+			  (json_int_t)m->seconds), rows);
 	str_fini(&said);
 }
 
-int app_migrate(const char *store, const struct app_migrate_way *way, struct str *rows, struct err *err)
+/* The copy of steps that were cut off is all that there is of the store before. */
+static int drop_copies(const char *store, const struct migration *m, bool dry_run, struct str *rows, struct err *err)
+{
+	char name[DB_BEFORE_NAME_SIZE], *said;
+	uint64_t made_us;
+	unsigned n = 0;
+	int rc = 0;
+
+	if (m->from < m->to) {
+		(void)err_set(err, ERR_CONFLICT, store, "the store has still to go from schema %d to %d, and its copy is the way "
+			      "back", m->from, m->to);
+		err_hint(err, "toolcrib migrate");
+		return ERR_CONFLICT;
+	}
+	if (dry_run)
+		n = db_before_newest(store, name, &made_us);
+	else
+		rc = db_before_drop(store, DB_BEFORE_ALL, &n, err);
+	if (rc < 0)
+		return rc;
+	said = n == 0 ? mem_strdup("nothing to do") : dry_run ? mem_printf("copies of before would be removed, up to %s", name)
+		: mem_printf("%u %s of before removed", n, n == 1 ? "copy" : "copies");
+	put_row(json_pack("{s:{s:i, s:i, s:s}}", "row", "from", m->from, "to", m->to, "said", said), rows);
+	free(said);
+	return 0;
+}
+
+int setup_migrate(const char *store, const struct setup_migrate_way *way, struct str *rows, struct err *err)
 {
 	struct bar bar = { 0 };
 	const struct writer_offline_way told = { way->shown ? draw_bar : NULL, &bar };
 	struct migration m;
-	int rc = look_at(store, way->fold, &m, err);
+	int rc = look_at(store, way, &m, err);
 
+	if (rc == 0 && way->drop_copy)
+		return drop_copies(store, &m, way->dry_run, rows, err);
 	if (rc == 0 && !way->dry_run)
-		rc = migrate(store, &m, &told, err);
+		rc = migrate(store, &m, way->no_copy, &told, err);
 	if (bar.drawn_us)
 		fputs("\r\x1b[K", stderr);
 	if (rc == 0)

@@ -13,7 +13,7 @@
 #include "base/crypto.h"
 #include "base/text.h"
 #include "json/json.h"
-#include "review/review.h"
+#include "report/carry.h"
 
 #define SCHEMA_VERSION "1.9.0"
 #define SELF "toolcrib"
@@ -170,7 +170,7 @@ static json_t *unmapped(const json_t *record, const char *kind)
 {
 	static const char *const names[] = { "actor", "key", "rule", "definition", "policy", "scopes", "sandbox", "detail",
 		"before", "after", "level", "ms", "request_bytes", "result_bytes", "on_behalf_of", "transport", "authn",
-		"previous", "enc", "leaf", "bytes" };
+		"previous", "system", "model", "enc", "leaf", "bytes" };
 	json_t *u = json_pack("{s:s}", "kind", kind);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -178,7 +178,7 @@ static json_t *unmapped(const json_t *record, const char *kind)
 	return u;
 }
 
-json_t *review_ocsf(const json_t *record)
+json_t *report_ocsf(const json_t *record)
 {
 	const char *kind = text(record, "kind") ? text(record, "kind") : "unknown", *time = text(record, "time");
 	const int activity = activity_of(kind), status = status_of(kind, text(record, "outcome"));

@@ -1,0 +1,122 @@
+#ifndef TASK_TASK_H
+#define TASK_TASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "keys/keyfile.h"
+#include "writer/writer.h"
+
+/* Tasks: calls whose callers have stopped waiting (decision 0103).  A task is a row of the store, changed with the
+ * record that says why in one item of the writer (writer_change()), and an entry of an index in memory that says what
+ * the newest durable row says.  What a call would have answered is sealed in its row with the payload key of its
+ * caller and month (keys/keys.h): who destroys that has destroyed it.
+ *
+ * Whoever runs the call (src/call) makes a task of it, ends it, and is told when somebody cancels it; whoever asks for
+ * it (src/mcp) finds it by tenant, principal and id.  Nothing here says who may.
+ *
+ * Loop thread. */
+
+struct db;
+struct ev_loop;
+struct tasks;
+
+#define TASK_ID_LEN 22                  /* base62: 131 random bits (TK-04) */
+#define TASK_CUT_TEXT "The server stopped while the task ran; whether its work was done is not known"
+#define TASK_NOTE_MAX 200               /* bytes of a statusMessage (TK-06) */
+
+/* TK-13: what is open or kept; at the limit a call is none. */
+#define TASKS_MAX 200000                /* of the process */
+#define TASKS_TENANT_MAX 10000          /* open ones of a tenant */
+#define TASKS_PRINCIPAL_MAX 1000        /* open ones of a principal */
+#define TASKS_BYTES_MAX (UINT64_C(1) << 30)     /* sealed bytes of a tenant */
+#define TASK_SMALL 4096                 /* bytes of an answer that are kept beyond it all the same */
+#define TASKS_EXPIRE_BATCH 256          /* rows of one transaction */
+#define TASKS_KEPT_MS 600000            /* after its end, at least (TK-12) */
+
+enum task_state {                       /* numbers of the store and of records */
+	TASK_WORKING = 1, TASK_COMPLETED = 3, TASK_FAILED, TASK_CANCELLED
+};
+const char *task_status(enum task_state state);        /* as the protocol has it */
+static inline bool task_is_over(enum task_state state)
+{
+	return state >= TASK_COMPLETED && state <= TASK_CANCELLED;
+}
+
+struct task {                           /* borrowed until the loop turns */
+	char id[TASK_ID_LEN + 1];
+	enum task_state state;
+	int64_t tenant_id, principal_id;
+	const char *prn, *tool, *name;  /* pseudonym; full name; as its tenant saw it */
+	uint8_t call[16];               /* of its newest call */
+	uint64_t created_us, updated_us, ends_us;       /* wall clock; ends: when it is over, or goes */
+	uint32_t poll_ms;
+	uint64_t bytes;                 /* sealed */
+	char *note;                     /* or NULL */
+	int64_t told;                   /* credential that was told its end last (TK-51); 0: none was */
+	void (*stop)(void *run);        /* cancel what runs; NULL: nothing does */
+	void *run;
+};
+
+struct task_env {
+	struct ev_loop *loop;
+	struct writer *writer;
+	struct keyfile_place place;     /* borrowed */
+};
+/* Reads the index; nothing that ran is working any more (task_recover()). */
+int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err) MUST_CHECK;
+/* Nothing runs any more; what still waits for the writer or a reader is not called back. */
+void tasks_close(struct tasks **tasks);
+/* Writer's guard, in the transaction of its start: those that ran have failed, and a record of each says so (TK-35).
+ * What was kept of their answer, nothing, is said by task_result(). */
+int task_recover(struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+
+struct task_new {                       /* texts are copied */
+	int64_t tenant_id, principal_id;
+	const char *prn, *cred, *tool, *name;   /* cred NULL: none */
+	const uint8_t *tdef, *call;     /* 32 and 16 bytes */
+	uint64_t ttl_ms;
+	uint32_t poll_ms;
+	void (*stop)(void *run);
+	void *run;
+};
+/* rc below 0: there is none, nor a record.  Once, not before the return. */
+typedef void task_made_fn(void *arg, int rc, struct task *t);
+/* ev: task.create, to which the id is added.  ERR_LIMIT, ERR_AUDIT: it is not tried. */
+int task_create(struct tasks *tasks, const struct task_new *n, const struct audit_event *ev, task_made_fn *done,
+		void *arg) MUST_CHECK;
+
+/* The run has ended: its record, ev (call.end), and the row are one item.  text: what the caller would have been
+ * answered, copied.  done: as of writer_change(); below 0, it is working until the next start.  The task is nobody's
+ * run from here on.  ERR_LIMIT: the tenant has too much kept to keep a text of more than TASK_SMALL, and nothing was
+ * done: it has to end with less. */
+struct task_answer {
+	enum task_state state;
+	const char *note;               /* or NULL */
+	const char *text; size_t len;
+};
+int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, const struct task_answer *a,
+	     writer_audit_fn *done, void *arg) MUST_CHECK;
+
+/* NULL: unknown, of somebody else, expired. */
+struct task *task_find(struct tasks *tasks, int64_t tenant_id, int64_t principal_id, const char *id, size_t len);
+/* Of any principal of any tenant: for administrators. */
+struct task *task_by_id(struct tasks *tasks, const char *id);
+/* What it says of itself meanwhile; cut and cleaned. */
+void task_note(struct task *t, const char *note);
+
+/* ev: task.cancel, to which the id is added.  The run is stopped when that is durable; done then, or with ERR_AUDIT.
+ * One that has ended: 1, and nothing happens. */
+typedef void task_done_fn(void *arg, int rc);
+int task_cancel(struct tasks *tasks, struct task *t, const struct audit_event *ev, task_done_fn *done,
+		void *arg) MUST_CHECK;
+
+/* What one that has ended would have answered: rc 0 with text, NULL: its run was cut off.  ERR_NOT_FOUND: its key was
+ * destroyed, or its row is not as it was written: it is gone.  ERR_BUSY: too many read.  Once, not before the
+ * return. */
+typedef void task_result_fn(void *arg, int rc, const char *text, size_t len);
+int task_result(struct tasks *tasks, struct task *t, task_result_fn *done, void *arg) MUST_CHECK;
+
+#endif

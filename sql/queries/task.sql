@@ -1,0 +1,46 @@
+-- Statements on tasks (task/task.h).
+
+-- tasks_open(), and audit verify: all of them, or a tenant's.  any tenant: the index of the server.  Walks the table.
+-- name: task_list
+SELECT tid, tenant_id, principal_id, prn, tool, state, call, created_us, updated_us, ends_us, poll_ms, note, bytes, name
+FROM task WHERE ?1 = 0 OR tenant_id = ?1;
+
+-- The writer: one begins.  Index task.tid.
+-- name: task_add
+INSERT INTO task(tid, tenant_id, principal_id, prn, cred, tool, tdef, state, round, reruns, first_call, call, created_us,
+  updated_us, ends_us, poll_ms, bytes, name)
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 1, 0, ?8, ?8, ?9, ?9, ?10, ?11, 0, ?12);
+
+-- The writer: one has ended.  Index task.tid.
+-- name: task_end
+UPDATE task SET state = ?3, updated_us = ?4, ends_us = ?5, note = ?6, bytes = ?7, key = ?8, nonce = NULL, body = NULL,
+  rnonce = ?9, result = ?10
+WHERE tid = ?1 AND tenant_id = ?2 AND state NOT IN (3, 4, 5);
+
+-- The writer, at a start: those that ran.  any tenant: nobody runs them any more.  Walks the table.
+-- name: task_cut
+SELECT tid, tenant_id, prn, cred, tool, call, created_us, ends_us FROM task WHERE state IN (1, 7);
+
+-- A reader: what has been sealed of one that has ended.  Index task.tid.
+-- name: task_sealed
+SELECT key, rnonce, result FROM task WHERE tid = ?1 AND tenant_id = ?2;
+
+-- The writer: some whose time is over.  any tenant: each in its turn.  Index task_ends.
+-- name: task_due
+SELECT id, tenant_id, tid FROM task WHERE ends_us <= ?1 AND state IN (3, 4, 5) ORDER BY ends_us LIMIT ?2;
+
+-- The writer: one goes.  Primary key.
+-- name: task_drop
+DELETE FROM task WHERE id = ?1 AND tenant_id = ?2;
+
+-- task list.  any tenant: by its name.  Walks the table.
+-- name: task_show
+SELECT t.tid, n.name, coalesce(p.name, t.prn), t.tool, t.state, t.created_us, t.updated_us, t.ends_us, t.call, t.note, t.bytes
+FROM tenant n JOIN task t ON t.tenant_id = n.id LEFT JOIN principal p ON p.id = t.principal_id
+WHERE n.name = ?1 ORDER BY t.created_us DESC, t.id DESC;
+
+-- task show.  any tenant: by its name.  Index task.tid.
+-- name: task_of
+SELECT t.tid, n.name, coalesce(p.name, t.prn), t.tool, t.state, t.created_us, t.updated_us, t.ends_us, t.call, t.note, t.bytes
+FROM tenant n JOIN task t ON t.tenant_id = n.id LEFT JOIN principal p ON p.id = t.principal_id
+WHERE n.name = ?1 AND t.tid = ?2;

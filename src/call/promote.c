@@ -1,0 +1,178 @@
+/* A call becomes a task (TK-30 to TK-32): a row is made durable while it runs, its caller gets the handle, and from
+ * then on its slots and its run are all that is left of it; its end goes into the row. */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/id.h"
+#include "base/metric.h"
+#include "proto/caps.h"
+#include "proto/encode.h"
+#include "proto/errmap.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "call_int.h"
+
+int call_task_check(struct call *c, struct err *err)
+{
+	const enum reg_task_support support = c->kind == REG_TOOL && !c->completing ? c->compiled->task.support :
+		REG_TASK_FORBIDDEN;
+	const bool can = c->modern && (c->caps & CAP_TASKS) && c->eng->env.tasks;
+
+	c->may_task = can && support != REG_TASK_FORBIDDEN;
+	/* A command waits as long as it takes. */
+	if (can || support != REG_TASK_REQUIRED || c->tport == AUDIT_ADMIN_SOCKET)
+		return 0;
+	return err_set(err, ERR_CAPABILITY, "", "tool %s needs a client that can wait for tasks", c->tool_name);
+}
+
+/* The caller has its handle. */
+static void hand_out(struct call *c)
+{
+	struct call_end end = { .call_id = c->id, .task = c->task, .span = c->span };
+	const struct call_out *out = c->out;
+
+	c->out = NULL;
+	c->span = NULL;
+	if (out)
+		out->finish(c->out_arg, &end);
+}
+
+static void on_made(void *arg, int rc, struct task *t)
+{
+	struct call *c = arg;
+
+	if (c->eng->closed)
+		return;
+	c->promoting = c->may_task = false;
+	c->task = rc == 0 ? t : NULL;
+	if (c->task)
+		hand_out(c);
+	c->eng->task_made(c);
+}
+
+static bool promote(struct call *c)
+{
+	const struct reg_task *how = &c->compiled->task;
+	const struct task_new n = {
+		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .prn = c->who->pseudonym,
+		.cred = c->who->cred_id ? c->who->accessor : NULL, .tool = c->tool->full_name,
+		.name = c->tool->name, .tdef = c->tool->def->digest,
+		.call = c->id, .ttl_ms = how->ttl_ms, .poll_ms = (uint32_t)how->poll_ms, .stop = c->eng->task_stop,
+		.run = c,
+	};
+	struct audit_event ev;
+
+	call_fill_event(c, AUDIT_TASK_CREATE, &ev);
+	c->promoting = task_create(c->eng->env.tasks, &n, &ev, on_made, c) == 0;
+	c->may_task = c->promoting;
+	return c->promoting;
+}
+
+bool call_task_first(struct call *c)
+{
+	return c->may_task && !c->promoting && c->compiled->task.after_ms == 0 && promote(c);
+}
+
+void call_task_arm(struct call *c)
+{
+	const uint64_t now = ev_now_us(c->eng->env.loop);
+	uint64_t due = c->task ? call_task_deadline(c) : c->started_us + (uint64_t)c->compiled->timeout_ms * 1000;
+
+	if (c->may_task && c->started_us + c->compiled->task.after_ms * 1000 < due)
+		due = c->started_us + c->compiled->task.after_ms * 1000;
+	ev_timer_start(c->timer, due > now ? due - now : 0);
+}
+
+bool call_task_due(struct call *c)
+{
+	const uint64_t now = ev_now_us(c->eng->env.loop);
+
+	if (c->promoting)
+		return true;
+	if (c->task && c->compiled->task.ttl_ms <= c->compiled->task.timeout_ms) {      /* TK-12 */
+		c->cancelled = true;
+		c->why = CANCEL_DEADLINE;
+	}
+	if (!c->may_task || now >= c->started_us + (uint64_t)c->compiled->timeout_ms * 1000)
+		return false;
+	if (!promote(c))
+		call_task_arm(c);       /* as a plain call */
+	return true;
+}
+
+/* --- its end */
+
+static void put_fault(const struct call *c, struct rpc_error *e, struct str *text)
+{
+	char id[ID_TEXT_SIZE];
+
+	if (!e->whole)
+		rpc_error_text(e, "callId", id_format(c->id, id));
+	encode_error_object(text, e);
+	rpc_error_fini(e);
+}
+
+static void put_unkept(const struct call *c, struct str *text)
+{
+	struct rpc_error e;
+
+	rpc_error_init(&e, FAULT_INTERNAL, "The tool has ended, but too much is kept for this tenant to keep its result");
+	put_fault(c, &e, text);
+}
+
+static void put_error(const struct call *c, struct str *text)
+{
+	const struct call_trouble *t = c->trouble;
+	struct rpc_error e;
+
+	if (c->cancelled)       /* by the end of the server */
+		rpc_error_init(&e, FAULT_INTERNAL, TASK_CUT_TEXT);
+	else if (t && t->rpc_code)
+		rpc_error_tool(&e, c->rev, t->rpc_code, t->err.msg, t->rpc_data);
+	else
+		rpc_error_init(&e, FAULT_INTERNAL, NULL);
+	put_fault(c, &e, text);
+}
+
+static void put_result(const struct call *c, struct str *text)
+{
+	const struct enc_to to = { .rev = c->rev };
+	struct enc_result r = { .kind = ENC_CALL, .content = c->result.content, .structured = c->result.structured,
+				.meta = c->result.meta, .is_error = c->result.is_error,
+				.unwrapped = c->compiled->output_form == REG_OUTPUT_HIDDEN,
+				.wrapped = c->compiled->output_form == REG_OUTPUT_WRAPPED, .call_id = c->id };
+
+	encode_result_object(text, &to, &r);
+}
+
+int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
+{
+	struct task_answer a = { .state = TASK_COMPLETED };
+	struct str text = STR_INIT;
+	int rc;
+
+	if (c->cancelled && c->why != CANCEL_SHUTDOWN) {
+		a.state = TASK_CANCELLED;
+		a.note = c->trouble ? c->trouble->err.msg : NULL;
+	} else if (c->cancelled || c->trouble) {
+		a.state = TASK_FAILED;
+		put_error(c, &text);
+	} else {
+		put_result(c, &text);
+	}
+	a.text = text.p;
+	a.len = text.len;
+	rc = task_end(c->eng->env.tasks, c->task, ev, &a, done, c);
+	if (rc == ERR_LIMIT) {          /* its tool is done, and the record of it says how */
+		str_reset(&text);
+		put_unkept(c, &text);
+		a = (struct task_answer){ .state = TASK_FAILED, .text = text.p, .len = text.len };
+		rc = task_end(c->eng->env.tasks, c->task, ev, &a, done, c);
+	}
+	str_fini(&text);
+	return rc;
+}

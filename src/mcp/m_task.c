@@ -1,0 +1,306 @@
+/* tasks/get, tasks/update, tasks/cancel (TK-02 to TK-12): what became of a call whose caller has gone on.  A task is
+ * its principal's; one that is unknown, over and gone, or somebody else's is the same answer, byte for byte. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "call/call.h"
+#include "ev/ev.h"
+#include "json/json.h"
+#include "proto/caps.h"
+#include "task/task.h"
+#include "tenant/scope.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "method_int.h"
+
+enum { ID_MAX = 256, SLOW_AFTER_MS = 30000, SLOWER_AFTER_MS = 300000, POLL_MAX_MS = 60000 };
+
+/* TK-11 */
+static uint64_t poll_ms(const struct task *t)
+{
+	const uint64_t now = clock_wall_us(), age_ms = now > t->created_us ? (now - t->created_us) / 1000 : 0;
+	const uint64_t times = age_ms < SLOW_AFTER_MS ? 1 : age_ms < SLOWER_AFTER_MS ? 2 : 5, ms = t->poll_ms * times;
+
+	return ms <= POLL_MAX_MS ? ms : t->poll_ms > POLL_MAX_MS ? t->poll_ms : POLL_MAX_MS;
+}
+
+void mcp_task_view(const struct task *t, struct enc_task *ret)
+{
+	*ret = (struct enc_task){ .id = t->id, .status = task_status(t->state), .message = t->note,
+				  .created_us = t->created_us, .updated_us = t->updated_us,
+				  .ttl_ms = (t->ends_us - t->created_us) / 1000, .poll_ms = poll_ms(t) };
+}
+
+static void not_found(struct mcp_req *req)
+{
+	struct rpc_error e;
+
+	rpc_error_init(&e, FAULT_PARAMS, "Task not found");
+	req_fault(req, &e);
+}
+
+/* NULL: answered. */
+static struct task *find(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	const struct principal *who = req->x->who;
+	struct tasks *tasks = req->x->srv->env.tasks;
+	struct task *t = NULL;
+	char id[ID_MAX] = "";
+	struct rpc_error e;
+	size_t len = 0;
+
+	if (!(req->caps & CAP_TASKS)) {
+		rpc_error_capability(&e, CAP_TASKS);
+		req_fault(req, &e);
+		return NULL;
+	}
+	if (!rpc_string(msg->rpc->task_id, id, sizeof(id), &len))
+		len = 0;
+	if (tasks)
+		t = task_find(tasks, who->tenant_id, who->principal_id, id, len);
+	if (t && !scope_allows(who->scopes, SCOPE_TOOLS_CALL, t->name))         /* TK-03 */
+		t = NULL;
+	if (!t)
+		not_found(req);
+	return t;
+}
+
+/* --- what is answered later */
+
+struct later {
+	struct mcp_req *req;
+	char id[TASK_ID_LEN + 1], peer[64];
+	bool first;                     /* this credential is told the end for the first time */
+	int rc;
+	struct str text;
+	bool has_text;
+};
+
+static struct later *later_new(struct mcp_req *req, const struct task *t)
+{
+	struct later *l = mem_zalloc(sizeof(*l));
+
+	l->req = req;
+	memcpy(l->id, t->id, sizeof(l->id));
+	(void)snprintf(l->peer, sizeof(l->peer), "%s", req->x->peer ? req->x->peer : "");       /* an address fits */
+	exchange_pin(req->x);
+	return l;
+}
+
+static void later_free(struct later *l)
+{
+	struct mcp_exchange *x = l->req->x;
+
+	str_fini(&l->text);
+	free(l);
+	exchange_unpin(x);
+}
+
+/* Of the one who asks. */
+static void fill_event(const struct later *l, const struct task *t, enum audit_kind kind, struct audit_event *ev)
+{
+	const struct mcp_exchange *x = l->req->x;
+
+	audit_event_init(ev, kind, x->who->tenant_id);
+	ev->cred = x->who->cred_id ? x->who->accessor : NULL;
+	ev->prn = x->who->pseudonym;
+	ev->actor = x->who->authn == AUDIT_AUTHN_UID ? AUDIT_BY_UID : AUDIT_BY_SERVICE;
+	ev->authn = x->who->authn;
+	ev->tport = x->tport;
+	ev->rev = rev_table[l->req->rev].text;
+	ev->tool = t->tool;
+	ev->has_prev = true;
+	memcpy(ev->prev, t->call, sizeof(ev->prev));
+	ev->peer = *l->peer ? l->peer : NULL;
+}
+
+/* --- tasks/get */
+
+static void put_cut(const struct task *t, struct str *text)
+{
+	struct rpc_error e;
+	char id[ID_TEXT_SIZE];
+
+	rpc_error_init(&e, FAULT_INTERNAL, TASK_CUT_TEXT);
+	rpc_error_text(&e, "callId", id_format(t->call, id));
+	encode_error_object(text, &e);
+	rpc_error_fini(&e);
+}
+
+static void answer_state(struct later *l)
+{
+	struct tasks *tasks = l->req->x->srv->env.tasks;
+	struct task *t = task_by_id(tasks, l->id);
+	struct enc_task task;
+	struct rpc_error e;
+
+	if (!l->req->open) {
+	} else if (l->rc == ERR_BUSY || l->rc == ERR_AUDIT) {
+		if (l->rc == ERR_BUSY)
+			rpc_error_init(&e, FAULT_BUSY, NULL);
+		else
+			rpc_error_audit(&e, false);
+		req_fault(l->req, &e);
+	} else if (l->rc < 0 || !t) {
+		not_found(l->req);
+	} else {
+		mcp_task_view(t, &task);
+		if (t->state == TASK_FAILED && !l->has_text)
+			put_cut(t, &l->text);
+		task.part = t->state == TASK_COMPLETED ? "result" : t->state == TASK_FAILED ? "error" : NULL;
+		task.text = l->text.p;
+		task.text_len = l->text.len;
+		req_result(l->req, &(struct enc_result){ .kind = ENC_TASK_STATE, .task = &task });
+	}
+	later_free(l);
+}
+
+static void on_read_durable(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct later *l = arg;
+
+	(void)receipt;
+	l->rc = rc < 0 ? ERR_AUDIT : l->rc;
+	answer_state(l);
+}
+
+/* TK-51: the first delivery of an end to a credential is on record before it leaves. */
+static void record_read(struct later *l, struct task *t)
+{
+	const struct audit_field fields[] = { { AUDIT_TAG_TASK, t->id, TASK_ID_LEN } };
+	struct audit_event ev;
+
+	fill_event(l, t, AUDIT_TASK_READ, &ev);
+	ev.field = fields;
+	ev.nfield = 1;
+	t->told = l->req->x->who->cred_id ? l->req->x->who->cred_id : -1;
+	if (writer_audit(l->req->x->srv->env.writer, &ev, on_read_durable, l) < 0) {
+		t->told = 0;
+		on_read_durable(l, ERR_AUDIT, NULL);
+	}
+}
+
+static void on_result(void *arg, int rc, const char *text, size_t len)
+{
+	struct later *l = arg;
+	struct task *t = task_by_id(l->req->x->srv->env.tasks, l->id);
+
+	l->rc = rc;
+	l->has_text = text != NULL;
+	if (text)
+		str_put(&l->text, text, len);
+	if (rc == 0 && t && t->told != (l->req->x->who->cred_id ? l->req->x->who->cred_id : -1))
+		record_read(l, t);
+	else
+		answer_state(l);
+}
+
+static void get(struct mcp_req *req, struct task *t)
+{
+	struct enc_task task;
+	struct later *l;
+	int rc;
+
+	if (!task_is_over(t->state)) {
+		mcp_task_view(t, &task);
+		req_result(req, &(struct enc_result){ .kind = ENC_TASK_STATE, .task = &task });
+		return;
+	}
+	l = later_new(req, t);
+	rc = task_result(req->x->srv->env.tasks, t, on_result, l);
+	if (rc < 0) {
+		l->rc = rc;
+		answer_state(l);
+	}
+}
+
+/* --- tasks/cancel */
+
+static void acknowledge(struct mcp_req *req)
+{
+	req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
+}
+
+static void on_cancelled(void *arg, int rc)
+{
+	struct later *l = arg;
+	struct rpc_error e;
+
+	if (l->req->open && rc < 0) {
+		rpc_error_audit(&e, false);
+		req_fault(l->req, &e);
+	} else if (l->req->open) {
+		acknowledge(l->req);
+	}
+	later_free(l);
+}
+
+/* TK-34: who and why is durable before the handler is told. */
+static void cancel(struct mcp_req *req, struct task *t)
+{
+	struct later *l = later_new(req, t);
+	struct audit_event ev;
+	int rc;
+
+	fill_event(l, t, AUDIT_TASK_CANCEL, &ev);
+	rc = task_cancel(req->x->srv->env.tasks, t, &ev, on_cancelled, l);
+	if (rc != 0)
+		on_cancelled(l, rc < 0 ? rc : 0);
+}
+
+/* --- tasks/update */
+
+/* An object of objects (TK-08); else why not. */
+static const char *check_answers(struct jx_span raw)
+{
+	json_t *answers = NULL, *value;
+	const char *key, *wrong = NULL;
+
+	if (!rpc_is(raw, '{') || jx_parse_scanned(raw.p, raw.len, &answers, NULL) < 0)
+		return "params.inputResponses must be an object";
+	json_object_foreach(answers, key, value)
+		if (!json_is_object(value))
+			wrong = "each member of params.inputResponses must be an object";
+	json_decref(answers);
+	return wrong;
+}
+
+/* No task of ours asks: whatever comes is for a question that is not open (TK-09). */
+static void update(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	const char *wrong = check_answers(msg->rpc->responses);
+	struct rpc_error e;
+
+	if (!wrong) {
+		acknowledge(req);
+		return;
+	}
+	rpc_error_init(&e, FAULT_PARAMS, NULL);
+	rpc_error_text(&e, "reason", wrong);
+	req_fault(req, &e);
+}
+
+/* --- all three */
+
+void m_tasks(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	struct task *t = find(req, msg);
+
+	if (!t)
+		return;
+	if (strcmp(req->method, "tasks/get") == 0)
+		get(req, t);
+	else if (strcmp(req->method, "tasks/cancel") == 0)
+		cancel(req, t);
+	else
+		update(req, msg);
+}

@@ -1,0 +1,319 @@
+/* Rows of tasks: what the writer does to them, each beside the record that says why, and what a reader's thread opens.
+ * A result is sealed by XChaCha20-Poly1305 under a key made of the payload key of its caller and month; it is bound to
+ * the task and the column. */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "db/db.h"
+#include "db/owner.h"
+#include "keys/keys.h"
+
+#include "task_int.h"
+
+static const char label[] = "toolcrib/k/1";
+
+/* The key of a task, of the payload key that its row names. */
+static void key_of(const struct keys_dek *dek, const char *id, uint8_t ret[DIGEST_SIZE])
+{
+	digest_keyed(dek->key, label, sizeof(label), id, strlen(id), ret);
+}
+
+static size_t place_of(const char *id, char ret[64])
+{
+	return (size_t)snprintf(ret, 64, "task/%s/result", id); /* fits */
+}
+
+/* --- the writer's thread */
+
+static int add(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct task_add *t = bytes;
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_ADD);
+
+	(void)len;
+	(void)logs;
+	db_bind_textz(st, 1, t->id);
+	db_bind_i64(st, 2, t->tenant_id);
+	db_bind_i64(st, 3, t->principal_id);
+	db_bind_textz(st, 4, t->prn);
+	db_bind_textz(st, 5, *t->cred ? t->cred : NULL);
+	db_bind_textz(st, 6, t->tool);
+	db_bind_blob(st, 7, t->tdef, sizeof(t->tdef));
+	db_bind_blob(st, 8, t->call, sizeof(t->call));
+	db_bind_i64(st, 9, (int64_t)t->created_us);
+	db_bind_i64(st, 10, (int64_t)t->ends_us);
+	db_bind_i64(st, 11, t->poll_ms);
+	db_bind_textz(st, 12, t->name);
+	return db_run(&st, err);
+}
+
+/* What is sealed of an end; ct NULL: nothing could be. */
+struct sealed {
+	int64_t key;
+	uint8_t nonce[AEAD_NONCE], *ct;
+	size_t len;
+};
+
+static int seal(const struct task_finish *f, struct db *db, struct audit_logs *logs, struct sealed *ret,
+		struct err *err)
+{
+	const struct keys_dek *dek = NULL;
+	uint8_t key[DIGEST_SIZE];
+	char ad[64];
+	int rc = keys_dek(audit_logs_keys(logs), db, f->tenant_id, f->prn, f->updated_us, &dek, err);
+
+	if (rc < 0)
+		return rc;
+	key_of(dek, f->id, key);
+	ret->key = dek->id;
+	ret->len = f->len + AEAD_TAG;
+	ret->ct = mem_alloc(ret->len);
+	aead_encrypt(key, ad, place_of(f->id, ad), f->text, f->len, ret->nonce, ret->ct);
+	secret_wipe(key, sizeof(key));
+	return 0;
+}
+
+static int set_end(const struct task_finish *f, const struct sealed *s, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_END);
+
+	db_bind_textz(st, 1, f->id);
+	db_bind_i64(st, 2, f->tenant_id);
+	db_bind_i64(st, 3, f->state);
+	db_bind_i64(st, 4, (int64_t)f->updated_us);
+	db_bind_i64(st, 5, (int64_t)f->ends_us);
+	db_bind_textz(st, 6, *f->note ? f->note : NULL);
+	db_bind_i64(st, 7, (int64_t)s->len);
+	if (s->ct) {
+		db_bind_i64(st, 8, s->key);
+		db_bind_blob(st, 9, s->nonce, sizeof(s->nonce));
+		db_bind_blob(st, 10, s->ct, s->len);
+	} else {
+		for (unsigned pos = 8; pos <= 10; pos++)
+			db_bind_null(st, pos);
+	}
+	return db_run(&st, err);
+}
+
+/* The end of a call gets in whatever becomes of its answer: without a key the task has failed. */
+static int end(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct task_finish *f = bytes;
+	struct sealed s = { .ct = NULL };
+	int rc = f->len ? seal(f, db, logs, &s, err) : 0;
+
+	(void)len;
+	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO) {
+		log_err(NULL, "the result of a task cannot be sealed and is lost error=%s", err->msg);
+		rc = 0;
+	}
+	if (rc == 0)
+		rc = set_end(f, &s, db, err);
+	free(s.ct);
+	return rc;
+}
+
+const struct writer_rows task_rows[] = {
+	[TASK_ROWS_ADD] = { "task", add },
+	[TASK_ROWS_END] = { "end of a task", end },
+};
+
+/* --- at a start */
+
+struct cut {
+	char id[TASK_ID_LEN + 1], prn[TASK_PRN_MAX], cred[TASK_PRN_MAX], tool[TASK_TEXT_MAX];
+	int64_t tenant_id;
+	uint8_t call[16];
+	uint64_t ends_us;
+};
+
+static bool read_cut(struct db_stmt *st, struct cut *ret)
+{
+	size_t len;
+	const void *call = db_col_blob(st, 5, &len);
+
+	*ret = (struct cut){ .tenant_id = db_col_i64(st, 1), .ends_us = (uint64_t)db_col_i64(st, 7) };
+	db_col_copy(st, 0, ret->id, sizeof(ret->id));
+	db_col_copy(st, 2, ret->prn, sizeof(ret->prn));
+	db_col_copy(st, 3, ret->cred, sizeof(ret->cred));
+	db_col_copy(st, 4, ret->tool, sizeof(ret->tool));
+	if (len == sizeof(ret->call))
+		memcpy(ret->call, call, len);
+	return len == sizeof(ret->call);
+}
+
+static int fail_cut(const struct cut *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const uint8_t state = TASK_FAILED;
+	const struct audit_field fields[] = { { AUDIT_TAG_TASK, c->id, strlen(c->id) },
+					      { AUDIT_TAG_TASK_END, &state, 1 } };
+	struct task_finish f = { .tenant_id = c->tenant_id, .state = TASK_FAILED, .updated_us = clock_wall_us() };
+	const struct sealed none = { .ct = NULL };
+	struct audit_event ev;
+	int rc;
+
+	memcpy(f.id, c->id, sizeof(f.id));
+	f.ends_us = f.updated_us + UINT64_C(1000) * TASKS_KEPT_MS;
+	if (c->ends_us > f.ends_us)
+		f.ends_us = c->ends_us;
+	audit_event_init(&ev, AUDIT_TASK_END, c->tenant_id);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.prn = c->prn;
+	ev.cred = *c->cred ? c->cred : NULL;
+	ev.tool = c->tool;
+	ev.has_prev = true;
+	memcpy(ev.prev, c->call, sizeof(ev.prev));
+	ev.field = fields;
+	ev.nfield = NELEMS(fields);
+	rc = audit_append(logs, db, &ev, NULL, err);
+	CRASH_AT("task.recover");
+	if (rc == ERR_NOT_FOUND)        /* its tenant has no log any more */
+		rc = 0;
+	return rc < 0 ? rc : set_end(&f, &none, db, err);
+}
+
+/* All are read before the first is changed. */
+int task_recover(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_CUT);
+	struct cut *cuts = NULL;
+	size_t n = 0;
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		if ((n & (n - 1)) == 0)
+			cuts = mem_realloc(cuts, (n ? 2 * n : 1) * sizeof(*cuts));
+		n += read_cut(st, &cuts[n]);
+	}
+	db_stmt_put(&st);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = fail_cut(&cuts[i], db, logs, err);
+	if (rc == 0 && n > 0)
+		log_warn(NULL, "tasks whose runs were cut off have failed count=%zu", n);
+	free(cuts);
+	return rc;
+}
+
+/* --- expiry */
+
+struct due { int64_t id, tenant_id; };
+
+static int record_expired(struct audit_logs *logs, struct db *db, int64_t tenant_id, size_t n, struct err *err)
+{
+	struct audit_event ev;
+	char text[40];
+	int rc;
+
+	(void)snprintf(text, sizeof(text), "%zu tasks", n);     /* fits */
+	audit_event_init(&ev, AUDIT_TASK_EXPIRE, tenant_id);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = text;
+	rc = audit_append(logs, db, &ev, NULL, err);
+	return rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
+static int by_tenant(const void *a, const void *b)
+{
+	const struct due *x = a, *y = b;
+
+	return x->tenant_id < y->tenant_id ? -1 : x->tenant_id > y->tenant_id;
+}
+
+static int drop(struct db *db, const struct due *d, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_DROP);
+
+	db_bind_i64(st, 1, d->id);
+	db_bind_i64(st, 2, d->tenant_id);
+	return db_run(&st, err);
+}
+
+int task_expire(struct task_expiry *x, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct due due[TASKS_EXPIRE_BATCH];
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_DUE);
+	size_t same = 0;
+	int rc;
+
+	db_bind_i64(st, 1, (int64_t)x->now_us);
+	db_bind_i64(st, 2, TASKS_EXPIRE_BATCH);
+	for (x->n = 0; (rc = db_step(st, err)) == 1; x->n++) {
+		due[x->n] = (struct due){ db_col_i64(st, 0), db_col_i64(st, 1) };
+		db_col_copy(st, 2, x->id[x->n], sizeof(x->id[0]));
+	}
+	db_stmt_put(&st);
+	qsort(due, x->n, sizeof(due[0]), by_tenant);
+	for (size_t i = 0; rc == 0 && i < x->n; i++) {
+		same++;
+		rc = drop(db, &due[i], err);
+		if (rc == 0 && (i + 1 == x->n || due[i + 1].tenant_id != due[i].tenant_id)) {
+			rc = record_expired(logs, db, due[i].tenant_id, same, err);
+			same = 0;
+		}
+	}
+	return rc;
+}
+
+/* --- a reader's thread */
+
+static int decrypt(struct keys *keys, const char *id, int64_t tenant_id, struct db_stmt *st, struct str *ret,
+		   struct err *err)
+{
+	size_t nonce_len, len;
+	const uint8_t *nonce = db_col_blob(st, 1, &nonce_len), *ct = db_col_blob(st, 2, &len);
+	const struct keys_dek *dek = NULL;
+	uint8_t key[DIGEST_SIZE];
+	char ad[64], *text;
+	int rc;
+
+	if (nonce_len != AEAD_NONCE || len < AEAD_TAG)
+		return err_set(err, ERR_NOT_FOUND, id, "the result of a task is not as it was sealed");
+	rc = keys_find(keys, tenant_id, db_col_i64(st, 0), &dek, err);
+	if (rc < 0)
+		return rc;
+	key_of(dek, id, key);
+	text = mem_alloc(len - AEAD_TAG + 1);
+	rc = aead_decrypt(key, ad, place_of(id, ad), nonce, ct, len, text);
+	secret_wipe(key, sizeof(key));
+	if (rc == 0)
+		str_put(ret, text, len - AEAD_TAG);
+	free(text);
+	return rc < 0 ? err_set(err, ERR_NOT_FOUND, id, "the result of a task is not as it was sealed") : 1;
+}
+
+int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, struct str *ret, struct err *err)
+{
+	char *path = path_join(place->store, DB_FILE);
+	struct keys *keys = NULL;
+	struct db_stmt *st = NULL;
+	struct db *db = NULL;
+	int rc = db_open_store(path, &db, err);
+
+	free(path);
+	if (rc == 0)
+		rc = keys_open_reader(place, &keys, err);
+	if (rc == 0) {
+		st = db_stmt_get(db, SQL_TASK_SEALED);
+		db_bind_textz(st, 1, id);
+		db_bind_i64(st, 2, tenant_id);
+		rc = db_step(st, err);
+		if (rc == 0)
+			rc = err_set(err, ERR_NOT_FOUND, id, "its row is gone");
+		else if (rc == 1)
+			rc = db_col_type(st, 2) == DB_NULL ? 0 : decrypt(keys, id, tenant_id, st, ret, err);
+		db_stmt_put(&st);
+	}
+	keys_close(&keys);
+	db_close(&db);
+	return rc;
+}

@@ -1,0 +1,224 @@
+"""The inventory: who answers for what and how risky it is, reviews that are due, and what is prohibited (OP-1001 to OP-1003)."""
+import contextlib
+import csv
+import io
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import unittest
+
+import crib
+from test_alerts import Base
+
+sys.dont_write_bytecode = True
+ROLES = """
+admin:
+  socket: {socket}
+roles:
+  - {{role: admin, uid: 40001}}
+"""
+
+
+class Rows:
+    def row(self, subject):
+        return self.crib.json("inventory", "show", subject)[0]
+
+    def records(self, kind):
+        return self.crib.rows("SELECT tenant, object, pseudonym, detail, before IS NOT NULL, after IS NOT NULL FROM v_records "
+                              "WHERE kind = ? ORDER BY log_id, idx", kind)
+
+    def refused(self, *words):
+        done = self.crib.run(*words)
+        self.assertNotIn(done.returncode, (0, 4), done)
+        return done.stderr
+
+
+class Inventory(Base, Rows):
+    def test_op1001_what_is_said_of_each_sort_of_subject(self):
+        c = self.serve()
+        c.cli("key", "create", "acme/bot")
+        self.assertIn("tool:echo: added", c.cli("inventory", "set", "tool:echo", "--owner", "Order desk", "--purpose", "Cancel orders",
+                                                "--risk", "limited", "--review-every", "90d", "--data", "personal", "--oversight",
+                                                "asks before it acts", "--contact", "desk@example.org"))
+        row = self.row("tool:echo")
+        self.assertEqual([row[name] for name in ("owner", "contact", "purpose", "risk", "data", "oversight", "review_days", "set_by")],
+                         ["Order desk", "desk@example.org", "Cancel orders", "limited", "personal", "asks before it acts", 90,
+                          f"uid {os.getuid()}"])
+        self.assertIsNone(row["reviewed"])
+        self.assertIn("changed", c.cli("inventory", "set", "tool:echo", "--owner", "Returns", "--data", ""))
+        again = self.row("tool:echo")
+        self.assertEqual((again["owner"], again["data"], again["purpose"], again["due"]), ("Returns", None, "Cancel orders", row["due"]))
+        for subject in ("tenant:acme", "principal:acme/bot"):
+            c.cli("inventory", "set", subject, "--owner", "Sales", "--risk", "high")
+        self.assertEqual([(row["subject"], row["missing"]) for row in c.json("inventory", "list")],
+                         [("principal:acme/bot", "purpose"), ("tenant:acme", "purpose"), ("tool:echo", None)])
+        self.assertEqual([row["subject"] for row in c.json("inventory", "list", "--risk", "high", "--tenant", "acme")],
+                         ["principal:acme/bot", "tenant:acme"])
+        self.assertEqual(c.json("inventory", "list", "--risk", "minimal"), [])
+        c.cli("tenant", "add", "bolt")
+        missing = {row["subject"]: row["missing"] for row in c.json("inventory", "list", "--missing")}
+        self.assertEqual(missing["tenant:bolt"], "owner, purpose, risk")
+        self.assertEqual(missing["tenant:acme"], "purpose")
+        self.assertNotIn("tool:echo", missing)
+        self.assertEqual(c.run("inventory", "show", "tenant:bolt").returncode, 1)
+        done = c.run("inventory", "export", "--format", "csv")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([(row["subject"], row["contact"]) for row in rows][-1], ("tool:echo", "desk@example.org"))
+        self.assertEqual(c.json("inventory", "list", "--tenant", "bolt"), [], "nothing of another tenant")
+        c.cli("tool", "remove", "echo", "--yes")
+        self.assertNotIn("tool:echo", [row["subject"] for row in c.json("inventory", "list")])
+
+    def test_op1001_it_is_on_record_and_verified_by_both(self):
+        c = self.serve()
+        c.cli("key", "create", "acme/secretive")
+        for subject in ("tool:echo", "tenant:acme", "principal:acme/secretive"):
+            c.cli("inventory", "set", subject, "--owner", "Sales")
+        c.cli("inventory", "set", "tool:echo", "--purpose", "x")
+        said = self.records("inventory.change")
+        self.assertEqual([(tenant, before, after) for tenant, _, _, _, before, after in said],
+                         [(None, 0, 1), (None, 1, 1), ("acme", 0, 1), ("acme", 0, 1)])
+        pseudonym, = c.rows("SELECT pseudonym FROM principal WHERE name = 'secretive'")[0]
+        self.assertEqual([(obj, who) for _, obj, who, _, _, _ in said][1:],
+                         [("inventory/tool:echo", None), ("inventory/tenant:acme", None), (f"inventory/principal:{pseudonym}", pseudonym)])
+        self.assertIn("subject=principal:...", said[-1][3])
+        for log, detail in c.rows("SELECT log, detail FROM v_records WHERE detail LIKE '%inventory%'"):
+            self.assertNotIn("secretive", detail, log)
+        c.cli("audit", "verify")
+        c.stop()
+        self.both((0, 3, 5))         # 3: no key was pinned; 5: none was given
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db", isolation_level=None)) as db:
+            trigger, = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'inventory_touched'").fetchone()
+            db.execute("DROP TRIGGER inventory_touched")
+            db.execute("UPDATE inventory SET risk = 'minimal' WHERE subject_kind = 3")
+            db.execute(trigger)
+        self.both((4,), "REGISTRY")
+        number, = c.rows("SELECT id FROM inventory WHERE subject_kind = 3")[0]
+        found = c.run("fsck")
+        self.assertIn(f"inventory/{number}", found.stdout + found.stderr)
+        c.cli("--yes", "fsck", "--quarantine", f"inventory/{number}")
+        c.start()
+        self.assertEqual(c.json("tool", "list")[0]["state"], "disabled", "it may have been prohibited")
+        self.assertNotIn("tool:echo", [row["subject"] for row in c.json("inventory", "list")])
+
+    def both(self, status, word=""):
+        for program in ([crib.BUILD / "toolcrib-verify", self.crib.store],
+                        [sys.executable, crib.SOURCE / "contrib/verify/verify.py", self.crib.store]):
+            done = subprocess.run([*map(str, program)], capture_output=True, text=True, timeout=crib.DEADLINE * 4)
+            self.assertIn(done.returncode, status, done)
+            self.assertIn(word, done.stdout + done.stderr)
+
+    def test_op1002_what_is_prohibited_is_refused_at_once(self):
+        c = self.serve()
+        peer = c.http(self.key)
+        peer.initialize()
+        self.assertEqual(peer.call("echo", {"text": "x"})["result"]["content"][0]["text"], "x")
+        self.assertIn("disabled", c.cli("inventory", "set", "tool:echo", "--risk", "prohibited"))
+        self.assertIn("error", peer.call("echo", {"text": "x"}))
+        self.assertEqual(peer.tools(), [])
+        self.assertIn("prohibited", self.refused("tool", "enable", "echo"))
+        path = c.dir / "other.yaml"
+        path.write_text(crib.ECHO + "title: another\n")
+        self.assertIn("prohibited", self.refused("tool", "add", path))
+        self.assertEqual(c.json("tool", "list")[0]["state"], "disabled")
+        c.cli("inventory", "set", "tool:echo", "--risk", "limited")
+        self.assertEqual(c.json("tool", "list")[0]["state"], "disabled", "it is for a person to enable it")
+        c.cli("tool", "enable", "echo")
+        self.assertEqual(peer.call("echo", {"text": "x"})["result"]["content"][0]["text"], "x")
+        peer.close()
+        c.cli("tool", "disable", "echo")
+        self.assertNotIn("disabled", c.cli("inventory", "set", "tool:echo", "--risk", "prohibited"))
+
+    def test_what_is_wrong_is_named(self):
+        self.serve()
+        self.assertIn("is no subject", self.refused("inventory", "set", "echo", "--owner", "x"))
+        self.assertIn("is no subject", self.refused("inventory", "show", "tool:"))
+        self.assertIn("did you mean", self.refused("inventory", "set", "tool:ecko", "--owner", "x"))
+        self.assertIn("did you mean high?", self.refused("inventory", "set", "tool:echo", "--risk", "hihg"))
+        self.assertIn("only systems and what can be called", self.refused("inventory", "set", "tenant:acme", "--risk", "prohibited"))
+        self.assertIn("at least one", self.refused("inventory", "set", "tool:echo"))
+        for every in ("90m", "3651d"):
+            self.assertIn("number of days", self.refused("inventory", "set", "tool:echo", "--review-every", every))
+        self.assertIn("longer than 500", self.refused("inventory", "set", "tool:echo", "--purpose", "x" * 501))
+        self.crib.cli("inventory", "set", "tool:echo", "--purpose", "x" * 500, "--review-every", "3650d")
+        self.assertIn("nothing is said of", self.refused("review", "done", "tenant:acme", "--note", "x"))
+        self.assertIn("note", self.refused("review", "done", "tool:echo", "--note", ""))
+
+    def test_op1003_a_review_is_due_done_and_due_again(self):
+        c = self.serve()
+        c.cli("inventory", "set", "tool:echo", "--risk", "limited", "--review-every", "30d")
+        c.cli("inventory", "set", "tenant:acme", "--owner", "Sales")
+        self.assertEqual(c.json("review", "due"), [])
+        soon, = c.json("review", "due", "--within", "30d")
+        self.assertEqual((soon["subject"], soon["state"]), ("tool:echo", "due"))
+        self.assertEqual(c.json("review", "due", "--within", "29d"), [])
+        self.assertIn("tool:echo: reviewed", c.cli("review", "done", "tool:echo", "--note", "still fit"))
+        row = self.row("tool:echo")
+        self.assertEqual((row["note"], row["reviewed_by"]), ("still fit", f"uid {os.getuid()}"))
+        self.assertGreater(row["due"], soon["due"])
+        done, = self.records("review.done")
+        self.assertEqual((done[1], done[3], done[4:]), ("inventory/tool:echo", "still fit", (1, 1)))
+        c.cli("inventory", "set", "tool:echo", "--review-every", "0s")
+        self.assertEqual(c.json("review", "due", "--within", "9999d"), [])
+        c.cli("audit", "verify")
+
+    def test_op1003_an_alert_says_what_is_overdue(self):
+        c = self.serve()
+        c.cli("inventory", "set", "tool:echo", "--risk", "high", "--contact", "desk@example.org")
+        self.none("review_due")
+        c.tool(crib.ECHO + "title: another\n", "new.yaml")
+        due = c.run("review", "due")
+        self.assertEqual(due.returncode, 4, due)
+        self.assertRegex(due.stdout, "tool:echo +overdue .*desk@example.org")
+        alert = self.one("review_due")
+        self.assertEqual((alert["severity"], alert["subject"], alert["tenant"], alert["value"]), ("warn", "server", None, 1))
+        self.assertRegex(alert["text"], "^1 review is overdue, since .*Look: toolcrib review due$")
+        c.cli("inventory", "set", "tool:echo", "--risk", "limited")
+        self.none("review_due")
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs another administrator to be")
+class High(crib.Case, Rows):
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        c.tenant("acme", "echo")
+        self.socket = c.store.parent / "admin-public.sock"
+        c.let_others_in()
+        c.start(ROLES.format(socket=self.socket))
+
+    def other(self, *words):
+        return subprocess.run([str(crib.BUILD / "toolcrib"), "--socket", str(self.socket), *map(str, words)], user=40001, group=40001,
+                              capture_output=True, text=True, timeout=60, env=self.crib.env)
+
+    def test_op1003_of_high_risk_nobody_reviews_his_own_work(self):
+        c = self.crib
+        c.cli("inventory", "set", "tool:echo", "--risk", "high")
+        self.assertRegex(self.refused("review", "done", "tool:echo", "--note", "fine"), "uid 0 made the version in force.*another")
+        self.assertEqual(self.records("review.done"), [])
+        done = self.other("review", "done", "tool:echo", "--note", "fine")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(self.other("inventory", "set", "tenant:acme", "--risk", "high").returncode, 0)
+        self.assertNotEqual(self.other("review", "done", "tenant:acme", "--note", "fine").returncode, 0)
+        c.cli("review", "done", "tenant:acme", "--note", "fine")
+        c.cli("audit", "verify")
+
+    def test_op1003_a_new_version_of_high_risk_is_due_at_once(self):
+        c = self.crib
+        c.cli("inventory", "set", "tool:echo", "--risk", "limited", "--review-every", "90d")
+        path = c.dir / "new.yaml"
+        path.write_text(crib.ECHO + "title: another\n")
+        c.cli("tool", "add", path)
+        self.assertEqual(c.json("review", "due"), [], "it is not high")
+        c.cli("inventory", "set", "tool:echo", "--risk", "high")
+        done = c.run("review", "due")
+        self.assertEqual(done.returncode, 4, done)
+        self.assertTrue(re.search("tool:echo +overdue", done.stdout), done.stdout)
+        self.assertEqual(self.other("review", "done", "tool:echo", "--note", "fine").returncode, 0)
+        self.assertEqual(c.json("review", "due"), [])
+
+
+if __name__ == "__main__":
+    crib.main()

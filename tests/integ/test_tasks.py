@@ -1,0 +1,244 @@
+"""Tasks (io.modelcontextprotocol/tasks, TK-01 to TK-51): a call outlasts its request, its end is in the store with its record,
+whoever it belongs to finds it again, and nobody else learns that there is one (MCP K5-01 to K5-07, MCP K5-10)."""
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+
+import crib
+
+NAME = "io.modelcontextprotocol/tasks"
+EXT = {"extensions": {NAME: {}}}
+SLEEP = "{type: builtin, function: sleep}"
+MS = "{type: object, properties: {ms: {type: integer}}}"
+UNKNOWN = "A" * 22
+CONF = "drain_ms: 100\n"
+# Asks in its first run; with an answer it does not end by itself.
+ASKS = """read -r job
+case $job in
+*'"answers":{'*) exec sleep 600;;
+*) echo '{"ask":{"requests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}}';;
+esac""".replace("{", "{{").replace("}", "}}")
+
+
+def tool(name, handler, task, schema="{type: object}", extra=""):
+    return crib.tool_yaml(name, handler, schema, f"task: {task}\n{extra}")
+
+
+class Tasks(crib.Case):
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        for text in (crib.ECHO, tool("slow", SLEEP, "{support: optional, after: 50ms, poll: 100ms}", MS, "limits: {timeout: 10m}\n"),
+                     tool("must", SLEEP, "{support: required, ttl: 1h}", MS, "limits: {timeout: 10m}\n"),
+                     tool("brief", SLEEP, "{support: required, timeout: 1s}", MS),
+                     tool("plain", SLEEP, "{support: forbidden}", MS)):
+            c.tool(text)
+        self.key, self.other = c.tenant("acme", "*"), c.tenant("other", "*")
+        c.cli("approval", "policy", "one")
+        c.start(CONF)
+        self.peer = c.http(self.key)
+
+    def made(self, name="must", ms=60000, peer=None):
+        got = (peer or self.peer).call(name, {"ms": ms}, crib.MODERN, EXT)["result"]
+        self.assertEqual(got["resultType"], "task", got)
+        return got
+
+    def get(self, id, peer=None, caps=None):
+        return (peer or self.peer).ask("tasks/get", {"taskId": id}, crib.MODERN, EXT if caps is None else caps)
+
+    def get_raw(self, id, peer=None, method="tasks/get", **more):
+        """With the header that repeats the name."""
+        return (peer or self.peer).ask(method, {"taskId": id, **more}, crib.MODERN, EXT)
+
+    def over(self, id, peer=None):
+        def look():
+            got = self.get(id, peer)["result"]
+            return got["status"] not in ("working", "input_required") and got
+        return crib.wait_for("the end of the task", look)
+
+    def test_the_caller_goes_on_and_finds_it_again(self):
+        c = self.crib
+        seen = self.peer.ask("server/discover", {}, crib.MODERN)["result"]["capabilities"]
+        self.assertEqual(seen["extensions"], {NAME: {}})
+        self.assertNotIn("tasks", seen)
+        task = self.made(ms=300)
+        self.assertEqual(sorted(set(task) - {"_meta"}),
+                         ["createdAt", "lastUpdatedAt", "pollIntervalMs", "resultType", "status", "taskId", "ttlMs"])
+        self.assertRegex(task["taskId"], r"^[0-9A-Za-z]{22}$")
+        self.assertRegex(task["createdAt"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual((task["status"], task["ttlMs"], task["pollIntervalMs"]), ("working", 3600000, 1000))
+        got = self.get(task["taskId"])["result"]
+        self.assertEqual((got["resultType"], got["taskId"]), ("complete", task["taskId"]))
+        done = self.over(task["taskId"])
+        self.assertEqual((done["status"], done["result"]["resultType"]), ("completed", "complete"))
+        self.assertTrue(done["result"]["content"])
+        call = done["result"]["_meta"]["dev.toolcrib/callId"]
+        self.assertEqual(call, task["_meta"]["dev.toolcrib/callId"])
+        self.assertNotIn("related-task", json.dumps(done))
+        rows = c.rows("SELECT kind, outcome FROM v_records WHERE tenant = 'acme' AND (call = ? OR previous = ?) ORDER BY idx", call, call)
+        self.assertEqual(rows, [("call.begin", None), ("task.create", None), ("call.end", "ok"), ("task.read", None)])
+        self.over(task["taskId"])       # told again, not recorded again
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.read'"), [(1,)])
+        row, = c.json("task", "list", "acme")
+        self.assertEqual((row["task"], row["state"], row["tool"], row["by"]), (task["taskId"], "completed", "must", "bot"))
+
+    def test_who_is_quick_or_did_not_ask_gets_a_result(self):
+        self.assertEqual(self.peer.call("slow", {"ms": 1}, crib.MODERN, EXT)["result"]["resultType"], "complete")
+        self.assertEqual(self.peer.call("slow", {"ms": 200}, crib.MODERN)["result"]["resultType"], "complete")
+        self.assertEqual(self.peer.call("plain", {"ms": 200}, crib.MODERN, EXT)["result"]["resultType"], "complete")
+        self.assertEqual(self.made("slow", 60000)["pollIntervalMs"], 100)
+        refused = self.peer.call("must", {"ms": 1}, crib.MODERN)["error"]
+        self.assertEqual((refused["code"], refused["data"]["requiredCapabilities"]), (-32021, {"extensions": {NAME: {}}}))
+        old = self.crib.http(self.key)
+        old.initialize()
+        got = old.call("must", {"ms": 1})["result"]
+        self.assertTrue(got["isError"])
+        self.assertIn("needs a client that can wait for tasks", got["content"][0]["text"])
+        self.assertEqual(self.crib.rows("SELECT count(*) FROM v_records WHERE kind = 'call.begin' AND tool = 'must'"), [(0,)])
+
+    def test_isolation(self):
+        """TK-02, TK-03: what is not yours is unknown, byte for byte, and before that the extension is asked for."""
+        c, task = self.crib, self.made()
+        stranger, colleague = c.http(self.other), c.http(c.key("acme/colleague"))
+        narrow = c.http(c.key("acme/bot", "--scope", "tools:call:echo"))
+        for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+            more = {"inputResponses": {}} if method == "tasks/update" else {}
+            unknown = re.sub(r'"id": \d+', "", json.dumps(self.get_raw(UNKNOWN, method=method, **more)))
+            self.assertIn("Task not found", unknown)
+            self.assertIn("-32602", unknown)
+            for peer in (stranger, colleague, narrow):
+                got = self.get_raw(task["taskId"], peer, method, **more)
+                self.assertEqual(re.sub(r'"id": \d+', "", json.dumps(got)), unknown, method)
+            self.assertEqual(self.peer.ask(method, {"taskId": UNKNOWN, **more}, crib.MODERN)["error"]["code"], -32021)
+        line = c.tcp(self.key)
+        for bad in (7, None, ["x"], {"a": 1}, "", "x" * 300, "a\0b", UNKNOWN[:-1]):
+            got = line.ask("tasks/get", {"taskId": bad}, crib.MODERN, EXT)["error"]
+            self.assertEqual((got["code"], got["message"]), (-32602, "Task not found"), bad)
+        self.assertEqual(line.ask("tasks/get", {}, crib.MODERN, EXT)["error"]["message"], "Task not found")
+        second = c.http(c.key("acme/bot"))      # another key of its principal
+        self.assertEqual(self.get(task["taskId"], second)["result"]["status"], "working")
+
+    def test_cancel(self):
+        c, task = self.crib, self.made()
+        ack = self.get_raw(task["taskId"], method="tasks/cancel")["result"]
+        self.assertEqual(sorted(ack), ["_meta", "resultType"])
+        got = self.over(task["taskId"])
+        self.assertEqual((got["status"], got["statusMessage"]), ("cancelled", "the call was cancelled"))
+        self.assertNotIn("result", got)
+        self.assertEqual(sorted(self.get_raw(task["taskId"], method="tasks/cancel")["result"]), ["_meta", "resultType"])
+        self.assertEqual(self.get_raw(task["taskId"], method="tasks/update", inputResponses={"x": {}})["result"]["resultType"], "complete")
+        kinds = [kind for kind, in c.rows("SELECT kind FROM v_records WHERE tenant = 'acme' AND (kind LIKE 'task.%' OR kind = 'call.end') "
+                                          "ORDER BY idx")]
+        self.assertEqual(kinds, ["task.create", "task.cancel", "call.end", "task.read"])
+        second = self.made()
+        c.cli("task", "cancel", "acme", second["taskId"], "--reason", "it is not wanted")
+        self.assertEqual(self.over(second["taskId"])["status"], "cancelled")
+        third = self.made()
+        c.cli("tool", "disable", "must", "--kill")
+        self.assertEqual(self.over(third["taskId"])["status"], "cancelled")
+
+    def test_a_tool_that_asks(self):
+        """Before it is a task, its question is the call's, and the retry may become one; later there is nobody to ask."""
+        c = self.crib
+        handler = f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(ASKS)}], stdin: json, output: stream}}"
+        for name, task in (("early", "{support: optional}"), ("never", "{support: required}")):
+            c.tool(tool(name, handler, task, extra="limits: {timeout: 10m}\n"))
+        caps = {**EXT, "elicitation": {}}
+        first = self.peer.call("early", {}, crib.MODERN, caps)["result"]
+        self.assertEqual((first["resultType"], list(first["inputRequests"])), ("input_required", ["q"]))
+        second = self.peer.call("early", {}, crib.MODERN, caps, requestState=first["requestState"],
+                                inputResponses={"q": {"action": "accept", "content": {}}})["result"]
+        self.assertEqual(second["resultType"], "task")
+        self.get_raw(second["taskId"], method="tasks/cancel")
+        self.assertEqual(self.over(second["taskId"])["status"], "cancelled")
+        got = self.over(self.peer.call("never", {}, crib.MODERN, caps)["result"]["taskId"])
+        self.assertEqual((got["status"], got["result"]["isError"]), ("completed", True))
+        self.assertEqual(got["result"]["content"][0]["text"], "the tool asked when it had become a task already")
+        self.assertNotIn("inputRequests", got)
+        # Answers to what nobody asked: they are not kept, and have to be answers.
+        task = self.made()
+        for bad in ({}, {"inputResponses": []}, {"inputResponses": None}, {"inputResponses": {"q": "yes"}}, {"inputResponses": {"q": None}}):
+            got = self.peer.ask("tasks/update", {"taskId": task["taskId"], **bad}, crib.MODERN, EXT)["error"]
+            self.assertEqual(got["code"], -32602, bad)
+            self.assertIn("inputResponses", got["data"]["reason"])
+        got = self.peer.ask("tasks/update", {"taskId": task["taskId"], "inputResponses": {"1:q": {"action": "accept"}}}, crib.MODERN, EXT)
+        self.assertEqual(got["result"]["resultType"], "complete")
+        self.assertEqual(self.get(task["taskId"])["result"]["status"], "working")
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.input'"), [(0,)])
+
+    def test_progress_is_shown(self):
+        """TK-06: what the tool says of itself last; what it prints that is no text for people is not passed on."""
+        c = self.crib
+        says = 'read -r job; echo \'{{"progress":{{"done":1,"total":3,"message":"copying \\u0007 1 of 3"}}}}\'; exec sleep 600'
+        c.tool(tool("tells", f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(says)}], stdin: json, output: stream}}",
+                    "{support: required}", extra="limits: {timeout: 10m}\n"))
+        task = self.peer.call("tells", {}, crib.MODERN, EXT)["result"]["taskId"]
+        said = crib.wait_for("what it says", lambda: self.get(task)["result"].get("statusMessage"))
+        self.assertIn("1 of 3", said)
+        self.assertNotIn("\a", said)
+        self.assertEqual(self.get(task)["result"]["status"], "working")
+
+    def test_a_run_ends_by_its_timeout(self):
+        got = self.over(self.made("brief")["taskId"])
+        self.assertEqual((got["status"], got["result"]["isError"]), ("completed", True))
+
+    def test_it_outlives_its_peer_and_its_server(self):
+        """TK-35, TK-36: what has ended is there after a restart; what ran has failed, and says so."""
+        c = self.crib
+        done, cut = self.made(ms=100), self.made()
+        before = self.over(done["taskId"])
+        self.peer.close()
+        c.daemon.kill()
+        c.daemon.wait()
+        c.daemon = None
+        c.start(CONF)
+        self.peer = c.http(self.key)
+        self.assertEqual(self.get(done["taskId"])["result"], before)
+        got = self.get(cut["taskId"])["result"]
+        self.assertEqual((got["status"], got["error"]["code"]), ("failed", -32603))
+        self.assertIn("whether its work was done is not known", got["error"]["message"])
+        self.assertEqual(got["error"]["data"]["callId"], cut["_meta"]["dev.toolcrib/callId"])
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.end'"), [(1,)])
+        stopped = self.made()
+        c.stop(signal.SIGTERM)
+        c.start(CONF)
+        self.peer = c.http(self.key)
+        got = self.get(stopped["taskId"])["result"]
+        self.assertEqual((got["status"], got["error"]["code"]), ("failed", -32603))
+        done = c.run("audit", "verify")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_rows_are_held_against_records(self):
+        """TK-43: both verifiers find a row that says what no record says, that is missing, or that nothing began."""
+        c = self.crib
+        done, cut = self.made(ms=100), self.made()
+        self.over(done["taskId"])
+        c.stop(signal.SIGTERM)
+        kept = (c.store / "toolcrib.db").read_bytes()
+        for sql, found in (("SELECT 1", False), ("UPDATE task SET state = 1 WHERE state = 3", True), ("UPDATE task SET state = 5 WHERE state = 3", True),
+                           ("UPDATE task SET state = 3 WHERE state = 4", True), ("UPDATE task SET tid = 'x' WHERE state = 3", True),
+                           ("DELETE FROM task", False)):
+            (c.store / "toolcrib.db").write_bytes(kept)
+            db = sqlite3.connect(c.store / "toolcrib.db")
+            db.execute(sql)
+            db.commit()
+            db.close()
+            for words in ((crib.BUILD / "toolcrib-verify",), crib.sceptic()):
+                said = subprocess.run([*words, c.store, *crib.evidence(c.store)], capture_output=True, text=True)
+                self.assertEqual("TASK" in said.stdout, found, (sql, words, said.stdout, said.stderr))
+        self.assertTrue(cut)
+
+    def test_erased(self):
+        """Whose key is destroyed, there is no result any more."""
+        c, task = self.crib, self.made(ms=100)
+        self.over(task["taskId"])
+        c.cli("--yes", "erase", "--principal", "acme/bot", "--ground", "asked for", "--ticket", "E-1")
+        self.assertEqual(self.get(task["taskId"])["error"]["message"], "Task not found")
+        done = c.run("audit", "verify")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    crib.main()
