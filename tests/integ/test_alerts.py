@@ -691,7 +691,9 @@ class FullDisk(crib.SmallDisk, WaysBase):
         ballast.unlink()
         for rule in ("audit_refusing", "space_low"):
             crib.wait_for(f"the alert {rule} in the store", lambda: self.open(rule, "--all"))
-        self.assertEqual({alert["id"] for alert in self.told(receiver, "audit_refusing") if alert["state"] == "open"}, {0})
+            told = {alert["id"] for alert in self.told(receiver, rule) if alert["state"] == "open"}
+            # Of the log's file, which a full disk does not take away, some room may be used again: then the alert has its number.
+            self.assertLessEqual(told, {0} | {alert["id"] for alert in self.open(rule, "--all")})
 
 
 if __name__ == "__main__":
