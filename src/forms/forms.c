@@ -153,7 +153,6 @@ struct cursor {
 	struct db_stmt *chapters;       /* NULL: all blocks that are left are asked for */
 	struct range left;              /* positions whose blocks are still to be asked for */
 	struct range skip;              /* a chapter that has nothing, beside the blocks that are asked for; lo -1: none */
-	bool once;                      /* a record of the block that was open already */
 };
 
 static void *rec_open(void *arg)
@@ -165,15 +164,21 @@ static void *rec_open(void *arg)
 	return c;
 }
 
-static void leave(struct cursor *c)
+/* But for the block that is open. */
+static void rest(struct cursor *c)
 {
-	forms_slot_put(&c->slot);
 	if (c->st)
 		db_stmt_put(&c->st);
 	forms_walk_end(&c->walk);
 	if (c->chapters)
 		db_stmt_put(&c->chapters);
 	c->stage = AT_END;
+}
+
+static void leave(struct cursor *c)
+{
+	forms_slot_put(&c->slot);
+	rest(c);
 }
 
 static void rec_close(void *cursor)
@@ -583,6 +588,12 @@ static int next_row(struct cursor *c, struct err *err)
 	return rc;
 }
 
+/* One record is meant, by its place. */
+static bool is_place(const struct cursor *c)
+{
+	return c->w.log.lo == c->w.log.hi && c->w.idx.lo == c->w.idx.hi;
+}
+
 static int next_of_stage(struct cursor *c, struct err *err)
 {
 	int rc;
@@ -591,11 +602,9 @@ static int next_of_stage(struct cursor *c, struct err *err)
 		return next_row(c, err);
 	for (;;) {
 		rc = c->slot ? next_record(c, err) : 0;
-		if (rc != 0)
+		if (rc != 0 || (c->slot && is_place(c)))        /* SQLite asks for a second one */
 			return rc;
 		forms_slot_put(&c->slot);
-		if (c->once)
-			return 0;
 		rc = next_block(c, err);
 		if (rc != 1)
 			return rc;
@@ -615,6 +624,10 @@ static int rec_next(void *cursor, struct err *err)
 			db_stmt_put(&c->st);
 		if (rc == 0 && !(c->w.id.lo == c->w.id.hi && c->w.id.lo >= 0))
 			rc = next_stage(c, err);
+		if (rc == 0 && is_place(c)) {
+			rest(c);
+			return 0;
+		}
 		if (rc != 1) {
 			leave(c);
 			return rc;
@@ -625,8 +638,7 @@ static int rec_next(void *cursor, struct err *err)
 /* A join asks for one record after the other: what is open has the next one as well, for it is the same statement's. */
 static bool is_open(const struct cursor *c)
 {
-	return c->slot && c->log == c->w.log.lo && c->w.log.lo == c->w.log.hi && c->w.idx.lo == c->w.idx.hi &&
-		c->w.idx.lo >= c->first && c->w.idx.lo < c->first + c->cnt;
+	return c->slot && c->log == c->w.log.lo && is_place(c) && c->w.idx.lo >= c->first && c->w.idx.lo < c->first + c->cnt;
 }
 
 static int rec_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)
@@ -634,8 +646,8 @@ static int rec_filter(void *cursor, const struct db_vtab_ask *ask, struct err *e
 	struct cursor *c = cursor;
 
 	read_ask(ask, &c->w);
-	c->once = !c->w.nothing && is_open(c);
-	if (c->once) {
+	if (!c->w.nothing && is_open(c)) {
+		c->stage = AT_BLOCKS;
 		c->at = c->w.idx.lo - c->first + (c->w.backwards ? 1 : -1);
 		return rec_next(c, err);
 	}

@@ -199,6 +199,18 @@ class Work(crib.Case):
                 others[command, len(args)] = sum(name == "forms_rows_up" and did > ROW_STEPS * TAIL for name, did, *_ in runs)
         self.assertEqual(others["audit coverage", 1], others["audit tool-health", 1])  # the header's
 
+    def test_what_joins_a_record_to_its_begin_opens_a_block_once(self):
+        """Not for each record: SQLite asks behind each for a second one, of which there is none."""
+        self.serve("blocks")
+        store = self.stores[1]
+        blocks = store.crib.rows("SELECT count(*) FROM blk JOIN log ON log.id = blk.log JOIN tenant t ON t.id = log.tenant_id WHERE t.name = ?",
+                                 T["tenant"])[0][0]
+        got, runs = store.counted(lambda: store.said("audit calls", {**T, "limit": "0"}))
+        rows = sum(line.startswith(b'{"row":') for line in got.splitlines())
+        opened = sum(name in ("forms_blocks_up", "forms_blocks_down") for name, *_ in runs)
+        self.assertGreater(rows, 10 * blocks)
+        self.assertLess(opened, 4 * blocks)
+
     def test_sc407_what_counts_by_sums_is_marked(self):
         """SC-407: so that its header says how many chapters have none."""
         texts = {name: text for text, name in statements()}
