@@ -84,6 +84,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 	/* What is called: a tool or a prompt by its name, REG_RESOURCE by a URI that is read. */
 	enum reg_kind kind;
 	const char *tool; size_t tool_len;
+	bool ambiguous;                 /* of an app: several go by this name at their upstreams, so it is unknown (UI-05) */
 	/* Complete this argument: of a prompt by name, or REG_TEMPLATE by its URI template.  NULL: call it. */
 	const char *complete;
 	json_t *args;                   /* object or NULL = {}; of a resource those of reg_find_uri() */

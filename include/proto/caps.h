@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 #define CAP_TASKS_NAME "io.modelcontextprotocol/tasks"
+#define CAP_UI_NAME "io.modelcontextprotocol/ui"
+#define CAP_UI_MIME "text/html;profile=mcp-app"                /* of a page */
 
 /* Client capabilities as bits; unknown keys and wrong-typed unknown values are ignored (MCP L-10). */
 enum {
@@ -14,6 +16,7 @@ enum {
 	CAP_ELICITATION_FORM = 1u << 3,         /* `elicitation: {}` means form (MCP X-03) */
 	CAP_ELICITATION_URL = 1u << 4,
 	CAP_TASKS = 1u << 5,                    /* extensions: {"io.modelcontextprotocol/tasks": {}} (TK-01) */
+	CAP_UI = 1u << 6,                       /* …/ui with that type in its mimeTypes: it shows pages (UI-03) */
 };
 uint32_t caps_from_json(const json_t *capabilities);
 json_t *caps_to_json(uint32_t caps);                    /* new reference, ClientCapabilities shape */

@@ -55,7 +55,7 @@ struct enc_task {
 
 enum enc_list { ENC_TOOLS, ENC_PROMPTS, ENC_RESOURCES, ENC_TEMPLATES };
 /* What a server has beside tools and logging, for its capabilities. */
-enum { ENC_HAS_PROMPTS = 1, ENC_HAS_RESOURCES = 2, ENC_HAS_COMPLETIONS = 4 };
+enum { ENC_HAS_PROMPTS = 1, ENC_HAS_RESOURCES = 2, ENC_HAS_COMPLETIONS = 4, ENC_HAS_PAGES = 8 };
 
 struct enc_result {
 	enum enc_kind kind;

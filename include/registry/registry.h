@@ -104,6 +104,8 @@ struct reg_def {                        /* one version of one tool, prompt, reso
 	const char *name;               /* its own full name */
 	const char *uri;                /* of a resource; a template's URI template; else NULL */
 	bool completes;                 /* it has `complete` */
+	bool refers, app_only;          /* of a tool: its `_meta` may name pages; no model is to see it (UI-04) */
+	const char *remote;             /* of an upstream's: its name there for apps, or its ui: URI there; else NULL */
 	uint8_t digest[32];             /* which definition ran, for the record */
 	const char *text; size_t len;   /* the definition, JSON */
 };
@@ -139,7 +141,9 @@ struct reg_snapshot {
 	unsigned refs;                  /* loop thread only, hence not atomic */
 	struct reg_list list[REG_KINDS];
 	const struct reg_tool *const *by_uri;   /* the resources, sorted by URI */
+	const struct reg_tool *const *by_remote; size_t nremote;        /* by kind, and the name there */
 	bool completes;                 /* one of its prompts or templates does */
+	bool pages, app_only;           /* a resource or template of it is ui:; a tool of it is for apps alone */
 };
 
 struct registry *registry_new(reg_bind_fn *bind);
@@ -151,6 +155,10 @@ const struct reg_tool *reg_find(const struct reg_snapshot *snap, enum reg_kind k
 /* The resource with this URI, else the most particular template that matches it: the one with the most literal
  * characters, the first by name.  ret_args may be NULL; else a new object with `uri` and the template's variables. */
 const struct reg_tool *reg_find_uri(const struct reg_snapshot *snap, const char *uri, size_t len, json_t **ret_args);
+/* UI-05: a tool or resource by what its upstream calls it, as pages that come from there do.  More than one within
+ * these scopes are none, and *ret_ambiguous. */
+const struct reg_tool *reg_find_remote(const struct reg_snapshot *snap, enum reg_kind kind, const char *name,
+				       size_t len, const struct scopes *scopes, bool *ret_ambiguous);
 const struct reg_tool *reg_find_template(const struct reg_snapshot *snap, const char *pattern, size_t len);
 /* Do these scopes let their holder call, get or read it?  What they do not, is neither shown nor found. */
 bool reg_in_scope(const struct reg_tool *line, const struct scopes *scopes);
@@ -166,6 +174,7 @@ struct reg_ask {
 	enum reg_kind kind;
 	enum rev rev;
 	bool all;                       /* one page with everything (R0) */
+	bool apps;                      /* who asks shows pages: what is for them alone is listed too (UI-04) */
 	const char *after;              /* the last name of the page before; "" or NULL = first page */
 	const struct scopes *scopes;
 };

@@ -101,6 +101,10 @@ struct upstream_naming {
 int upstream_document(const struct upstream_naming *naming, const struct upstream_item *item, json_t **ret,
 		      struct err *err) MUST_CHECK;
 
+/* A definition of this item as an older release stored it, whose pages are not named as those of today: true, and they
+ * are from now on.  What an administrator has changed of it stays (decision 0120). */
+bool upstream_move_pages(const struct upstream_naming *naming, const struct upstream_item *item, json_t *doc);
+
 /* --- the upstreams that are known, and the links to them; loop thread */
 
 #define UPSTREAM_LINKS_MAX 256          /* links of all upstreams and tenants */

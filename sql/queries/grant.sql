@@ -33,6 +33,17 @@ SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version
 -- grant add, remove, set.  UNIQUE(tenant_id, glob).
 SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
 
+-- name: admin_grant_pages
+-- grant add: resources that tools of this name or pattern name as their pages, and that the tenant is not granted.  Walks of tool,
+-- UNIQUE(tool_id, version) of tool_version, UNIQUE(tenant_id, glob).
+WITH page AS MATERIALIZED (SELECT json_extract(v.definition, '$._meta.ui.resourceUri') AS uri
+FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE t.name GLOB ?2 AND instr(t.name, ':') = 0 AND t.state <> 3 AND instr(v.definition, '"resourceUri"') > 0)
+SELECT t.name FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE EXISTS (SELECT 1 FROM page) AND t.name GLOB 'resource:*' AND t.state <> 3 AND v.uri IN (SELECT uri FROM page)
+AND NOT EXISTS (SELECT 1 FROM tool_grant AS g WHERE g.tenant_id = ?1 AND t.name GLOB g.glob AND instr(g.glob, ':') > 0)
+ORDER BY t.name LIMIT ?3;
+
 -- name: admin_grant_set
 -- grant set.  Primary key.
 UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6, version = ?7 WHERE tenant_id = ?1 AND id = ?2;

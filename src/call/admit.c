@@ -404,7 +404,9 @@ static int refuse_unknown(struct call *c, const struct reg_tool *line)
 
 	(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown %s: %s", reg_kinds[c->kind].noun,
 		      c->tool_name);
-	return line ? refuse(c, REFUSE_SCOPE, "scope") : refuse(c, REFUSE_UNKNOWN_TOOL, unknown[c->kind]);
+	if (line)
+		return refuse(c, REFUSE_SCOPE, "scope");
+	return refuse(c, REFUSE_UNKNOWN_TOOL, c->ambiguous ? "ambiguous_app_tool" : unknown[c->kind]);
 }
 
 /* What runs: the handler, or that of one argument's completion. */

@@ -87,7 +87,7 @@ struct call {
 	int log_level;
 	enum rev rev;
 	int tport;
-	bool modern, can_ask, completing, has_id, has_prev;
+	bool modern, can_ask, completing, has_id, has_prev, ambiguous;
 	uint8_t id[16], prev[16];
 	struct trace *trace;            /* NULL: of none */
 	struct span *span, *run;        /* of the request; of the run that is open; NULL: none */

@@ -814,6 +814,7 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	*c = (struct call){
 		.eng = eng, .out = out, .out_arg = arg,
 		.who = req->who, .snap = req->snap, .kind = req->kind, .completing = req->complete != NULL,
+		.ambiguous = req->ambiguous,
 		.tool_len = req->tool_len, .args = req->args, .args_len = args_len, .answers = req->answers,
 		.caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
 		.can_ask = req->can_ask, .peer = req->peer, .client = req->client, .model = req->model,

@@ -11,12 +11,14 @@
 
 #include "audit/audit.h"
 #include "base/id.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "json/json.h"
+#include "proto/caps.h"
 #include "proto/trace.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
@@ -534,19 +536,70 @@ static const char *model_of(const struct mcp_req *req, const struct mcp_msg *msg
 	return text && is_model(text) ? bounded_model(srv, req->x->who->tenant_id, text) : NULL;
 }
 
+/* --- names that pages of apps use (UI-05) */
+
+static void take_name(struct call_input *in, const char *name)
+{
+	in->name_len = strlen(name);
+	memcpy(in->name, name, in->name_len + 1);       /* a name or URI of ours fits */
+}
+
+/* `every+ui://x/y`, as pages were called before decision 0120, is ui://every/x/y. */
+static bool take_old_page(struct call_input *in, const struct reg_snapshot *snap)
+{
+	static struct log_site site;
+	char *at = strstr(in->name, "ui://"), uri[MCP_URI_SIZE];
+
+	if (!at || at - in->name < 2 || !strchr("+-.", at[-1]) || strlen(in->name) != in->name_len)
+		return false;
+	(void)snprintf(uri, sizeof(uri), "ui://%.*s/%s", (int)(at - in->name) - 1, in->name, at + strlen("ui://")); /* fits */
+	if (!reg_find_uri(snap, uri, strlen(uri), NULL))
+		return false;
+	if (log_allow(&site))
+		log_warn(NULL, "a page was read by a URI of an older release, which the next one will not know tenant_id=%lld uri=%s",
+			 (long long)snap->tenant_id, uri);
+	take_name(in, uri);
+	return true;
+}
+
+/* What comes from a page is called as its upstream calls it; ours go first.  True: it could be several. */
+static bool take_remote_name(const struct mcp_req *req, const struct reg_snapshot *snap, struct call_input *in)
+{
+	static struct log_site site;
+	const struct reg_tool *line;
+	bool resource = req->kind == REG_RESOURCE, ambiguous = false;
+
+	if (req->kind == REG_PROMPT || in->name_len == 0 ||
+	    (resource ? reg_find_uri(snap, in->name, in->name_len, NULL)
+		      : reg_find(snap, REG_TOOL, in->name, in->name_len)))
+		return false;
+	if (resource && take_old_page(in, snap))
+		return false;
+	if (!(req->caps & CAP_UI))
+		return false;
+	line = reg_find_remote(snap, req->kind, in->name, in->name_len, req->x->who->scopes, &ambiguous);
+	if (line)
+		take_name(in, resource ? line->def->uri : line->name);
+	if (ambiguous && log_allow(&site))
+		log_warn(NULL, "an app asks by a name that several upstreams of its tenant have: grant one of them alone "
+			 "tenant_id=%lld", (long long)snap->tenant_id);
+	return ambiguous;
+}
+
 /* Hand over to the engine; takes the arguments. */
 static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in, const char *complete)
 {
 	struct mcp_exchange *x = req->x;
 	struct reg_snapshot *snap = reg_acquire(x->srv->env.registry, x->who->tenant_id);
 	bool made = complete || req->kind == REG_RESOURCE;
+	bool ambiguous = !complete && take_remote_name(req, snap, in);
 	struct trace trace;
 	char client[MCP_CLIENT_SIZE], model[MCP_MODEL_MAX + 2];
 	struct call_req call = {
 		.who = x->who, .in_standing = true,     /* by mcp_input() */
 		.snap = snap,
 		.kind = req->kind,
-		.tool = in->name, .tool_len = in->name_len,
+		.tool = in->name, .tool_len = in->name_len, .ambiguous = ambiguous,
 		.complete = complete,
 		.answers = in->answers,
 		.sealed_state = in->state, .sealed_len = in->state_len,

@@ -186,9 +186,9 @@ struct mcp_msg {
 	const struct mcp_headers *http; /* NULL on byte streams */
 };
 
-enum { SRV_TOOLS = 1, SRV_LOGGING = 2, SRV_RESOURCES = 4, SRV_PROMPTS = 8, SRV_COMPLETIONS = 16, SRV_TASKS = 32 };
-/* Declared whatever a tenant has (MCP T-02, B-22); the rest by mcp_has(). */
-#define SRV_ALWAYS (SRV_TOOLS | SRV_LOGGING)
+enum { SRV_TOOLS = 1, SRV_LOGGING = 2, SRV_RESOURCES = 4, SRV_PROMPTS = 8, SRV_COMPLETIONS = 16, SRV_TASKS = 32,
+       SRV_PAGES = 64 };
+#define SRV_ALWAYS (SRV_TOOLS | SRV_LOGGING)    /* whatever a tenant has (MCP T-02, B-22); the rest by mcp_has() */
 
 /* subscriptions.c */
 void listen_stop(struct mcp_req *req);                          /* not told any more; no answer */

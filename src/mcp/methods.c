@@ -66,7 +66,7 @@ static void send_page(struct mcp_req *req, struct reg_snapshot *snap, enum reg_k
 	struct enc_result r = { .kind = ENC_LIST, .list = lists[kind].list };
 	struct str next = STR_INIT;
 	const struct reg_ask ask = { .kind = kind, .rev = req->rev, .after = after, .scopes = x->who->scopes,
-				     .all = req->rev == REV_R0 };       /* it has no pages (MCP D) */
+				     .apps = req->caps & CAP_UI, .all = req->rev == REV_R0 };       /* it has no pages (MCP D) */
 	struct reg_page page;
 	struct rpc_error e;
 	char detail[48];
@@ -180,7 +180,7 @@ static void remember(struct mcp_memory *m, struct mcp_req *req, const struct ini
 	m->log_level = MCP_LOG_OFF;
 	m->client[0] = '\0';
 	if (rpc_is(p->caps, '{') && jx_parse_scanned(p->caps.p, p->caps.len, &caps, NULL) == 0)
-		m->caps = caps_from_json(caps) & rev_table[m->rev].asks;        /* MCP L-06 */
+		m->caps = caps_from_json(caps) & (rev_table[m->rev].asks | CAP_UI);     /* MCP L-06, UI-03 */
 	json_decref(caps);
 	(void)client_read(p->client, m->client);        /* a claim, for views; without it nothing is lost */
 	snap = reg_acquire(reg, req->x->who->tenant_id);
@@ -212,7 +212,8 @@ static unsigned enc_has(unsigned declared)
 {
 	return (declared & SRV_PROMPTS ? (unsigned)ENC_HAS_PROMPTS : 0) |
 		(declared & SRV_RESOURCES ? (unsigned)ENC_HAS_RESOURCES : 0) |
-		(declared & SRV_COMPLETIONS ? (unsigned)ENC_HAS_COMPLETIONS : 0);
+		(declared & SRV_COMPLETIONS ? (unsigned)ENC_HAS_COMPLETIONS : 0) |
+		(declared & SRV_PAGES ? (unsigned)ENC_HAS_PAGES : 0);
 }
 
 static void m_initialize(struct mcp_req *req, const struct mcp_msg *msg)

@@ -532,6 +532,8 @@ unsigned mcp_has(const struct reg_snapshot *snap)
 		has |= SRV_PROMPTS;
 	if (snap->list[REG_RESOURCE].count || snap->list[REG_TEMPLATE].count)
 		has |= SRV_RESOURCES;
+	if (snap->pages)
+		has |= SRV_PAGES;
 	return snap->completes ? has | SRV_COMPLETIONS : has;
 }
 

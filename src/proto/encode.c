@@ -353,8 +353,11 @@ static void put_capabilities(struct str *out, enum rev rev, unsigned has)
 	str_puts(out, ",\"capabilities\":{");
 	if ((has & ENC_HAS_COMPLETIONS) && rev >= REV_R2)       /* MCP L-09 */
 		str_puts(out, "\"completions\":{},");
-	if (modern(rev))        /* TK-01 */
-		str_puts(out, "\"extensions\":{\"" CAP_TASKS_NAME "\":{}},");
+	if (modern(rev) || (has & ENC_HAS_PAGES)) {     /* TK-01, UI-03 */
+		str_printf(out, "\"extensions\":{%s%s%s},", modern(rev) ? "\"" CAP_TASKS_NAME "\":{}" : "",
+			   modern(rev) && (has & ENC_HAS_PAGES) ? "," : "",
+			   has & ENC_HAS_PAGES ? "\"" CAP_UI_NAME "\":{}" : "");
+	}
 	str_puts(out, "\"logging\":{},");
 	if (has & ENC_HAS_PROMPTS)
 		str_puts(out, "\"prompts\":{\"listChanged\":true},");

@@ -51,15 +51,38 @@ bool rev_at_least_modern(const char *text, size_t len)
 
 /* The JSON of the wire to bits and back, and what each of our questions needs. */
 
+static bool shows_pages(const json_t *extensions)
+{
+	const json_t *types = json_object_get(json_object_get(extensions, CAP_UI_NAME), "mimeTypes"), *type;
+	size_t i;
+
+	json_array_foreach(types, i, type)
+		if (json_is_string(type) && strcmp(json_string_value(type), CAP_UI_MIME) == 0)
+			return true;
+	return false;
+}
+
+static json_t *extensions_of(uint32_t caps)
+{
+	json_t *ret = json_object();
+
+	if (caps & CAP_TASKS)
+		json_object_set_new(ret, CAP_TASKS_NAME, json_object());
+	if (caps & CAP_UI)
+		json_object_set_new(ret, CAP_UI_NAME, json_pack("{s:[s]}", "mimeTypes", CAP_UI_MIME));
+	return ret;
+}
+
 uint32_t caps_from_json(const json_t *capabilities)
 {
 	const json_t *sampling = json_object_get(capabilities, "sampling");
 	const json_t *elicitation = json_object_get(capabilities, "elicitation");
-	uint32_t caps = 0;
+	const json_t *extensions = json_object_get(capabilities, "extensions");
+	uint32_t caps = shows_pages(extensions) ? (uint32_t)CAP_UI : 0;
 
 	if (json_is_object(json_object_get(capabilities, "roots")))
 		caps |= CAP_ROOTS;
-	if (json_is_object(json_object_get(json_object_get(capabilities, "extensions"), CAP_TASKS_NAME)))
+	if (json_is_object(json_object_get(extensions, CAP_TASKS_NAME)))
 		caps |= CAP_TASKS;
 	if (json_is_object(sampling)) {
 		caps |= CAP_SAMPLING;
@@ -99,8 +122,8 @@ json_t *caps_to_json(uint32_t caps)
 		}
 		json_object_set_new(ret, "elicitation", elicitation);
 	}
-	if (caps & CAP_TASKS)
-		json_object_set_new(ret, "extensions", json_pack("{s{}}", CAP_TASKS_NAME));
+	if (caps & (CAP_TASKS | CAP_UI))
+		json_object_set_new(ret, "extensions", extensions_of(caps));
 	return ret;
 }
 

@@ -238,10 +238,19 @@ static void visible_digest(const struct visible *v, enum reg_family family, uint
 	for (size_t i = 0; i < v->n; i++) {
 		const struct visible_row *r = &v->row[i];
 
-		if (reg_kinds[r->kind].family != family)
+		/* Which pages can be read decides what tools say of theirs (UI-04). */
+		const char *page = family == REG_TOOLS && r->kind >= REG_RESOURCE ? v->uris.p + r->uri_at : "";
+
+		if (!uri_is_page(page))
+			page = "";
+		if (reg_kinds[r->kind].family != family && !*page)
 			continue;
 		if (!d)
 			d = digest_new();
+		if (*page) {
+			digest_put(d, page, strlen(page) + 1);
+			continue;
+		}
 		digest_put(d, name_of(r), strlen(name_of(r)) + 1);
 		digest_put(d, r->list_digest, DIGEST_SIZE);
 	}

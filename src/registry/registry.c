@@ -113,8 +113,40 @@ static void put_output(struct str *out, const struct rev_row *rev, const struct 
 	str_puts(out, "},\"required\":[\"result\"]}");
 }
 
-static bool put_tool(struct str *out, const struct reg_tool *tool, const struct rev_row *rev,
-		     const struct catalogue *shared)
+/* UI-04: a page that this tenant cannot read is not named to it. */
+static void drop_unread(const struct reg_snapshot *snap, json_t *obj, const char *member)
+{
+	const json_t *v = json_object_get(obj, member);
+	const char *uri = json_string_value(v);
+
+	if (uri && uri_is_page(uri) && !reg_find_uri(snap, uri, json_string_length(v), NULL))
+		(void)json_object_del(obj, member);
+}
+
+static void put_tool_meta(struct str *out, const struct reg_snapshot *snap, const struct reg_tool *tool,
+			  const struct jx_want *w)
+{
+	json_t *meta = NULL, *ui;
+
+	if (!tool->def->refers || !w->span.p || jx_parse_scanned(w->span.p, w->span.len, &meta, NULL) < 0) {
+		put_member(out, "_meta", w);
+		return;
+	}
+	ui = json_object_get(meta, "ui");
+	drop_unread(snap, ui, "resourceUri");
+	drop_unread(snap, meta, "ui/resourceUri");
+	drop_unread(snap, meta, "openai/outputTemplate");
+	if (json_is_object(ui) && json_object_size(ui) == 0)
+		(void)json_object_del(meta, "ui");
+	if (json_object_size(meta) > 0) {
+		str_puts(out, ",\"_meta\":");
+		jx_write(meta, out);
+	}
+	json_decref(meta);
+}
+
+static bool put_tool(struct str *out, const struct reg_snapshot *snap, const struct reg_tool *tool,
+		     const struct rev_row *rev, const struct catalogue *shared)
 {
 	struct jx_want w[W_COUNT] = {
 		[W_TITLE] = { .pointer = "/title" }, [W_DESCRIPTION] = { .pointer = "/description" },
@@ -145,7 +177,7 @@ static bool put_tool(struct str *out, const struct reg_tool *tool, const struct 
 	if (rev->icons)
 		put_member(out, "icons", &w[W_ICONS]);
 	if (rev->tool_meta)
-		put_member(out, "_meta", &w[W_META]);
+		put_tool_meta(out, snap, tool, &w[W_META]);
 	str_putc(out, '}');
 	return true;
 }
@@ -212,10 +244,11 @@ static bool put_hosted(struct str *out, const struct reg_tool *line, const struc
 }
 
 /* A line of a list as this revision knows it (page_line.c).  False: the stored text is no JSON. */
-static bool page_put_line(struct str *out, const struct reg_tool *line, enum rev rev, const struct catalogue *shared)
+static bool page_put_line(struct str *out, const struct reg_snapshot *snap, const struct reg_tool *line, enum rev rev,
+			  const struct catalogue *shared)
 {
 	if (line->def->kind == REG_TOOL)
-		return put_tool(out, line, &rev_table[rev], shared);
+		return put_tool(out, snap, line, &rev_table[rev], shared);
 	return put_hosted(out, line, &rev_table[rev]);
 }
 
@@ -235,6 +268,7 @@ struct page {
 	enum reg_kind kind;
 	enum rev rev;
 	bool all;
+	bool models;                    /* what is for apps alone is left out */
 	size_t first, last;             /* indexes: its first line, its last one */
 	bool more;                      /* there are lines behind it */
 	size_t total;                   /* lines of all pages */
@@ -261,26 +295,28 @@ static void reg_pages_drop(struct registry *reg, struct reg_snap *snap)
 
 static bool is_shown(const struct page *p, const struct reg_tool *line, const struct scopes *scopes)
 {
-	return !p->cut || reg_in_scope(line, scopes);
+	return !(p->models && line->def->app_only) && (!p->cut || reg_in_scope(line, scopes));
 }
 
-static void put_line(const struct registry *reg, struct str *text, const struct reg_tool *line, enum rev rev)
+static void put_line(const struct registry *reg, const struct reg_snapshot *snap, struct str *text,
+		     const struct reg_tool *line, enum rev rev)
 {
 	size_t len = text->len;
 	bool broken = CONTAINER_OF(line->def, const struct reg_node, pub)->broken != NULL;
 
 	if (len > 1)
 		str_putc(text, ',');
-	if (!broken && page_put_line(text, line, rev, reg->shared))
+	if (!broken && page_put_line(text, snap, line, rev, reg->shared))
 		return;
 	/* MCP B-31: one bad tool never breaks the list. */
 	log_warn(NULL, "definition left out of the list name=%s version=%lld", line->def->name, (long long)line->def->version);
 	text->len = len;
 }
 
-static struct page *page_make(const struct registry *reg, const struct reg_list *list, const struct page *like,
+static struct page *page_make(const struct registry *reg, const struct reg_snapshot *snap, const struct page *like,
 			      const struct scopes *scopes)
 {
+	const struct reg_list *list = &snap->list[like->kind];
 	struct page *p = mem_dup(like, sizeof(*like));
 	struct str text = STR_INIT;
 	size_t max = p->all ? ALL_MAX : REG_PAGE, lines = 0;
@@ -297,7 +333,7 @@ static struct page *page_make(const struct registry *reg, const struct reg_list 
 			p->more = true;
 			continue;
 		}
-		put_line(reg, &text, &list->items[i], p->rev);
+		put_line(reg, snap, &text, &list->items[i], p->rev);
 		lines++;
 		p->last = i;
 	}
@@ -328,6 +364,7 @@ static size_t index_after(const struct reg_list *list, const char *after)
 static bool is_same(const struct page *a, const struct page *b)
 {
 	return a->kind == b->kind && a->rev == b->rev && a->all == b->all && a->first == b->first &&
+	       a->models == b->models &&
 	       (a->cut && b->cut ? strcmp(a->cut, b->cut) == 0 : a->cut == b->cut);
 }
 
@@ -350,7 +387,7 @@ static struct page *page_get(struct registry *reg, struct reg_snap *snap, const 
 	}
 	if (n >= PAGES_MAX)
 		page_free(reg, CONTAINER_OF(snap->pages.prev, struct page, mine));
-	p = page_make(reg, &snap->pub.list[want->kind], want, scopes);
+	p = page_make(reg, &snap->pub, want, scopes);
 	list_push_front(&snap->pages, &p->mine);
 	list_push_front(&reg->lru, &p->lru);
 	reg->page_bytes += p->len;
@@ -363,7 +400,8 @@ int reg_page(struct registry *reg, struct reg_snapshot *snap, const struct reg_a
 	     struct err *err)
 {
 	const struct reg_list *list = &snap->list[ask->kind];
-	struct page *p, want = { .kind = ask->kind, .rev = ask->rev, .all = ask->all, .first = index_after(list, ask->after) };
+	struct page *p, want = { .kind = ask->kind, .rev = ask->rev, .all = ask->all, .first = index_after(list, ask->after),
+				.models = ask->kind == REG_TOOL && snap->app_only && !ask->apps };
 	struct str cut = STR_INIT;
 
 	if ((int)ask->rev < 0 || ask->rev >= REV_COUNT)
@@ -378,6 +416,61 @@ int reg_page(struct registry *reg, struct reg_snapshot *snap, const struct reg_a
 	if (ask->all)
 		ret->last = NULL;
 	return 0;
+}
+
+static bool says(const struct reg_def *def, const char *text)
+{
+	return memmem(def->text, def->len, text, strlen(text)) != NULL;
+}
+
+static bool has_word(const json_t *list, const char *word)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)list, i, v)
+		if (json_is_string(v) && strcmp(json_string_value(v), word) == 0)
+			return true;
+	return false;
+}
+
+enum { V_SEEN, V_TYPE, V_TOOL, V_RESOURCE, V_COUNT };
+
+/* What it is called at its upstream, where a page from there may ask for it (UI-05). */
+static char *remote_name(const struct reg_def *def, const struct jx_want *w, const json_t *seen)
+{
+	const struct jx_span *name = &w[def->kind == REG_TOOL ? V_TOOL : V_RESOURCE].span;
+	json_t *text = NULL;
+	char *ret = NULL;
+
+	if (!w[V_TYPE].span.p || !text_eq(w[V_TYPE].span.p, w[V_TYPE].span.len, "\"mcp\"") || !name->p ||
+	    (def->kind == REG_TOOL && json_is_array(seen) && !has_word(seen, "app")) ||
+	    jx_parse_scanned(name->p, name->len, &text, NULL) < 0)
+		return NULL;
+	if (json_is_string(text) && (def->kind == REG_TOOL || uri_is_page(json_string_value(text))))
+		ret = mem_strdup(json_string_value(text));
+	json_decref(text);
+	return ret;
+}
+
+/* What has to do with pages of apps: most has not, and costs a search. */
+static void read_pages(struct reg_node *node)
+{
+	struct jx_want w[V_COUNT] = {
+		[V_SEEN] = { .pointer = "/_meta/ui/visibility" }, [V_TYPE] = { .pointer = "/handler/type" },
+		[V_TOOL] = { .pointer = "/handler/tool" }, [V_RESOURCE] = { .pointer = "/handler/resource" },
+	};
+	struct reg_def *def = &node->pub;
+	json_t *seen = NULL;
+
+	def->refers = says(def, "esourceUri\"") || says(def, "outputTemplate\"");
+	if ((!says(def, "\"visibility\"") && !says(def, "\"mcp\"")) || jx_scan(def->text, def->len, w, V_COUNT, NULL) < 0)
+		return;
+	if (w[V_SEEN].span.p && jx_parse_scanned(w[V_SEEN].span.p, w[V_SEEN].span.len, &seen, NULL) < 0)
+		seen = NULL;
+	def->app_only = def->kind == REG_TOOL && json_is_array(seen) && !has_word(seen, "model");
+	def->remote = node->remote = remote_name(def, w, seen);
+	json_decref(seen);
 }
 
 struct reg_node *reg_node_new(const struct reg_def *def)
@@ -395,6 +488,8 @@ struct reg_node *reg_node_new(const struct reg_def *def)
 	node->pub.name = node->data;
 	node->pub.text = node->data + name_size;
 	node->pub.uri = *uri ? uri : NULL;
+	if (def->kind == REG_TOOL || def->kind == REG_RESOURCE)
+		read_pages(node);
 	if (def->kind == REG_PROMPT || def->kind == REG_TEMPLATE)
 		node->pub.completes = jx_scan(def->text, def->len, &complete, 1, NULL) == 0 && complete.span.p;
 	return node;
@@ -411,6 +506,7 @@ void reg_node_unref(struct reg_node **node)
 		define_compiled_fini(n->compiled);
 	arena_free(&n->mem);
 	free(n->broken);
+	free(n->remote);
 	free(n);
 }
 
@@ -445,6 +541,7 @@ static void reg_snap_free(struct reg_snap **snap)
 	free(s->lines);
 	free(s->wanted);
 	free(s->by_uri);
+	free(s->by_remote);
 	free(s->names);
 	free(s);
 	*snap = NULL;
@@ -531,6 +628,12 @@ static int compare(const char *p, size_t len, const char *z)
 	return d ? d : (len > n) - (len < n);
 }
 
+static int compare_remote(enum reg_kind kind, const char *name, size_t len, const struct reg_tool *line)
+{
+	return kind != line->def->kind ? (kind > line->def->kind) - (kind < line->def->kind)
+				       : compare(name, len, line->def->remote);
+}
+
 const struct reg_tool *reg_find(const struct reg_snapshot *snap, enum reg_kind kind, const char *name, size_t len)
 {
 	const struct reg_list *list = &snap->list[kind];
@@ -592,6 +695,33 @@ static const struct reg_tool *match_template(const struct reg_snapshot *snap, co
 		most = literal;
 	}
 	return best;
+}
+
+const struct reg_tool *reg_find_remote(const struct reg_snapshot *snap, enum reg_kind kind, const char *name,
+				       size_t len, const struct scopes *scopes, bool *ret_ambiguous)
+{
+	const struct reg_tool *found = NULL;
+	size_t low = 0, high = snap->nremote;
+
+	*ret_ambiguous = false;
+	while (low < high) {            /* the first of them */
+		size_t mid = low + (high - low) / 2;
+
+		if (compare_remote(kind, name, len, snap->by_remote[mid]) > 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (; low < snap->nremote && compare_remote(kind, name, len, snap->by_remote[low]) == 0; low++) {
+		if (!reg_in_scope(snap->by_remote[low], scopes))
+			continue;
+		if (found) {
+			*ret_ambiguous = true;
+			return NULL;
+		}
+		found = snap->by_remote[low];
+	}
+	return found;
 }
 
 const struct reg_tool *reg_find_template(const struct reg_snapshot *snap, const char *pattern, size_t len)
@@ -681,7 +811,30 @@ static int by_uri(const void *x, const void *y)
 	return strcmp((*a)->def->uri, (*b)->def->uri);
 }
 
-/* What is found by something else than a place in all lines: the lists, the index of URIs. */
+static int by_remote(const void *x, const void *y)
+{
+	const struct reg_tool *const *a = x, *const *b = y;
+
+	return compare_remote((*a)->def->kind, (*a)->def->remote, strlen((*a)->def->remote), *b);
+}
+
+static void index_remote(struct reg_snap *snap)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < snap->nlines; i++)
+		n += snap->lines[i].def->remote != NULL;
+	if (n == 0)
+		return;
+	snap->by_remote = mem_calloc(n, sizeof(*snap->by_remote));
+	for (size_t i = 0; i < snap->nlines; i++)
+		if (snap->lines[i].def->remote)
+			snap->by_remote[snap->pub.nremote++] = &snap->lines[i];
+	qsort(snap->by_remote, n, sizeof(*snap->by_remote), by_remote);
+	snap->pub.by_remote = snap->by_remote;
+}
+
+/* What is found by something else than a place in all lines: the lists, the indexes. */
 static void index_lines(struct reg_snap *snap)
 {
 	struct reg_list *resources = &snap->pub.list[REG_RESOURCE];
@@ -692,7 +845,10 @@ static void index_lines(struct reg_snap *snap)
 		if (list->count++ == 0)
 			list->items = &snap->lines[i];
 		snap->pub.completes |= snap->lines[i].def->completes;
+		snap->pub.app_only |= snap->lines[i].def->app_only;
+		snap->pub.pages |= snap->lines[i].def->uri && uri_is_page(snap->lines[i].def->uri);
 	}
+	index_remote(snap);
 	if (resources->count == 0)
 		return;
 	snap->by_uri = mem_calloc(resources->count, sizeof(*snap->by_uri));

@@ -39,6 +39,7 @@ struct reg_node {
 	struct reg_compiled *compiled;  /* in mem; made on first use */
 	struct arena *mem;
 	struct err *broken;             /* it does not compile, and why */
+	char *remote;                   /* pub.remote */
 	char data[];                    /* name, text, URI */
 };
 struct reg_node *reg_node_new(const struct reg_def *def);       /* copies name, text and URI; refs 1 */
@@ -53,7 +54,7 @@ struct reg_snap {
 	struct reg_tool *lines;         /* all that pub.list shows, kind after kind */
 	size_t nlines;
 	struct reg_line_ref *wanted;    /* one of each line; NULL once resolved */
-	const struct reg_tool **by_uri; /* pub.by_uri */
+	const struct reg_tool **by_uri, **by_remote;    /* those of pub */
 	char *names;
 	struct list pages;              /* struct page.mine */
 };
@@ -61,6 +62,7 @@ struct reg_snap *reg_snap_new(int64_t tenant_id, size_t lines, size_t name_bytes
 
 /* uri_template.c.  A resource's URI, or a URI template (RFC 6570) that can be read backwards. */
 int uri_check(const char *uri, const char *at, bool template, struct err *err) MUST_CHECK;
+bool uri_is_page(const char *uri);      /* ui: */
 size_t uri_template_literals(const char *pattern);      /* characters outside of expressions */
 bool uri_template_has(const char *pattern, const char *variable);
 

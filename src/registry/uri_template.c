@@ -131,6 +131,11 @@ static bool has_scheme(const char *uri)
 	return true;
 }
 
+bool uri_is_page(const char *uri)
+{
+	return strncasecmp(uri, "ui:", 3) == 0;
+}
+
 static bool hex(char c)
 {
 	return is_one_of(c, "0123456789ABCDEFabcdef");
@@ -148,6 +153,32 @@ static bool is_uri_text(const char *uri, bool braces)
 	return true;
 }
 
+/* One of n characters is "." or "..", written any way: hosts that take a URI apart would go elsewhere with it. */
+static bool is_dots(const char *p, size_t n)
+{
+	size_t dots = 0;
+
+	while (n > 0) {
+		size_t step = *p == '.' ? 1 : n >= 3 && strncasecmp(p, "%2e", 3) == 0 ? 3 : 0;
+
+		if (!step || ++dots > 2)
+			return false;
+		p += step;
+		n -= step;
+	}
+	return dots > 0;
+}
+
+static bool has_dots(const char *uri)
+{
+	for (const char *p = uri, *end; p; p = end ? end + 1 : NULL) {
+		end = strchr(p, '/');
+		if (is_dots(p, end ? (size_t)(end - p) : strcspn(p, "?#")))
+			return true;
+	}
+	return false;
+}
+
 int uri_check(const char *uri, const char *at, bool template, struct err *err)
 {
 	struct template t;
@@ -158,6 +189,8 @@ int uri_check(const char *uri, const char *at, bool template, struct err *err)
 		return err_set(err, ERR_LIMIT, at, "has %zu bytes, more than %d", strlen(uri), REG_URI_MAX);
 	if (!wrong && (!has_scheme(uri) || !is_uri_text(uri, template)))
 		wrong = template ? "is no URI template" : "is no URI";
+	if (!wrong && uri_is_page(uri) && has_dots(uri))
+		wrong = "has a . or .. between its slashes, which a page may not have";
 	if (!wrong && template && t.n == 1)
 		wrong = "has no variable: this is a resource";
 	if (!wrong)

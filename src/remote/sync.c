@@ -287,6 +287,39 @@ static int leave_pending(struct command_call *c, struct db *db, const struct rem
 
 /* --- sync */
 
+static int read_accepted(struct db *db, const struct remote_row *r, json_t **ret, struct err *err);
+
+/* A new version of what an older release stored, whose pages have other names today (decision 0120); what cannot be one
+ * stays as it is. */
+static int move_pages(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
+		      struct remote_row *r, const struct upstream_item *t, struct err *err)
+{
+	const struct upstream_naming naming = { .upstream = u->name, .prefix = u->prefix, .uri_prefix = u->uri_prefix };
+	struct tool_stored stored = { .breaks = NULL };
+	struct define_item def = { .text = NULL };
+	json_t *doc = NULL;
+	int rc = read_accepted(db, r, &doc, err);
+
+	if (rc < 0 || !upstream_move_pages(&naming, t, doc)) {
+		json_decref(doc);
+		return rc;
+	}
+	rc = define_item(doc, command_bind(c), NULL, &def, err);
+	json_decref(doc);
+	if (rc == 0)
+		rc = check_uri(db, &def, err);
+	if (rc < 0)
+		return rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_CONFLICT ? 0 : rc;
+	rc = tool_store(c, db, logs, &def, false, &stored, err);
+	free(stored.breaks);
+	if (rc == 0) {
+		note_changed(c->priv, stored.id);
+		say(c, t->key, stored.waits ? "waits" : "stored", def.name, stored.version, NULL);
+	}
+	define_free(&def);
+	return rc < 0 ? rc : 1;
+}
+
 static int drifted(struct command_call *c, struct db *db, struct audit_logs *logs, struct remote_row *r,
 		   const uint8_t *now, struct err *err)
 {
@@ -313,6 +346,10 @@ static int sync_known(struct command_call *c, struct db *db, struct audit_logs *
 			rc = 0;
 		if (rc == 0 && back)
 			rc = set_pending(db, r->id, REMOTE_PINNED, t->digest, NULL, false, "", err);
+		if (rc == 0 && !back && !check && r->tool_state == ADM_TOOL_ENABLED)
+			rc = move_pages(c, db, logs, u, r, t, err);
+		if (rc == 1)
+			return 0;
 		if (rc == 0)
 			say(c, t->key, back ? "back" : "unchanged", r->tool, r->tool_version, NULL);
 		return rc;

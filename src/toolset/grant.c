@@ -23,6 +23,7 @@
 #define GLOB_MAX 64                     /* characters behind the kind */
 #define ALIAS_MAX 64
 #define CONCURRENCY_MAX 10000
+#define PAGES_MAX 1000                  /* that grant add --with-ui grants at once */
 
 struct grant_row {
 	int64_t id, created_us;
@@ -389,6 +390,67 @@ static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row
 	return db_run(&st, err);
 }
 
+/* Pages of apps that come with the tools of a grant and that the tenant cannot read (UI-04), each with a NUL. */
+static int find_pages(struct db *db, int64_t tenant_id, const char *glob, struct str *ret, size_t *ret_n,
+		      struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_PAGES);
+	size_t len;
+	int rc;
+
+	*ret_n = 0;
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, glob);
+	db_bind_i64(st, 3, PAGES_MAX + 1);
+	while ((rc = db_step(st, err)) == 1) {
+		const char *name = db_col_text(st, 0, &len);
+
+		str_put(ret, name, len);
+		str_putc(ret, '\0');
+		++*ret_n;
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int add_page(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
+		    const char *name, struct err *err)
+{
+	struct grant_row g = { .id = 0 };
+	int rc;
+
+	(void)snprintf(g.glob, sizeof(g.glob), "%s", name);     /* fits */
+	rc = insert_grant(db, t->id, &g, err);
+	if (rc == 0)
+		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
+	if (rc == 0)
+		put_grant(c->out, t->name, &g, "granted with its tool");
+	return rc;
+}
+
+/* Beside a grant that was made: its pages too, or a word about them. */
+static int look_for_pages(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
+			  const struct grant_row *g, char *said, size_t size, struct err *err)
+{
+	struct str pages = STR_INIT;
+	bool too = arg_flag(c, "with-ui");
+	size_t n = 0, len = strlen(said);
+	int rc = strchr(g->glob, ':') ? 0 : find_pages(db, t->id, g->glob, &pages, &n, err);
+
+	if (rc == 0 && too && n > PAGES_MAX)
+		rc = err_set(err, ERR_LIMIT, "", "%s has more than %d pages: grant them by a pattern", g->glob, PAGES_MAX);
+	if (rc == 0 && n == 1 && !too)
+		(void)snprintf(said + len, size - len, "; its page %s is not: --with-ui grants both", pages.p);
+	else if (rc == 0 && n > 0 && !too)
+		(void)snprintf(said + len, size - len, "; its pages, such as %s, are not: --with-ui grants them too", pages.p);
+	if (rc == 0)
+		put_grant(c->out, t->name, g, said);
+	for (const char *p = pages.p; too && rc == 0 && n > 0; n--, p += strlen(p) + 1)
+		rc = add_page(c, db, logs, t, p, err);
+	str_fini(&pages);
+	return rc;
+}
+
 static int add_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		   const char *glob, struct err *err)
 {
@@ -414,10 +476,7 @@ static int add_one(struct command_call *c, struct db *db, struct audit_logs *log
 		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
 	if (rc == 0 && g.version)
 		rc = record_version(c, db, logs, t->id, &g, err);
-	if (rc < 0)
-		return rc;
-	put_grant(c->out, t->name, &g, said);
-	return 0;
+	return rc < 0 ? rc : look_for_pages(c, db, logs, t, &g, said, sizeof(said), err);
 }
 
 int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
@@ -672,7 +731,8 @@ int grant_each(struct db *db, int64_t tenant_id, grant_each_fn *fn, void *arg, s
 #define KEPT_VERSION OPT("version", "N", ARG_UINT, COMPLETE_NONE, \
 	"The tenant goes on with this version of a single tool, prompt or resource, whichever is in force for others.")
 static const struct command_arg grant_add_args[] = {
-	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, KEPT_VERSION, ARG_END };
+	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, KEPT_VERSION,
+	FLAG("with-ui", "Grant the pages of the tools as well, which a client that shows apps reads."), ARG_END };
 static const struct command_arg grant_set_args[] = {
 	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
 	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, KEPT_VERSION,

@@ -60,6 +60,11 @@ static int read_uri_prefix(const json_t *doc, struct upstream_conf *c, struct er
 		return err_set(err, ERR_INVALID, "/uriPrefix",
 			       "%.80s cannot stand before a URI: a letter, then letters, digits, + . -, at most %d",
 			       prefix, UPSTREAM_PREFIX_MAX);
+	if (upstream_uri_prefix_hides(prefix)) {
+		(void)err_set(err, ERR_INVALID, "/uriPrefix", "%s could make another URI look like http: or ui:", prefix);
+		err_hint(err, "end it with +, for example %s+", prefix);
+		return ERR_INVALID;
+	}
 	(void)snprintf(c->uri_prefix, sizeof(c->uri_prefix), "%s", prefix);     /* fits */
 	return 0;
 }

@@ -19,6 +19,96 @@ enum { TITLE_BYTES = 256, DESCRIPTION_BYTES = 16 * 1024, ICONS = 16 };      /* w
 
 static const char own_meta[] = "io.modelcontextprotocol/";      /* MCP B-44 */
 
+/* --- URIs: there, and as they are shown here (decision 0120) */
+
+/* A pair of functions, and the references of a `_meta` that name pages.  Pages of apps stay `ui:`, with the upstream as
+ * the authority; http and https lead to where anybody may go; every other URI gets the prefix. */
+
+#define SCHEME "ui://"
+#define SCHEME_LEN (sizeof(SCHEME) - 1)
+
+static bool is_anybodys(const char *uri)
+{
+	return strncasecmp(uri, "https://", 8) == 0 || strncasecmp(uri, "http://", 7) == 0;
+}
+
+/* `ui:` with an authority: without one there is no place for ours. */
+static bool is_page(const char *uri)
+{
+	return strncasecmp(uri, SCHEME, SCHEME_LEN) == 0 && !strchr("/?#", uri[SCHEME_LEN]);    /* nor at the end */
+}
+
+/* Of the authority: the prefix without its last + - or . */
+static size_t name_len(const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return n > 1 && strchr("+-.", prefix[n - 1]) ? n - 1 : n;
+}
+
+/* What made other URIs look like those that are told by their beginning (document.c). */
+bool upstream_uri_prefix_hides(const char *prefix)
+{
+	static const char *const others[] = { "https", "http", "ui" };
+	size_t n = strlen(prefix);
+
+	for (size_t i = 0; n > 0 && i < NELEMS(others); i++)
+		if (n <= strlen(others[i]) && strncasecmp(prefix, others[i], n) == 0)
+			return true;
+	return false;
+}
+
+char *upstream_uri_here(const char *uri, const char *prefix)
+{
+	size_t n = name_len(prefix);
+
+	if (n > 0 && is_page(uri))      /* the scheme as it is written there, or the way back would not know it */
+		return mem_printf("%.*s%.*s/%s", (int)SCHEME_LEN, uri, (int)n, prefix, uri + SCHEME_LEN);
+	return mem_printf("%s%s", is_anybodys(uri) ? "" : prefix, uri);
+}
+
+char *upstream_uri_there(const char *uri, const char *prefix)
+{
+	size_t n = name_len(prefix), len = strlen(prefix);
+	const char *rest = uri + SCHEME_LEN;
+
+	if (n > 0 && is_page(uri)) {
+		if (strncmp(rest, prefix, n) == 0 && rest[n] == '/')
+			return mem_printf("%.*s%s", (int)SCHEME_LEN, uri, rest + n + 1);
+		return mem_strdup(uri);
+	}
+	return mem_strdup(!is_anybodys(uri) && strncmp(uri, prefix, len) == 0 ? uri + len : uri);
+}
+
+/* One member that names a page there: as it is named here, or gone. */
+static void move_ref(json_t *obj, const char *member, const char *prefix)
+{
+	const json_t *v = json_object_get(obj, member);
+	const char *uri = json_string_value(v);
+	size_t len = json_string_length(v);
+	char *here = NULL;
+
+	if (!v)
+		return;
+	if (uri && len > 0 && len <= UPSTREAM_URI_MAX && strlen(uri) == len &&
+	    text_hidden(uri, len, &(uint32_t){ 0 }) == len)
+		here = upstream_uri_here(uri, prefix);
+	if (here && strlen(here) <= UPSTREAM_URI_MAX)
+		json_object_set_new(obj, member, json_string(here));
+	else
+		(void)json_object_del(obj, member);
+	free(here);
+}
+
+void upstream_refs_here(json_t *meta, const char *prefix)
+{
+	move_ref(json_object_get(meta, "ui"), "resourceUri", prefix);
+	move_ref(meta, "ui/resourceUri", prefix);
+	move_ref(meta, "openai/outputTemplate", prefix);
+}
+
+/* --- keys, digests, texts */
+
 enum upstream_kind upstream_key(const char *key, const char **ret_name)
 {
 	static const char *const prefix[UPSTREAM_KINDS] = { NULL, "prompt:", "resource:", "template:" };
@@ -171,20 +261,21 @@ static void upstream_take_icons(const json_t *tool, json_t *doc)
 	json_decref(to);
 }
 
-static void upstream_take_deep(const json_t *from, const char *member, json_t *doc)
+static void upstream_take_deep(const struct upstream_naming *naming, const json_t *from, const char *member,
+			       json_t *doc)
 {
 	json_t *v = json_object_get(from, member);
 	bool meta = strcmp(member, "_meta") == 0;
 
 	if (!json_is_object(v))
 		return;
-	v = json_deep_copy(v);
-	if (meta)
+	if (meta) {             /* in place: the tree of `from` is read once, and a copy has not all numbers (decision 0007) */
 		upstream_strip_meta(v);
+		upstream_refs_here(v, naming->uri_prefix);
+	}
 	clean_below(v);
 	if (json_object_size(v) > 0 || !meta)
 		json_object_set(doc, member, v);
-	json_decref(v);
 }
 
 /* A handler that leads there, for a definition or for the completion of one of its arguments. */
@@ -218,7 +309,7 @@ static int take_tool(const struct upstream_naming *naming, const struct upstream
 	take_annotations(there, doc);
 	upstream_take_icons(there, doc);
 	for (size_t i = 0; i < NELEMS(deep); i++)
-		upstream_take_deep(there, deep[i], doc);
+		upstream_take_deep(naming, there, deep[i], doc);
 	free(fallback);
 	free(name);
 	return rc;
@@ -257,12 +348,13 @@ static int bad_result(struct err *err, const char *why)
 	return err_set(err, ERR_TOOL, "", "its result %s", why);
 }
 
-/* A URI there as it is shown here: http and https can be fetched by anybody, all others get the prefix. */
-static json_t *mcp_uri(const char *uri, const char *prefix)
+/* Of an object, the URI there as it is shown here. */
+static void put_uri(json_t *obj, const char *member, const char *uri, const char *prefix)
 {
-	bool anybody = strncasecmp(uri, "https://", 8) == 0 || strncasecmp(uri, "http://", 7) == 0;
+	char *here = upstream_uri_here(uri, prefix);
 
-	return json_sprintf("%s%s", anybody ? "" : prefix, uri);
+	json_object_set_new(obj, member, json_string(here));
+	free(here);
 }
 
 static void show_uri(json_t *obj, const char *prefix)
@@ -270,16 +362,17 @@ static void show_uri(json_t *obj, const char *prefix)
 	const char *uri = json_string_value(json_object_get(obj, "uri"));
 
 	if (uri && strlen(uri) == json_string_length(json_object_get(obj, "uri")))
-		json_object_set_new(obj, "uri", mcp_uri(uri, prefix));
+		put_uri(obj, "uri", uri, prefix);
 }
 
-void mcp_clean_meta(json_t *obj)
+void mcp_clean_meta(json_t *obj, const char *prefix)
 {
 	json_t *meta = json_object_get(obj, "_meta");
 
 	if (!json_is_object(meta))
 		return;
 	upstream_strip_meta(meta);
+	upstream_refs_here(meta, prefix);
 	if (json_object_size(meta) == 0)
 		(void)json_object_del(obj, "_meta");
 }
@@ -304,8 +397,8 @@ static void clean_block(json_t *block, const char *prefix)
 {
 	json_t *inner = json_object_get(block, "resource");
 
-	mcp_clean_meta(block);
-	mcp_clean_meta(inner);
+	mcp_clean_meta(block, prefix);
+	mcp_clean_meta(inner, prefix);
 	show_uri(inner, prefix);
 	if (strcmp(json_string_value(json_object_get(block, "type")), "resource_link") == 0)
 		clean_link(block, prefix);
@@ -419,7 +512,7 @@ static int take_contents(const json_t *result, const char *prefix, json_t *ret, 
 	if (rc < 0)
 		return rc;
 	json_array_foreach(contents, i, part) {
-		mcp_clean_meta(part);
+		mcp_clean_meta(part, prefix);
 		show_uri(part, prefix);
 		(void)json_array_set_new(contents, i, backend_clean_block(part));
 	}
@@ -474,6 +567,7 @@ int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result
 	res->links_there = true;
 	if (rc == 0 && json_is_object(meta)) {
 		upstream_strip_meta(meta);      /* MCP B-44 */
+		upstream_refs_here(meta, uri_prefix);
 		res->meta = json_object_size(meta) > 0 ? json_incref(meta) : NULL;
 	}
 	return rc;
@@ -665,7 +759,7 @@ static void take_resource(const struct upstream_naming *naming, const struct ups
 	const char *uri;
 	bool template = upstream_key(item->key, &uri) == UPSTREAM_TEMPLATE;
 
-	json_object_set_new(doc, template ? "uriTemplate" : "uri", mcp_uri(uri, naming->uri_prefix));
+	put_uri(doc, template ? "uriTemplate" : "uri", uri, naming->uri_prefix);
 	if (json_string_length(mime) > 0)
 		json_object_set(doc, "mimeType", mime);
 	take_resource_annotations(there, doc);
@@ -687,7 +781,7 @@ static int upstream_hosted(const struct upstream_naming *naming, const struct up
 	free(fallback);
 	take_name(naming, item, there, doc);
 	upstream_take_icons(there, doc);
-	upstream_take_deep(there, "_meta", doc);
+	upstream_take_deep(naming, there, "_meta", doc);
 	if (item->kind == UPSTREAM_PROMPT)
 		rc = take_arguments(there, doc, err);
 	else
@@ -695,4 +789,54 @@ static int upstream_hosted(const struct upstream_naming *naming, const struct up
 	if (rc == 0)
 		put_completion(naming, item, there, doc);
 	return rc;
+}
+
+/* --- what was stored before pages had URIs of ours */
+
+/* The old form of a page's own URI: with the prefix like all others. */
+static bool move_own(const struct upstream_naming *naming, const char *uri, json_t *doc, const char *member)
+{
+	const char *stored = json_string_value(json_object_get(doc, member));
+	size_t n = strlen(naming->uri_prefix);
+
+	if (!stored || n == 0 || !is_page(uri) || strncmp(stored, naming->uri_prefix, n) != 0 || strcmp(stored + n, uri) != 0)
+		return false;
+	char *here = upstream_uri_here(uri, naming->uri_prefix);
+	json_object_set_new(doc, member, json_string(here));
+	free(here);
+	return true;
+}
+
+/* The old form of a reference: as it is there. */
+static bool move_old_ref(const struct upstream_naming *naming, const json_t *there, json_t *here, const char *member)
+{
+	const json_t *was = json_object_get(there, member), *is = json_object_get(here, member);
+
+	if (!json_is_string(was) || !json_is_string(is) || !json_equal(was, is))
+		return false;
+	json_t *before = json_copy(here);
+	move_ref(here, member, naming->uri_prefix);
+	bool moved = !json_equal(before, here);
+	json_decref(before);
+	return moved;
+}
+
+bool upstream_move_pages(const struct upstream_naming *naming, const struct upstream_item *item, json_t *doc)
+{
+	json_t *there = NULL, *was, *is;
+	const char *uri;
+	bool moved = false;
+
+	if (!strcasestr(item->text, "ui:") || jx_parse(item->text, strlen(item->text), &there, NULL) < 0)
+		return false;
+	was = json_object_get(there, "_meta");
+	is = json_object_get(doc, "_meta");
+	(void)upstream_key(item->key, &uri);
+	if (item->kind == UPSTREAM_RESOURCE || item->kind == UPSTREAM_TEMPLATE)
+		moved = move_own(naming, uri, doc, item->kind == UPSTREAM_RESOURCE ? "uri" : "uriTemplate");
+	moved |= move_old_ref(naming, json_object_get(was, "ui"), json_object_get(is, "ui"), "resourceUri");
+	moved |= move_old_ref(naming, was, is, "ui/resourceUri");
+	moved |= move_old_ref(naming, was, is, "openai/outputTemplate");
+	json_decref(there);
+	return moved;
 }

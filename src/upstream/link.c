@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
+#include "proto/caps.h"
 
 #include "link_parts_int.h"
 
@@ -28,7 +29,7 @@ static void send_discover(struct link *l)
 
 	(void)link_request(l, LINK_DISCOVER, NULL, &id);
 	link_msg_begin(&l->out, id, "server/discover");
-	link_msg_meta(&l->out, true, 0, 0);
+	link_msg_meta(&l->out, true, CAP_UI, 0);
 	link_msg_end(&l->out);
 	link_send(l, id, "server/discover", NULL);
 }

@@ -106,7 +106,7 @@ void link_msg_initialize(struct str *out, uint64_t id, bool asks)
 {
 	link_msg_begin(out, id, "initialize");
 	str_printf(out, "\"protocolVersion\":\"%s\",\"capabilities\":", rev_table[REV_LEGACY_NEWEST].text);
-	put_caps(out, asks ? ALL_CAPS : 0);
+	put_caps(out, (asks ? ALL_CAPS : 0) | CAP_UI);  /* UI-03: servers list what has pages to those alone who show them */
 	str_puts(out, ",\"clientInfo\":" CLIENT_INFO);
 	link_msg_end(out);
 }

@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
+#include "proto/caps.h"
 
 #include "link_parts_int.h"
 
@@ -65,7 +66,7 @@ static void send_page(struct link *l, struct jx_span cursor)
 	}
 	if (cursor.p && l->modern)
 		str_putc(&l->out, ',');
-	link_msg_meta(&l->out, l->modern, 0, 0);
+	link_msg_meta(&l->out, l->modern, CAP_UI, 0);
 	link_msg_end(&l->out);
 	link_send(l, l->list_id, method, NULL);
 }

@@ -150,14 +150,14 @@ static void on_result(void *arg, struct jx_span span)
 }
 
 /* Its name of a question by URL is for 2025-11-25 alone, whose callers get one of ours (MCP X-02). */
-static void clean_question(json_t *params)
+static void clean_question(const struct mcp_op *x, json_t *params)
 {
-	mcp_clean_meta(params);
+	mcp_clean_meta(params, x->uri_prefix);
 	(void)json_object_del(params, "elicitationId");
 }
 
 /* MCP B-45: each of its elicitations becomes a question; with the answers the call is made again. */
-static json_t *url_questions(json_t *data)
+static json_t *url_questions(const struct mcp_op *x, json_t *data)
 {
 	json_t *all = json_object_get(data, "elicitations"), *one;
 	json_t *requests = json_object();
@@ -168,7 +168,7 @@ static json_t *url_questions(json_t *data)
 
 		if (!json_is_object(one) || i >= ASK_REQUESTS_MAX)
 			continue;
-		clean_question(one);
+		clean_question(x, one);
 		(void)snprintf(key, sizeof(key), QUESTION_KEY "%zu", i + 1); /* fits */
 		json_object_set_new(requests, key, json_pack("{s:s, s:O}", "method", "elicitation/create", "params",
 							     one));
@@ -194,7 +194,7 @@ static void on_error(void *arg, int code, const char *message, json_t *data)
 		json_decref(data);
 		return;
 	}
-	json_t *questions = code == URL_REQUIRED ? url_questions(data) : NULL;
+	json_t *questions = code == URL_REQUIRED ? url_questions(x, data) : NULL;
 	if (json_object_size(questions) > 0) {
 		json_decref(data);
 		give_ask(x, questions, STATE_AGAIN, NULL, 0);
@@ -238,7 +238,7 @@ static int on_question(void *arg, const char *handle, const char *method, json_t
 		json_decref(params);
 		return ERR_CAPABILITY;
 	}
-	clean_question(params);
+	clean_question(x, params);
 	json_t *requests = json_pack("{s:{s:s, s:o}}", QUESTION_KEY, "method", method, "params", params);
 	x->call = NULL;
 	give_ask(x, requests, STATE_PARKED, handle, strlen(handle));
@@ -265,14 +265,6 @@ static int resume(struct mcp_op *x, const struct backend_env *env, const struct 
 	link_call_resume(c, json_object_get(req->answers, QUESTION_KEY), &call_sink, x);
 	x->call = c;
 	return 0;
-}
-
-/* A URI here as it is there. */
-static const char *uri_there(const char *uri, const char *prefix)
-{
-	size_t n = strlen(prefix);
-
-	return strncmp(uri, prefix, n) == 0 ? uri + n : uri;
 }
 
 static const char *text_of(const json_t *args, const char *name)
@@ -305,8 +297,9 @@ static void put_completion(const struct mcp_plan *plan, const json_t *args, stru
 	json_decref(settled);
 }
 
-/* What is sent: call->method, name and params. */
-static void put_request(const struct mcp_op *x, const struct backend_req *req, struct link_call_req *call)
+/* What is sent: call->method, name and params; *ret_uri is what the name stands in, if it is nowhere else. */
+static void put_request(const struct mcp_op *x, const struct backend_req *req, struct link_call_req *call,
+			char **ret_uri)
 {
 	const struct mcp_plan *plan = x->plan;
 	struct str *out = call->params;
@@ -320,7 +313,7 @@ static void put_request(const struct mcp_op *x, const struct backend_req *req, s
 	if (plan->kind == UPSTREAM_RESOURCE || plan->kind == UPSTREAM_TEMPLATE) {
 		call->method = "resources/read";
 		if (plan->kind == UPSTREAM_TEMPLATE)
-			call->name = uri_there(text_of(req->args, "uri"), x->uri_prefix);
+			call->name = *ret_uri = upstream_uri_there(text_of(req->args, "uri"), x->uri_prefix);
 		str_puts(out, "\"uri\":");
 		jx_write_stringz(out, call->name);
 		return;
@@ -378,15 +371,16 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 				&(struct upstream_caller){ req->tenant_id, req->tenant, req->principal }, &link, err);
 	if (rc < 0)
 		return rc;
-	char *who = mem_printf("%lld/%s", (long long)req->tenant_id, req->principal);
+	char *who = mem_printf("%lld/%s", (long long)req->tenant_id, req->principal), *uri = NULL;
 	call.who = who;
 	upstreams_use_secrets(env->upstreams, plan->upstream, req);
-	put_request(x, req, &call);
+	put_request(x, req, &call, &uri);
 	put_params(req, &call);
 	rc = link_call_start(link, &call, &call_sink, x, &x->call, err);
 	if (rc < 0)
 		link_params_free(call.more, call.nmore);
 	free(who);
+	free(uri);
 	str_fini(&params);
 	return rc < 0 ? err_wrap(err, "upstream %s", plan->upstream) : 0;
 }
@@ -459,15 +453,17 @@ static int mcp_watch(const struct backend_env *env, const struct backend_watch_r
 {
 	const struct mcp_plan *p = req->plan;
 	const struct upstream_conf *conf = env->upstreams ? upstreams_conf(env->upstreams, p->upstream) : NULL;
-	const char *uri = p->name;
+	char *uri;
 
 	if (!conf || p->argument || (p->kind != UPSTREAM_RESOURCE && p->kind != UPSTREAM_TEMPLATE))
 		return 0;
 	if (!req->recorded)
 		return err_set(err, ERR_AUDIT, "", "upstream %s would be told", p->upstream);
-	if (p->kind == UPSTREAM_TEMPLATE)
-		uri = uri_there(text_of(req->args, "uri"), conf->uri_prefix);
-	return upstreams_watch(env->upstreams, p->upstream, uri, req, ret, err);
+	uri = p->kind == UPSTREAM_TEMPLATE ? upstream_uri_there(text_of(req->args, "uri"), conf->uri_prefix)
+					   : mem_strdup(p->name);
+	int rc = upstreams_watch(env->upstreams, p->upstream, uri, req, ret, err);
+	free(uri);
+	return rc;
 }
 
 /* What it is: exactly one of the members that name something there. */

@@ -17,6 +17,7 @@ struct mcp_plan {
 /* A result there as one of ours; what is taken over leaves it.  ERR_TOOL. */
 int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result, struct backend_result *res,
 	     struct err *err) MUST_CHECK;
-void mcp_clean_meta(json_t *obj);       /* of what the protocol keeps for itself */
+/* Of what the protocol keeps for itself; pages by their URIs here. */
+void mcp_clean_meta(json_t *obj, const char *prefix);
 
 #endif

@@ -35,6 +35,13 @@ int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err 
 struct upstream_conf *upstream_conf_ref(struct upstream_conf *conf);
 void upstream_conf_free(struct upstream_conf **conf);   /* gives a reference back */
 
+/* item.c: a URI there as it is shown here, and back: there(here(x)) is x.  Free. */
+FOR_TESTS char *upstream_uri_here(const char *uri, const char *prefix);
+char *upstream_uri_there(const char *uri, const char *prefix);
+/* References of a `_meta` to pages, likewise; what cannot be one is taken out. */
+FOR_TESTS void upstream_refs_here(json_t *meta, const char *prefix);
+bool upstream_uri_prefix_hides(const char *prefix);     /* with it a URI could look like a page, or like anybody's */
+
 /* On whose behalf a link is used.  principal NULL: on nobody's, to read lists and to hear of changes. */
 struct upstream_caller { int64_t tenant_id; const char *tenant, *principal; };
 /* The link that a call goes over, opened if need be.  Where questions come over a wire that names no call, it has no

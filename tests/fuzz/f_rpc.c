@@ -101,6 +101,13 @@ bool reg_in_scope(const struct reg_tool *line, const struct scopes *scopes)
 	return true;
 }
 
+const struct reg_tool *reg_find_remote(const struct reg_snapshot *snap, enum reg_kind kind, const char *name, size_t len,
+				       const struct scopes *scopes, bool *ret_ambiguous)
+{
+	*ret_ambiguous = false;
+	return NULL;
+}
+
 int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err)
 {
 	return err_set(err, ERR_CORRUPT, "", "nothing compiles");

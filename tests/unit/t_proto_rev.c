@@ -107,12 +107,32 @@ static void wrong_types_declare_nothing(void **state)
 
 static void bits_survive_the_round_trip(void **state)
 {
-	for (uint32_t caps = 0; caps < 32; caps++) {
+	for (uint32_t caps = 0; caps < 128; caps++) {
 		json_t *v = caps_to_json(caps);
 		uint32_t want = caps & CAP_SAMPLING_TOOLS ? caps | CAP_SAMPLING : caps;
 
 		assert_int_equal(caps_from_json(v), want);
 		json_decref(v);
+	}
+}
+
+/* UI-03: an object with the type that is meant among its mimeTypes. */
+static void pages_are_shown_by_who_names_their_type(void **state)
+{
+	static const struct { const char *value; bool shows; } cases[] = {
+		{ "{\"mimeTypes\":[\"text/html;profile=mcp-app\"]}", true },
+		{ "{\"mimeTypes\":[7,\"x\",\"text/html;profile=mcp-app\"],\"more\":1}", true },
+		{ "{}", false }, { "{\"mimeTypes\":[]}", false }, { "{\"mimeTypes\":[\"text/html\"]}", false },
+		{ "{\"mimeTypes\":\"text/html;profile=mcp-app\"}", false }, { "[]", false }, { "true", false },
+		{ "{\"mimeTypes\":[[\"text/html;profile=mcp-app\"]]}", false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *v = json_loads(cases[i].value, JSON_DECODE_ANY, NULL);
+		json_t *caps = json_pack("{s:{s:o}}", "extensions", CAP_UI_NAME, v);
+
+		assert_int_equal(caps_from_json(caps), cases[i].shows ? CAP_UI : 0);
+		json_decref(caps);
 	}
 }
 
@@ -148,6 +168,7 @@ SINGLE_THREAD_SUITE(rev)
 		cmocka_unit_test(elicitation_without_a_mode_means_form),
 		cmocka_unit_test(wrong_types_declare_nothing),
 		cmocka_unit_test(bits_survive_the_round_trip),
+		cmocka_unit_test(pages_are_shown_by_who_names_their_type),
 		cmocka_unit_test(questions_need_what_they_use),
 	};
 
