@@ -132,7 +132,8 @@ struct conf_sink {
 const char *conf_sink_type_name(enum conf_sink_type type);      /* as in the file */
 /* Who hears of alerts beside the log of the server (OP-604); alert/ways.h says what is done with it. */
 #define CONF_ALERTS_MAX 8
-enum conf_alert_type { CONF_ALERT_WEBHOOK, CONF_ALERT_ALERTMANAGER, CONF_ALERT_TYPES };
+#define CONF_ALERT_TO_MAX 16
+enum conf_alert_type { CONF_ALERT_WEBHOOK, CONF_ALERT_ALERTMANAGER, CONF_ALERT_MAIL, CONF_ALERT_TYPES };
 struct conf_alert {
 	char *name;                     /* at most CONF_SINK_NAME_MAX bytes */
 	enum conf_alert_type type;
@@ -142,6 +143,10 @@ struct conf_alert {
 	bool system;                    /* what is no tenant's, too */
 	char *url, *ca;                 /* ca: NULL = the system's authorities */
 	char *secret_file, *authorization_file;         /* of a webhook, of an Alertmanager; NULL: none */
+	/* mail, and ca */
+	char *server, *from, *user, *password_file;     /* user and password_file: NULL = neither */
+	unsigned tls;                   /* 0 starttls, 1 from the first byte, 2 none */
+	char **to; size_t nto;
 };
 const char *conf_alert_type_name(enum conf_alert_type type);    /* as in the file */
 struct conf {

@@ -29,6 +29,15 @@ struct alert_news {
 	bool over;
 	char subject[ALERT_SUBJECT_SIZE], text[ALERT_TEXT_SIZE];
 };
+/* --- as bytes (tell.c) */
+struct alert_telling {
+	const struct alert_news *news;
+	const char *tenant;             /* its name; NULL: of the whole server, or gone */
+	int was;                        /* the severity that was told before; -1: none was */
+};
+struct alert_form { const struct conf_alert *conf; const char *server, *id; };  /* of this machine; of the message */
+void alert_tell(const struct alert_form *as, const struct alert_telling *t, size_t n, uint64_t now_us, struct str *out);
+
 int alert_ways_open(const struct alert_env *env, struct db *db, struct alert_ways **ret, struct err *err) MUST_CHECK;
 void alert_ways_close(struct alert_ways **w);
 enum { ALERT_SILENT = 1, ALERT_LOOKED_AFTER = 2 };      /* its rule is silenced; somebody acknowledged it */

@@ -20,6 +20,7 @@
 #include "ev/ev.h"
 #include "json/json.h"
 #include "net/hook.h"
+#include "net/mail.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -45,6 +46,7 @@ struct way {
 	struct alert_ways *all;
 	const struct conf_alert *conf;
 	struct hook *hook;
+	struct mail *mail;              /* one of the two is there */
 	struct ev_timer *retry;
 	struct map *items;              /* by rule, tenant, subject */
 	struct str body;                /* of the message that is under way, or sent again; len 0: there is none */
@@ -77,23 +79,40 @@ static struct hook_conf place(const struct conf_alert *conf, char **ret_url)
 				   .authorization_file = conf->authorization_file };
 }
 
+static struct mail_conf post(const struct conf_alert *conf)
+{
+	static const enum mail_tls tls[] = { MAIL_STARTTLS, MAIL_TLS, MAIL_CLEAR };
+
+	return (struct mail_conf){ .server = conf->server, .tls = tls[conf->tls], .ca = conf->ca, .user = conf->user,
+				   .password_file = conf->password_file, .from = conf->from, .to = conf->to, .nto = conf->nto };
+}
+
 static int fault(const struct conf_alert *conf, struct err *err)
 {
 	(void)snprintf(err->where, sizeof(err->where), "alerts");
 	return err_wrap(err, "way out %s", conf->name);
 }
 
+static int check_way(const struct conf_alert *conf, struct err *err)
+{
+	const struct mail_conf mail = post(conf);
+	char *url = NULL;
+	int rc;
+
+	if (conf->type == CONF_ALERT_MAIL)
+		return mail_check(&mail, err);
+	const struct hook_conf at = place(conf, &url);
+	rc = hook_check(&at, err);
+	free(url);
+	return rc;
+}
+
 int alerts_check(const struct conf *conf, struct err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < conf->nalerts; i++) {
-		char *url;
-		const struct hook_conf at = place(&conf->alerts[i], &url);
-
-		rc = hook_check(&at, err) < 0 ? fault(&conf->alerts[i], err) : 0;
-		free(url);
-	}
+	for (size_t i = 0; rc == 0 && i < conf->nalerts; i++)
+		rc = check_way(&conf->alerts[i], err) < 0 ? fault(&conf->alerts[i], err) : 0;
 	return rc;
 }
 
@@ -260,113 +279,6 @@ void alert_ways_hear(struct alert_ways *a, const struct alert_news *news, unsign
 		hear(&a->v[i], news, how);
 }
 
-/* --- what is said.  Texts in alerts are printable already, JSON has its own escaping on top */
-
-struct telling {
-	const struct alert_news *news;
-	const char *tenant;             /* its name; NULL: of the whole server, or gone */
-	int was;                        /* the severity that was told before; -1: none was */
-};
-
-static void put_member(struct str *out, const char *name, const char *value)
-{
-	str_printf(out, ",\"%s\":", name);
-	if (value)
-		jx_write_stringz(out, value);
-	else
-		str_puts(out, "null");
-}
-
-static void put_time(struct str *out, const char *name, uint64_t us)
-{
-	char text[40];
-
-	put_member(out, name, us ? clock_format_utc(us, text, sizeof(text)) : NULL);
-}
-
-static const char *state_of(const struct telling *t)
-{
-	if (t->news->over)
-		return "over";
-	return t->was < 0 ? "open" : t->was < (int)t->news->severity ? "worse" : "still open";
-}
-
-static void put_alert(const struct telling *t, struct str *out)
-{
-	const struct alert_news *n = t->news;
-
-	str_printf(out, "{\"id\":%" PRId64, n->id);
-	put_member(out, "state", state_of(t));
-	put_member(out, "rule", alert_rule_name(n->rule));
-	put_member(out, "severity", alert_severity_name(n->severity));
-	put_member(out, "subject", n->subject);
-	put_member(out, "tenant", t->tenant);
-	put_member(out, "text", n->text);
-	put_time(out, "first", n->first_us);
-	put_time(out, "last", n->last_us);
-	put_time(out, "over", n->over_us);
-	str_printf(out, ",\"count\":%" PRIu64 ",\"value\":%" PRIu64 ",\"usual\":%" PRIu64 "}", n->count, n->value,
-		   n->usual);
-}
-
-static void write_webhook(const char *server, const struct telling *t, size_t n, uint64_t now_us, struct str *out)
-{
-	str_puts(out, "{\"type\":\"toolcrib.alerts\"");
-	put_time(out, "timestamp", now_us);
-	str_puts(out, ",\"data\":{\"server\":");
-	jx_write_stringz(out, server);
-	str_puts(out, ",\"alerts\":[");
-	for (size_t i = 0; i < n; i++) {
-		str_puts(out, i ? "," : "");
-		put_alert(&t[i], out);
-	}
-	str_puts(out, "]}}");
-}
-
-/* Its labels are what an Alertmanager takes for the same alert: one that became worse is another, the old one over. */
-static void put_labels(const char *server, const struct telling *t, enum alert_severity severity, struct str *out)
-{
-	str_puts(out, "{\"labels\":{\"job\":\"toolcrib\"");
-	put_member(out, "alertname", alert_rule_name(t->news->rule));
-	put_member(out, "severity", alert_severity_name(severity));
-	put_member(out, "subject", *t->news->subject ? t->news->subject : "-");
-	put_member(out, "instance", server);
-	if (t->tenant)
-		put_member(out, "tenant", t->tenant);
-	str_puts(out, "}");
-}
-
-static void put_managed(const char *server, const struct telling *t, enum alert_severity severity, uint64_t ends_us,
-			struct str *out)
-{
-	const struct alert_news *n = t->news;
-
-	put_labels(server, t, severity, out);
-	str_puts(out, ",\"annotations\":{\"summary\":");
-	jx_write_stringz(out, n->text);
-	str_printf(out, ",\"id\":\"%" PRId64 "\",\"count\":\"%" PRIu64 "\"", n->id, n->count);
-	str_printf(out, ",\"value\":\"%" PRIu64 "\",\"usual\":\"%" PRIu64 "\"}", n->value, n->usual);
-	put_time(out, "startsAt", n->first_us);
-	put_time(out, "endsAt", ends_us > n->first_us ? ends_us : n->first_us);
-	str_puts(out, "}");
-}
-
-/* until_us: what is not said again before is over then. */
-static void write_manager(const char *server, const struct telling *t, size_t n, uint64_t now_us, uint64_t until_us,
-			  struct str *out)
-{
-	str_puts(out, "[");
-	for (size_t i = 0; i < n; i++) {
-		str_puts(out, i ? "," : "");
-		if (t[i].was >= 0 && t[i].was != (int)t[i].news->severity) {
-			put_managed(server, &t[i], (enum alert_severity)t[i].was, now_us, out);
-			str_puts(out, ",");
-		}
-		put_managed(server, &t[i], t[i].news->severity, t[i].news->over ? t[i].news->over_us : until_us, out);
-	}
-	str_puts(out, "]");
-}
-
 /* --- messages */
 
 /* OP-604: so many in a span, then one with all that is due behind it.  An Alertmanager has its own groups. */
@@ -398,7 +310,7 @@ static bool has_due(const struct way *w, uint64_t now_us)
 
 static void write_body(struct way *w, uint64_t now_us)
 {
-	struct telling t[ALERT_WAY_TOGETHER];
+	struct alert_telling t[ALERT_WAY_TOGETHER];
 	uint8_t random[8];
 	char hex[17];
 	size_t n = 0;
@@ -411,15 +323,12 @@ static void write_body(struct way *w, uint64_t now_us)
 		it->sent_over = it->news.over;
 		it->sent_severity = (int)it->news.severity;
 		if (it->sent)
-			t[n++] = (struct telling){ &it->news, tenant_of(w->all, it->news.tenant_id), it->told };
+			t[n++] = (struct alert_telling){ &it->news, tenant_of(w->all, it->news.tenant_id), it->told };
 	}
 	id_random(random, sizeof(random));
 	text_hex(random, sizeof(random), hex);
 	(void)snprintf(w->id, sizeof(w->id), "alerts-%s", hex);
-	if (w->conf->type == CONF_ALERT_ALERTMANAGER)
-		write_manager(w->all->server, t, n, now_us, now_us + 3 * w->conf->repeat_s * UINT64_C(1000000), &w->body);
-	else
-		write_webhook(w->all->server, t, n, now_us, &w->body);
+	alert_tell(&(struct alert_form){ w->conf, w->all->server, w->id }, t, n, now_us, &w->body);
 }
 
 static void go(struct way *w)
@@ -434,8 +343,11 @@ static void go(struct way *w)
 		write_body(w, now_us);
 	}
 	w->busy = true;
-	hook_send(w->hook, &(struct hook_message){ .id = w->id, .type = "application/json", .body = w->body.p,
-						   .len = w->body.len });
+	if (w->mail)
+		mail_send(w->mail, w->body.p, w->body.len);
+	else
+		hook_send(w->hook, &(struct hook_message){ .id = w->id, .type = "application/json", .body = w->body.p,
+							   .len = w->body.len });
 }
 
 void alert_ways_go(struct alert_ways *a)
@@ -581,8 +493,8 @@ static int load(struct alert_ways *a, struct db *db, struct err *err)
 static int open_way(struct alert_ways *a, const struct conf_alert *conf, struct err *err)
 {
 	struct way *w = &a->v[a->n++];
-	char scope[CONF_SINK_NAME_MAX + sizeof("alert:")], *url;
-	const struct hook_conf at = place(conf, &url);
+	char scope[CONF_SINK_NAME_MAX + sizeof("alert:")], *url = NULL;
+	const struct mail_conf mail = post(conf);
 	int rc;
 
 	w->all = a;
@@ -590,8 +502,14 @@ static int open_way(struct alert_ways *a, const struct conf_alert *conf, struct 
 	w->items = map_new();
 	w->retry = ev_timer_new(a->env.loop, on_retry, w);
 	(void)snprintf(scope, sizeof(scope), "alert:%s", conf->name);   /* no tenant has that name */
-	rc = hook_open(a->env.fetcher, &at, scope, on_answer, w, &w->hook, err);
-	free(url);
+	if (conf->type == CONF_ALERT_MAIL) {
+		rc = mail_open(a->env.loop, a->env.fetcher, &mail, scope, on_answer, w, &w->mail, err);
+	} else {
+		const struct hook_conf at = place(conf, &url);
+
+		rc = hook_open(a->env.fetcher, &at, scope, on_answer, w, &w->hook, err);
+		free(url);
+	}
 	return rc < 0 ? fault(conf, err) : 0;
 }
 
@@ -629,6 +547,7 @@ void alert_ways_close(struct alert_ways **ap)
 		void *value;
 
 		hook_close(&w->hook);
+		mail_close(&w->mail);
 		ev_timer_free(&w->retry);
 		for (size_t at = 0; map_next(w->items, &at, NULL, NULL, &value);)
 			free(value);

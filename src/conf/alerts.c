@@ -15,17 +15,25 @@
 #include "conf_int.h"
 
 #define ALERTS_AT "/" CONF_ALERTS
+#define MAIL_LOCAL_MAX 64               /* RFC 5321 4.5.3.1 */
+#define MAIL_ADDRESS_MAX 254
+#define NO_ADDRESS "no address like ops@example.com"
 #define REPEAT_S (4 * 3600)
 #define REPEAT_MANAGER_S 60             /* an Alertmanager forgets what it does not hear of */
 #define REPEAT_MIN_S 10
 #define REPEAT_MAX_S (7 * 86400)
 
 static const char *const type_names[CONF_ALERT_TYPES] = { [CONF_ALERT_WEBHOOK] = "webhook",
-	[CONF_ALERT_ALERTMANAGER] = "alertmanager" };
+	[CONF_ALERT_ALERTMANAGER] = "alertmanager", [CONF_ALERT_MAIL] = "mail" };
 
 const char *conf_alert_type_name(enum conf_alert_type type)
 {
 	return type_names[type];
+}
+
+static bool is_alnum(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static int read_repeat(const json_t *obj, const char *at, struct conf_alert *w, struct err *err)
@@ -72,6 +80,73 @@ static int read_place(const json_t *obj, const char *at, struct conf_alert *w, s
 	return conf_read_path(obj, at, "authorization_file", JX_OPTIONAL, &w->authorization_file, err);
 }
 
+/* What stands in a command of SMTP and in a header as it is: no quotes, no brackets, one @. */
+static bool is_mail_address(const char *text, size_t len)
+{
+	const char *at = memchr(text, '@', len);
+	const size_t local = at ? (size_t)(at - text) : 0;
+	bool edge = true;               /* no dot at an edge, no two */
+
+	if (local == 0 || local > MAIL_LOCAL_MAX || len > MAIL_ADDRESS_MAX)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		const char c = text[i];
+		const bool divides = i == local || c == '.';
+
+		if (divides ? edge : !(is_alnum(c) || (c != '\0' && strchr(i < local ? "!#$%&'*+-/=?^_`{|}~" : "-", c))))
+			return false;
+		edge = divides;
+	}
+	return !edge;
+}
+
+/* One text that is such an address. */
+static int read_address(const json_t *obj, const char *at, const char *name, char **ret, struct err *err)
+{
+	const char *text = NULL;
+
+	if (jx_get_string(obj, at, name, JX_REQUIRED, &text, err) < 0)
+		return conf_named(err);
+	if (!is_mail_address(text, strlen(text)))
+		return conf_err(err, at, name, "%s is %s", name, NO_ADDRESS);
+	*ret = mem_strdup(text);
+	return 0;
+}
+
+static int read_login(const json_t *obj, const char *at, struct conf_alert *w, struct err *err)
+{
+	const char *user = NULL;
+
+	if (jx_get_string(obj, at, "user", JX_OPTIONAL, &user, err) < 0)
+		return conf_named(err);
+	if (!user)
+		return json_object_get(obj, "password_file") ?
+			conf_err(err, at, "password_file", "password_file is of no use without user") : 0;
+	if (*user == '\0' || strlen(user) > MAIL_ADDRESS_MAX)
+		return conf_err(err, at, "user", "user must have 1 to %d bytes", MAIL_ADDRESS_MAX);
+	w->user = mem_strdup(user);
+	return conf_read_path(obj, at, "password_file", JX_REQUIRED, &w->password_file, err);
+}
+
+static int read_mail(const json_t *obj, const char *at, struct conf_alert *w, struct err *err)
+{
+	static const char *const words[] = { "starttls", "tls", "none" };
+	static const struct conf_texts to = { "to", CONF_ALERT_TO_MAX, is_mail_address, NO_ADDRESS };
+	const char *server = NULL;
+
+	if (jx_get_string(obj, at, "server", JX_REQUIRED, &server, err) < 0)
+		return conf_named(err);
+	w->server = mem_strdup(server);
+	if (conf_read_word(obj, at, "tls", words, NELEMS(words), JX_OPTIONAL, &w->tls, err) < 0 ||
+	    read_address(obj, at, "from", &w->from, err) < 0 || conf_read_texts(obj, at, &to, &w->to, &w->nto, err) < 0)
+		return err->code;
+	if (w->nto == 0)
+		return conf_err(err, at, "to", "to is missing: whom mail goes to");
+	if (conf_read_path(obj, at, "ca", JX_OPTIONAL, &w->ca, err) < 0)
+		return err->code;
+	return read_login(obj, at, w, err);
+}
+
 /* --- the list */
 
 #define KEYS_OF_ALL "name", "type", "severity", "repeat", "tenants", "system"
@@ -82,6 +157,8 @@ static const struct type {
 } types[CONF_ALERT_TYPES] = {
 	[CONF_ALERT_WEBHOOK] = { read_place, (const char *const[]){ KEYS_OF_ALL, "url", "ca", "secret_file" }, 9 },
 	[CONF_ALERT_ALERTMANAGER] = { read_place, (const char *const[]){ KEYS_OF_ALL, "url", "ca", "authorization_file" }, 9 },
+	[CONF_ALERT_MAIL] = { read_mail, (const char *const[]){ KEYS_OF_ALL, "server", "tls", "ca", "from", "to", "user",
+			      "password_file" }, 13 },
 };
 
 static int read_way(json_t *obj, const char *at, struct conf_alert *w, struct err *err)
@@ -104,7 +181,8 @@ static int read_way(json_t *obj, const char *at, struct conf_alert *w, struct er
 		return conf_named(err);
 	if (read_common(obj, at, w, err) < 0 || types[type].read(obj, at, w, err) < 0)
 		return err->code;
-	conf_hide_url(obj, w->url);
+	if (w->url)
+		conf_hide_url(obj, w->url);
 	return 0;
 }
 
@@ -151,6 +229,13 @@ void conf_alerts_free(struct conf *c)
 		free(w->ca);
 		free(w->secret_file);
 		free(w->authorization_file);
+		for (size_t k = 0; k < w->nto; k++)
+			free(w->to[k]);
+		free(w->to);
+		free(w->server);
+		free(w->from);
+		free(w->user);
+		free(w->password_file);
 	}
 	free(c->alerts);
 	c->alerts = NULL;
@@ -160,11 +245,13 @@ void conf_alerts_free(struct conf *c)
 void conf_alerts_sample(struct str *out)
 {
 	str_puts(out, "\n"
-		 "# Who is told of alerts, beside the log of the server.  type: webhook or alertmanager.  severity: the least,\n"
-		 "# info, warn or page.  tenants: all, and what is no tenant's, where it is missing.  See Ways out of alerts in\n"
-		 "# toolcribd.yaml(5).  Needs a restart.\n"
+		 "# Who is told of alerts, beside the log of the server.  type: webhook, alertmanager or mail.  severity: the\n"
+		 "# least, info, warn or page.  tenants: all, and what is no tenant's, where it is missing.  See Ways out of alerts\n"
+		 "# in toolcribd.yaml(5).  Needs a restart.\n"
 		 "#alerts:\n"
 		 "#  - {name: hook, type: webhook, url: \"https://ops.example.com/alerts\", severity: warn,\n"
 		 "#     secret_file: /etc/toolcrib/alerts.secret}\n"
-		 "#  - {name: prometheus, type: alertmanager, url: \"http://127.0.0.1:9093\"}\n");
+		 "#  - {name: prometheus, type: alertmanager, url: \"http://127.0.0.1:9093\"}\n"
+		 "#  - {name: people, type: mail, server: \"smtp.example.com:587\", from: toolcrib@example.com,\n"
+		 "#     to: [ops@example.com], severity: page, user: toolcrib, password_file: /etc/toolcrib/mail.password}\n");
 }

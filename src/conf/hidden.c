@@ -76,6 +76,7 @@ char **conf_hidden(const struct conf *c, const char *store)
 	for (size_t i = 0; i < c->nalerts; i++) {
 		add(&names, c->alerts[i].secret_file);
 		add(&names, c->alerts[i].authorization_file);
+		add(&names, c->alerts[i].password_file);
 	}
 	return names.at;
 }
@@ -114,6 +115,7 @@ char **conf_read_files(const struct conf *c)
 	for (size_t i = 0; i < c->nalerts; i++) {
 		add(&names, c->alerts[i].secret_file);
 		add(&names, c->alerts[i].authorization_file);
+		add(&names, c->alerts[i].password_file);
 		add(&names, c->alerts[i].ca);
 	}
 	return names.at;

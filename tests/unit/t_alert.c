@@ -268,6 +268,34 @@ static void a_hostile_name_is_spelt_out(void **state)
 	}
 }
 
+/* Not even texts that nobody made printable become a header of a mail, or end it. */
+static void no_text_of_an_alert_is_a_header_of_a_mail(void **state)
+{
+	static const char evil[] = "x\r\nBcc: all@example.org\r\n\r\n.\r\nMAIL FROM:<e@example.org>";
+	char to[] = "ops@example.com", from[] = "crib@example.com", *list[] = { to, to };
+	const struct conf_alert conf = { .type = CONF_ALERT_MAIL, .from = from, .to = list, .nto = 2 };
+	struct alert_news news = { .rule = ALERT_drift, .severity = ALERT_PAGE, .id = 7, .first_us = NOW };
+	const struct alert_telling t = { &news, evil, -1 };
+	struct str out = STR_INIT;
+	const char *body;
+
+	(void)state;
+	(void)snprintf(news.subject, sizeof(news.subject), "%s", evil);
+	(void)snprintf(news.text, sizeof(news.text), "%s", evil);
+	alert_tell(&(struct alert_form){ &conf, evil, "alerts-0" }, &t, 1, NOW, &out);
+	body = strstr(str_text(&out), "\r\n\r\n");
+	assert_non_null(body);
+	assert_null(strstr(body + 4, "\r\n\r\n"));
+	assert_null(strstr(str_text(&out), "Bcc:"));
+	assert_null(strstr(str_text(&out), "MAIL FROM"));
+	assert_null(strstr(str_text(&out), "\r\n."));
+	assert_non_null(strstr(str_text(&out), "Subject: [toolcrib page] drift of x__Bcc__all_example.org"));
+	assert_non_null(strstr(str_text(&out), "\r\nDate: Wed, 15 Jul 2026 10:00:00 +0000\r\n"));
+	for (const char *p = str_text(&out); (p = strchr(p, '\n')) != NULL; p++)
+		assert_int_equal(p[-1], '\r');
+	str_fini(&out);
+}
+
 static void a_long_text_is_cut_between_characters(void **state)
 {
 	struct rig *r = *state;
@@ -360,6 +388,7 @@ SUITE(alert)
 		A(of_a_tenant_that_is_gone_nothing_is_left),
 		A(a_silenced_rule_is_on_record_and_not_said),
 		A(a_hostile_name_is_spelt_out),
+		cmocka_unit_test(no_text_of_an_alert_is_a_header_of_a_mail),
 		A(a_long_text_is_cut_between_characters),
 		A(no_verification_for_eight_days_is_said),
 		A(of_a_server_that_verifies_itself_after_two),
