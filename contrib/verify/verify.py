@@ -2834,7 +2834,8 @@ def for_people(name, form, value):
     return value.hex() if form == "b" else value.decode()
 
 
-TEXTS = {0x104: "ground", 0x105: "ticket", 0x106: "approver", 0x113: "reason", 0x114: "command", 0x12C: "result"}
+TEXTS = {0x104: "ground", 0x105: "ticket", 0x106: "approver", 0x113: "reason", 0x114: "command", 0x11B: "decision",
+         0x12C: "result"}
 
 
 def for_people_ext(ext):

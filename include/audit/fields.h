@@ -24,6 +24,8 @@ enum audit_tag {
 	AUDIT_TAG_LOST = 0x0118,                /* what a restore gave up of a log: succession/succession.h */
 	AUDIT_TAG_TASK = 0x0119,                /* text: which task (task/task.h) */
 	AUDIT_TAG_TASK_END = 0x011a,            /* 1 byte: the state in which it has ended */
+	AUDIT_TAG_DECISION = 0x011b,            /* text: what each policy decision point has said, a line each */
+	AUDIT_TAG_DECISION_DIGEST = 0x011c,     /* SHA-256 of what each was asked, in the same order */
 	AUDIT_TAG_EPOCH = 0x0120,               /* 8 bytes */
 	AUDIT_TAG_PUBLIC = 0x0121,              /* the epoch's public key */
 	AUDIT_TAG_CERT = 0x0122,                /* the old epoch's signature over it */

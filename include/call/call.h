@@ -23,6 +23,7 @@ struct call_engine;
 struct ev_loop;
 struct fetcher;
 struct limiter;
+struct pdps;
 struct principal;
 struct sandbox;
 struct seal;
@@ -34,7 +35,7 @@ struct upstreams;
 struct worker_pool;
 struct writer;
 
-#define CALL_STATES(X) X(ADMIT) X(QUEUED) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
+#define CALL_STATES(X) X(ADMIT) X(QUEUED) X(DECIDING) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
 
 #define CALL_ROUNDS_MAX 8               /* asks carried for a legacy caller (product.md 6) */
 #define CALL_ASK_TIMEOUT_MS 300000      /* waiting for a legacy caller's answers */
@@ -55,6 +56,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct tasks *tasks;                    /* calls that outlast their request; NULL: there are none */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
+	struct pdps *pdps;                      /* who decides beside us (PD-08); NULL: nobody */
 	int audit_level;                /* enum audit_level: the server's default */
 	/* Of a tenant that has no limit of its own; 0 = any. */
 	uint32_t queue;                 /* calls that may wait */
@@ -106,7 +108,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_RULES, REFUSE_STATE, REFUSE_PARAMS,
 	REFUSE_CAPABILITY, REFUSE_RATE, REFUSE_BUSY, REFUSE_CANCELLED, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT,
-	REFUSE_INTERNAL };
+	REFUSE_POLICY, REFUSE_UNDECIDED, REFUSE_INTERNAL };
 /* Exactly one of result, requests, task, err; references are taken over.  The result of anything but a tool is an
  * error, or in its structured part: {messages}, {contents} or {values}. */
 struct call_end {

@@ -17,7 +17,7 @@
 struct alerts; struct commands; struct daily; struct reply; struct audit_logs; struct call_engine; struct db;
 struct ev_loop; struct exec_workers; struct conf_role; struct fetcher; struct sandbox; struct mcp_server;
 struct path_lent; struct registry; struct reports; struct str; struct tenants; struct upstreams; struct vault;
-struct tasks; struct worker_pool; struct writer;
+struct pdps; struct tasks; struct worker_pool; struct writer;
 
 /* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the
  * store holds.  AUDIT: records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those
@@ -161,7 +161,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	reg_bind_fn *bind;              /* of handler blocks in documents */
 	struct writer *writer;
 	struct notary *notary;          /* NULL: nothing is signed */
-	struct call_engine *calls; struct tasks *tasks;         /* tasks NULL: no server */
+	struct call_engine *calls; struct tasks *tasks; struct pdps *pdps;      /* NULL, the last two: no server; nobody */
 	struct limiter *limiter;
 	uint32_t tenant_queue, requests;        /* of a tenant that has no limit of its own; see call_env */
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */

@@ -149,6 +149,25 @@ struct conf_alert {
 	char **to; size_t nto;
 };
 const char *conf_alert_type_name(enum conf_alert_type type);    /* as in the file */
+/* Who decides about calls beside us (PD-01 to PD-08); pdp/pdp.h says how it is asked. */
+#define CONF_PDPS_MAX 16
+#define CONF_PDP_NAME_MAX 24            /* bytes: "pdp/NAME/unreachable" is a rule in records */
+#define CONF_PDP_TENANTS_MAX 1000
+#define CONF_PDP_SOCKET_MAX 100         /* of a socket's path */
+/* What it is told of a call's arguments. */
+enum conf_pdp_arguments { CONF_PDP_DIGEST, CONF_PDP_CHOSEN, CONF_PDP_ALL };
+struct conf_pdp {
+	char *name;
+	char *url, *socket;             /* one of these */
+	char *path; bool has_path;      /* of the evaluation; has_path: the file says it */
+	char *ca;                       /* NULL = the system's authorities */
+	char *secret;                   /* the name of a secret of the store, its bearer token, or NULL */
+	char *cert, *key;               /* files, or NULL */
+	uint64_t timeout_ms, cache_ms;  /* cache_ms: the longest that an answer is used again, 0 = never */
+	char **tenants; size_t ntenants;        /* none: all */
+	enum conf_pdp_arguments arguments;
+	char *reason;                   /* where its answer says why, for the caller: a pointer, or NULL */
+};
 struct conf {
 	char *file;                     /* where it came from, or NULL = built-in defaults */
 	uint8_t digest[32];             /* SHA-256 of the file as it was read last; zeros without one */
@@ -163,7 +182,8 @@ struct conf {
 	char *issuers_text;             /* the same, to be compared */
 	struct conf_sink *sinks; size_t nsinks;
 	struct conf_alert *alerts; size_t nalerts;
-	json_t *lists;                  /* listeners, roles, oauth.issuers, sinks, alerts as they are written: key -> array */
+	struct conf_pdp *pdps; size_t npdps;
+	json_t *lists;                  /* listeners, roles, oauth.issuers, sinks, alerts, pdp as written: key -> array */
 	char **places;                  /* "file:line:column" of each key of conf.def that the file has, or NULL */
 };
 

@@ -105,6 +105,10 @@ struct fetch_req {
 	 * are not called; done() with rc 0 may take it. */
 	bool connect_only;
 	const struct fetch_aws *aws;    /* NULL: not signed */
+	/* A Unix socket that the configuration names, instead of the URL's host and port, which no policy is asked about then;
+	 * the URL is http.  No definition can name one (SEC S-701).  NULL: none. */
+	const char *unix_socket;
+	const char *cert_file, *key_file;       /* shown to a server that asks for a certificate, read at each request; NULL */
 };
 /* head(): once, when the final head is whole and before any data.  data(): bytes as they arrive; a negative err_code
  * ends the request with it.  done(): once, last, also when cancelled; f is gone when it returns.  rc 0: the answer came
@@ -137,6 +141,8 @@ int fetch_take_socket(struct fetch *f);
 int fetch_head_status(const struct fetch_head *h);
 /* The value of the first header of this name (lower case), NULL without; valid during head(). */
 const char *fetch_head_get(const struct fetch_head *h, const char *name);
+/* The next one of the same name behind this value, or NULL. */
+const char *fetch_head_next(const struct fetch_head *h, const char *name, const char *value);
 
 /* A token for a name, no control character in the value (SEC S-708), and none of the names that belong to the
  * connection: host, connection, content-length, transfer-encoding, … */

@@ -29,6 +29,8 @@ enum fault {
 	FAULT_RATE,             /* 4290 (E-14) */
 	FAULT_AUDIT,            /* 5030 (E-15) */
 	FAULT_BUSY,             /* a queue or table is full */
+	FAULT_POLICY,           /* a policy decision point does not allow it */
+	FAULT_UNDECIDED,        /* one could not be asked */
 	FAULT_CANCELLED,        /* ended by the server before it was done */
 	FAULT_INTERNAL,
 	FAULT_TOOL,             /* the tool asked for a code of its own */

@@ -93,6 +93,8 @@ struct reg_compiled {                   /* made on first use; lives as long as i
 	struct text_rate rate;          /* limits.rate, count 0 = none */
 	size_t result_max;              /* limits.result, bytes */
 	const char *const *redact; size_t nredact;      /* audit.redact: pointers into the arguments */
+	/* policy.arguments: what of them a policy decision point may be told, where its arguments are chosen */
+	const char *const *policy; size_t npolicy;
 	int audit_level;                /* audit.level, enum audit_level; -1 = as the tenant or the server says */
 	const char *mime;               /* mimeType of a resource or template, or NULL */
 	const struct reg_completion *completions; size_t ncompletions;

@@ -37,7 +37,7 @@ struct otel;
 struct otel_setup;
 struct registry;
 struct reply;
-struct sinks;
+struct pdps; struct sinks;
 struct tasks; struct tenants;
 struct tls_server;
 struct upstreams;
@@ -71,7 +71,7 @@ struct app {
 	struct registry *registry;
 	struct limiter *limiter;
 	struct upstreams *upstreams;
-	struct fetcher *fetcher;
+	struct fetcher *fetcher; struct pdps *pdps;     /* pdps: who decides about calls beside us, or NULL */
 	struct otel *otel;              /* where spans go; NULL: nowhere */
 	struct ship_server *ship;       /* copies the store elsewhere; NULL: nobody does */
 	struct sinks *sinks;            /* where copies of records go; NULL: no server */

@@ -12,6 +12,7 @@
 #include "ev/ev.h"
 #include "launcher/launcher.h"
 #include "otel/otel.h"
+#include "pdp/pdp.h"
 #include "sandbox/level.h"
 #include "ship/ship.h"
 #include "sink/sink.h"
@@ -90,6 +91,7 @@ int app_values_check(const struct conf *conf, struct err *err)
 	rc = rc ? rc : otel_check(conf, err);
 	rc = rc ? rc : sinks_check(conf, NULL, err);
 	rc = rc ? rc : alerts_check(conf, err);
+	rc = rc ? rc : pdps_check(conf, err);
 	rc = rc ? rc : ship_check(conf, err);
 	return rc < 0 ? at_line(conf, err) : 0;
 }

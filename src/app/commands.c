@@ -69,7 +69,7 @@ const struct command *const app_commands[] = {
 	seal_commands, archive_commands,
 	restore_commands,
 	erase_commands,
-	level_commands, task_commands,
+	level_commands, task_commands, pdp_commands,
 	limit_commands,
 	session_commands,
 	alert_commands,

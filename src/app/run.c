@@ -26,6 +26,7 @@
 #include "json/reply.h"
 #include "mcp/mcp.h"
 #include "oauth/oauth.h"
+#include "pdp/pdp.h"
 #include "writer/fold.h"
 #include "writer/seal.h"
 #include "writer/writer.h"
@@ -184,6 +185,7 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, cons
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
 	if (a->oauth)
 		oauth_reload(a->oauth);
+	(void)pdps_flush(a->pdps);
 	if (log_level_from_name(a->opt.conf->log_level, &level))
 		log_set_level(level);
 	str_reset(&a->refused_conf);

@@ -27,6 +27,7 @@
 #include "mcp/mcp.h"
 #include "notary/notary.h"
 #include "otel/otel.h"
+#include "pdp/pdp.h"
 #include "people/people.h"
 #include "ship/ship.h"
 #include "sink/sink.h"
@@ -51,6 +52,7 @@ struct status_job {
 	char digest[2 * DIGEST_SIZE + 1];       /* of the text that is in force */
 	struct str traces;                      /* where spans go, and how that goes; empty: nowhere */
 	struct str sinks;                       /* where copies of records go; likewise */
+	struct str policy;                      /* who decides about calls; empty: nobody */
 	struct str backup;                      /* how far the copy at backup.to is; empty: there is none */
 	struct str verified;                    /* what the daily verification said; empty: there is none */
 };
@@ -66,6 +68,7 @@ static void free_status(void *priv)
 	str_fini(&job->listeners);
 	str_fini(&job->traces);
 	str_fini(&job->sinks);
+	str_fini(&job->policy);
 	str_fini(&job->backup);
 	str_fini(&job->verified);
 	free(job);
@@ -151,6 +154,7 @@ static int status_check(struct command_call *c, struct err *err)
 		otel_describe(((const struct app *)env->arg)->otel, &job->traces);
 	if (((const struct app *)env->arg)->sinks)
 		sinks_describe(((const struct app *)env->arg)->sinks, &job->sinks);
+	pdps_describe(env->pdps, &job->policy);
 	ship_server_describe(((const struct app *)env->arg)->ship, &job->backup);
 	if (env->daily)
 		daily_describe(env->daily, &job->verified);
@@ -218,6 +222,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 		reply_text(o, "folding", job->serving ? job->folding : NULL);
 		reply_text(o, "traces", job->traces.len ? str_text(&job->traces) : NULL);
 		reply_text(o, "sinks", job->sinks.len ? str_text(&job->sinks) : NULL);
+		reply_text(o, "policy", job->policy.len ? str_text(&job->policy) : NULL);
 		reply_text(o, "backup", job->backup.len ? str_text(&job->backup) : NULL);
 		reply_text(o, "verified", job->verified.len ? str_text(&job->verified) : NULL);
 		put_conf(o, job);
@@ -471,7 +476,8 @@ static const struct command_column status_cols[] = {
 	COL_AT("started", "Started"), COL("configuration", "Configuration"), COL("audit", "Audit"), COL("files", "Files"),
 	COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
 	COL("confined", "Server confined"), COL("folding", "Folding"), COL("verified", "Verified"),
-	COL("traces", "Traces"), COL("sinks", "Sinks"), COL("backup", "Backup"), COL("clock", "Clock"),
+	COL("traces", "Traces"), COL("sinks", "Sinks"), COL("policy", "Policy"), COL("backup", "Backup"),
+	COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };

@@ -44,6 +44,7 @@
 #include "notary/notary.h"
 #include "oauth/oauth.h"
 #include "otel/otel.h"
+#include "pdp/pdp.h"
 #include "registry/registry.h"
 #include "ship/ship.h"
 #include "task/task.h"
@@ -574,6 +575,19 @@ static void tasks_stop(struct app *a)
 	tasks_close(&a->tasks);
 }
 
+/* --- who decides beside us: also of what a command runs without a server */
+
+static int policy_start(struct app *a, struct err *err)
+{
+	return pdps_open(&(struct pdps_env){ .loop = a->loop, .fetcher = a->fetcher,
+		.conf = a->opt.conf ? a->opt.conf : a->opt.tools, .secrets = vault_secrets(a->vault) }, &a->pdps, err);
+}
+
+static void policy_stop(struct app *a)
+{
+	pdps_close(&a->pdps);
+}
+
 /* --- calls */
 
 static int calls_start(struct app *a, struct err *err)
@@ -601,7 +615,7 @@ static int calls_start(struct app *a, struct err *err)
 	a->calls = call_engine_new(&(struct call_env){
 		.loop = a->loop, .tenants = a->tenants, .registry = a->registry, .limiter = a->limiter,
 		.writer = a->writer, .tasks = a->tasks, .master = a->master, .fetcher = a->fetcher,
-		.upstreams = a->upstreams,
+		.upstreams = a->upstreams, .pdps = a->pdps,
 		.sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool, .audit_level = a->audit_level,
 		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
@@ -651,7 +665,7 @@ static int admin_start(struct app *a, struct err *err)
 	a->admin = commands_new(&(struct command_env){
 		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.archive = app_archive(a), .registry = a->registry, .writer = a->writer, .notary = a->notary,
-		.calls = a->calls, .tasks = a->tasks,
+		.calls = a->calls, .tasks = a->tasks, .pdps = a->pdps,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
 		.reports = app_reports_new(a), .alerts = a->alerts, .jobs = a->jobs, .daily = app_daily_new(a),
@@ -722,6 +736,7 @@ static const struct subsys {
 	{ "access tokens", DAEMON, oauth_start, oauth_stop },
 	{ "upstreams", ALL, upstreams_start, upstreams_stop },
 	{ "tasks", SERVE, tasks_start, tasks_stop },
+	{ "policy", ALL, policy_start, policy_stop },
 	{ "calls", ALL, calls_start, calls_stop },
 	{ "sinks", DAEMON, app_sinks_start, app_sinks_stop },
 	{ "mcp", SERVE, mcp_start, mcp_stop },

@@ -370,6 +370,7 @@ static void print_commitments(const struct audit_value *v)
 static const struct { unsigned tag; const char *name; } texts[] = {
 	{ AUDIT_TAG_GROUND, "ground" }, { AUDIT_TAG_TICKET, "ticket" }, { AUDIT_TAG_APPROVER, "approver" },
 	{ AUDIT_TAG_REASON, "reason" }, { AUDIT_TAG_COMMAND, "command" }, { AUDIT_TAG_RESULT, "result" },
+	{ AUDIT_TAG_DECISION, "decision" },
 };
 
 static void print_field(unsigned tag, const uint8_t *p, size_t len)

@@ -238,13 +238,6 @@ static int call_check_params(const struct call *c, const struct call_req *req, s
 
 struct degraded_key { int64_t tenant_id; uint8_t tdef[32]; };
 
-struct backend_env call_backend_env(const struct call_engine *eng)
-{
-	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .store = eng->env.store,
-				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams,
-				     .sandbox = eng->env.sandbox, .workers = eng->env.workers, .pool = eng->env.pool };
-}
-
 /* sandbox.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
 static int call_check_sandbox(struct call *c, struct err *err)
 {
@@ -515,18 +508,22 @@ int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_tur
 	return rc;
 }
 
-int call_admit_turn(struct call *c)
+/* Whatever was found right before it waited. */
+static int admit_again(struct call *c)
 {
 	struct registry *registry = c->eng->env.registry;
 	struct reg_snapshot *now = reg_acquire(registry, c->who->tenant_id);
 	bool gone = now != c->snap && !find_line(c, now);
-	int rc;
 
 	reg_release(registry, &now);
-	if (gone)
-		return refuse_unknown(c, NULL);
-	rc = check_standing(c);
-	return rc < 0 ? rc : call_admit_last(c);
+	return gone ? refuse_unknown(c, NULL) : check_standing(c);
+}
+
+int call_admit_turn(struct call *c)
+{
+	const int rc = admit_again(c);
+
+	return rc < 0 || c->reserved ? rc : call_admit_last(c);
 }
 
 int call_admit_last(struct call *c)

@@ -3,6 +3,7 @@
 
 #include "audit/audit.h"
 #include "audit/payload.h"
+#include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/tally.h"
@@ -16,6 +17,7 @@
 struct denials;
 struct map;
 struct limit_ticket;
+struct pdp_asking;
 
 enum call_state {
 #define CALL_STATE_ENUM(name) CALL_##name,
@@ -51,6 +53,7 @@ struct call_engine {
 	struct ev_timer *pace;          /* armed while there are any */
 	void (*task_made)(struct call *c);      /* engine.c, for promote.c: it is one, or is not to be */
 	void (*task_stop)(void *call);  /* somebody cancels it */
+	void (*decided)(struct call *c, int rc);        /* engine.c, for decide.c: as call_decide() */
 	bool closed;                    /* freed while calls were running; they must touch nothing */
 };
 
@@ -88,6 +91,7 @@ struct call {
 	enum rev rev;
 	int tport;
 	bool modern, can_ask, completing, has_id, has_prev, ambiguous;
+	bool drawn;                     /* id is, though no record has it yet */
 	uint8_t id[16], prev[16];
 	struct trace *trace;            /* NULL: of none */
 	struct span *span, *run;        /* of the request; of the run that is open; NULL: none */
@@ -102,6 +106,7 @@ struct call {
 	ev_fn *step;
 	size_t reserved;                /* bytes booked on the disk; 0 = none */
 	int level;                      /* enum audit_level of its first record, once it is known; else -1 */
+	struct pdp_asking *asking;      /* who decides beside us is asked, or has been; NULL: nobody */
 	bool sandboxed;
 	struct backend_sandbox sandbox;       /* with sandboxed */
 	uint64_t start_us;              /* monotonic */
@@ -154,7 +159,29 @@ int call_admit_turn(struct call *c);
 void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
 /* Record that its sandbox is less than this machine has, once for each tool of a tenant.  As writer_audit(). */
 int call_note_sandbox(struct call *c);
-struct backend_env call_backend_env(const struct call_engine *eng);
+static inline struct backend_env call_backend_env(const struct call_engine *eng)
+{
+	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .store = eng->env.store,
+				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams,
+				     .sandbox = eng->env.sandbox, .workers = eng->env.workers, .pool = eng->env.pool };
+}
+
+
+/* decide.c: 0: nobody has to be asked, or all allow it; 1: they are asked, and eng->decided() follows; < 0: refused, in
+ * c->trouble. */
+int call_decide(struct call *c);
+/* Once: it is that of its records too. */
+static inline void call_draw_id(struct call *c)
+{
+	if (!c->drawn)
+		id_uuid7(c->id);
+	c->drawn = true;
+}
+struct call_decision {                                  /* what an event borrows */
+	struct str text;
+	uint8_t digests[16][32];
+	struct audit_field field[2];
+};
 
 /* state.c */
 void call_seal_state(struct call *c, const struct backend_ask *ask);    /* into c->sealed */
@@ -180,7 +207,11 @@ int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn 
 /* result.c */
 void call_tally_in(struct call *c, enum tally_place place);     /* for scrapers: it waits, then runs, or either */
 void call_tally_end(struct call *c);                    /* with its last outcome */
-void call_took(const struct call *c, size_t bytes);     /* of the loop's time, for its tenant */
+/* Of the loop's time, for its tenant. */
+static inline void call_took(const struct call *c, size_t bytes)
+{
+	(void)limit_turn_bytes(c->ticket, ev_now_us(c->eng->env.loop), bytes);
+}
 void call_take_result(struct call *c, struct backend_result *res);      /* taken */
 int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);   /* data taken; its outcome */
 /* Replace what there is by isError and a text. */
@@ -197,6 +228,7 @@ struct call_payload {
 	struct audit_payload audit;
 	struct audit_hidden hidden[AUDIT_HIDDEN_MAX];
 	struct str redacted;            /* pointers of what is hidden */
+	struct call_decision decision;
 };
 void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev);
 size_t call_reserve_bytes(struct call *c);
@@ -206,6 +238,7 @@ void call_write_result(struct call *c);                 /* into c->text, for its
 void call_payload_fini(struct call_payload *payload);
 
 /* denied.c */
+int call_outcome_of(enum call_refusal refusal);         /* enum audit_outcome */
 struct denials *denials_new(struct call_engine *eng);
 void denials_free(struct denials **d);
 

@@ -25,8 +25,38 @@ static const char *const reason_names[REFUSALS] = {
 	[REFUSE_RULES] = "arg-rule",
 	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
 	[REFUSE_RATE] = "rate", [REFUSE_BUSY] = "busy", [REFUSE_CANCELLED] = "cancelled", [REFUSE_SANDBOX] = "sandbox",
-	[REFUSE_SCOPE] = "scope", [REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
+	[REFUSE_SCOPE] = "scope", [REFUSE_POLICY] = "policy", [REFUSE_UNDECIDED] = "policy_unreachable",
+	[REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
 };
+
+int call_outcome_of(enum call_refusal refusal)
+{
+	switch (refusal) {
+	case REFUSE_NONE:
+	case REFUSE_UNKNOWN_TOOL:
+	case REFUSE_SANDBOX:
+	case REFUSE_SCOPE:
+	case REFUSE_RULES:
+	case REFUSE_POLICY:
+	case REFUSE_UNDECIDED:
+		return AUDIT_DENIED;
+	case REFUSE_ARGUMENTS:
+	case REFUSE_STATE:
+	case REFUSE_PARAMS:
+	case REFUSE_CAPABILITY:
+		return AUDIT_INVALID;
+	case REFUSE_RATE:
+		return AUDIT_RATE_LIMITED;
+	case REFUSE_BUSY:
+	case REFUSE_AUDIT:
+		return AUDIT_OVERLOAD;
+	case REFUSE_CANCELLED:
+		return AUDIT_CANCELLED;
+	case REFUSE_INTERNAL:
+		return AUDIT_ABORTED;
+	}
+	return AUDIT_UNKNOWN;
+}
 
 struct denied_by {                      /* one credential, or principal without one */
 	struct principal *who;          /* counted */

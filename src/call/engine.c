@@ -2,6 +2,7 @@
  *
  *   ADMIT -> AUDIT_BEGIN -> RUN -> AUDIT_END -> REPLY -> DEAD
  *     QUEUED --^            ASKING (and back)
+ *       DECIDING --^          DECIDING (and back)
  *
  * A refusal goes through AUDIT_END (its record) to REPLY, or straight there when nothing can or need be recorded.
  * Nothing runs before its begin is durable, nothing is answered before its end is (AUDIT A-101, A-102). */
@@ -25,6 +26,7 @@
 #include "ev/ev.h"
 #include "limit/limit.h"
 #include "otel/span.h"
+#include "pdp/pdp.h"
 #include "proto/caps.h"
 #include "proto/trace.h"
 #include "registry/registry.h"
@@ -37,11 +39,12 @@ static void set_state(struct call *c, enum call_state to)
 {
 #define TO(name) (1u << CALL_##name)
 	static const unsigned allowed[CALL_STATE_COUNT] = {
-		[CALL_ADMIT] = TO(QUEUED) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
-		[CALL_QUEUED] = TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_ADMIT] = TO(QUEUED) | TO(DECIDING) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_QUEUED] = TO(DECIDING) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_DECIDING] = TO(AUDIT_BEGIN) | TO(RUN) | TO(AUDIT_END) | TO(REPLY),
 		[CALL_AUDIT_BEGIN] = TO(RUN) | TO(AUDIT_END) | TO(REPLY),
 		[CALL_RUN] = TO(ASKING) | TO(AUDIT_END),
-		[CALL_ASKING] = TO(RUN) | TO(AUDIT_END),
+		[CALL_ASKING] = TO(DECIDING) | TO(RUN) | TO(AUDIT_END),
 		[CALL_AUDIT_END] = TO(REPLY),
 		[CALL_REPLY] = TO(DEAD),
 	};
@@ -127,6 +130,7 @@ static void call_free(void *arg)
 	span_end(&c->span);
 	free(c->trace);
 	free(c->kept);
+	pdp_forget(&c->asking);
 	str_fini(&c->state_bytes);
 	str_fini(&c->sealed);
 	str_fini(&c->text);
@@ -324,33 +328,6 @@ static void end_cancelled(struct call *c)
 
 /* --- refusals: a denied call is recorded before it is answered (AUDIT A-205) */
 
-static int outcome_of(enum call_refusal refusal)
-{
-	switch (refusal) {
-	case REFUSE_NONE:
-	case REFUSE_UNKNOWN_TOOL:
-	case REFUSE_SANDBOX:
-	case REFUSE_SCOPE:
-	case REFUSE_RULES:
-		return AUDIT_DENIED;
-	case REFUSE_ARGUMENTS:
-	case REFUSE_STATE:
-	case REFUSE_PARAMS:
-	case REFUSE_CAPABILITY:
-		return AUDIT_INVALID;
-	case REFUSE_RATE:
-		return AUDIT_RATE_LIMITED;
-	case REFUSE_BUSY:
-	case REFUSE_AUDIT:
-		return AUDIT_OVERLOAD;
-	case REFUSE_CANCELLED:
-		return AUDIT_CANCELLED;
-	case REFUSE_INTERNAL:
-		return AUDIT_ABORTED;
-	}
-	return AUDIT_UNKNOWN;
-}
-
 static void refuse_for_audit(struct call *c)
 {
 	struct call_trouble *t = call_trouble(c);
@@ -379,11 +356,12 @@ static void deny(struct call *c)
 	struct call_payload payload;
 	int rc;
 
-	c->outcome = outcome_of(c->trouble->refusal);
+	c->outcome = call_outcome_of(c->trouble->refusal);
 	/* Its turn must not come while its record is written. */
 	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
 	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
-	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE)
+	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE ||
+	    c->trouble->refusal == REFUSE_POLICY || c->trouble->refusal == REFUSE_UNDECIDED)
 		metric_inc(METRIC_calls_denied);
 	if (c->trouble->refusal == REFUSE_AUDIT) {
 		metric_inc(METRIC_calls_audit_refused);       /* there is no room for this record either */
@@ -394,7 +372,7 @@ static void deny(struct call *c)
 		ev_defer(c->eng->env.loop, reply, c);
 		return;
 	}
-	id_uuid7(c->id);
+	call_draw_id(c);
 	c->has_id = true;
 	call_fill_event(c, AUDIT_CALL_DENIED, &ev);
 	ev.rule = c->trouble->rule;
@@ -402,6 +380,8 @@ static void deny(struct call *c)
 	ev.outcome = c->outcome;
 	if (c->trouble->refusal == REFUSE_SANDBOX)
 		ev.detail = c->sandbox.wanted;
+	else if (c->trouble->refusal == REFUSE_POLICY || c->trouble->refusal == REFUSE_UNDECIDED)
+		ev.detail = c->hint;
 	set_state(c, CALL_AUDIT_END);
 	call_payload_request(c, &ev, &payload);
 	rc = writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
@@ -685,7 +665,7 @@ static void begin(struct call *c)
 	struct str *rule = &c->eng->scratch;
 	int rc;
 
-	id_uuid7(c->id);
+	call_draw_id(c);
 	c->has_id = true;
 	c->start_us = clock_mono_us();
 	span_event(c->span, "admitted");
@@ -701,6 +681,7 @@ static void begin(struct call *c)
 	if (rc == 0)
 		rc = writer_audit(c->eng->env.writer, &ev, on_begin_durable, c);
 	call_payload_fini(&payload);
+	pdp_forget(&c->asking);
 	if (rc < 0) {
 		struct call_trouble *t = call_trouble(c);
 
@@ -720,6 +701,8 @@ static void forget_borrowed(struct call *c)
 {
 	char id[ID_TEXT_SIZE];
 
+	if (c->state == CALL_DECIDING)  /* kept, and still needed */
+		return;
 	if (c->has_id && c->request)
 		log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name,
 					     .call = id_format(c->id, id) },
@@ -745,6 +728,48 @@ static void keep_texts(struct call *c)
 	}
 }
 
+/* --- who decides beside us (decide.c) */
+
+static void decided(struct call *c, int rc)
+{
+	if (c->begun && rc < 0) {       /* a further round of it */
+		struct call_trouble *t = c->trouble;
+
+		c->trouble = NULL;
+		fail(c, AUDIT_DENIED, t->err.msg);
+		free(t);
+	} else if (c->begun) {
+		run(c);
+	} else if (rc < 0) {
+		deny(c);
+	} else {
+		begin(c);
+	}
+}
+
+static void decide(struct call *c)
+{
+	const int rc = call_decide(c);
+
+	if (rc <= 0) {
+		decided(c, rc);
+		return;
+	}
+	if (!c->kept)
+		keep_texts(c);
+	set_state(c, CALL_DECIDING);
+}
+
+static void decided_later(struct call *c, int rc)
+{
+	if (c->eng->closed)
+		return;
+	if (rc == 0 && !c->begun)
+		rc = call_admit_turn(c);
+	decided(c, rc);
+	forget_borrowed(c);
+}
+
 /* ADMIT -> QUEUED */
 static void wait_for_slots(struct call *c)
 {
@@ -768,7 +793,7 @@ static void deny_queued(struct call *c, enum call_refusal refusal, const char *r
 static void leave_queue(struct call *c)
 {
 	say_cancelled(c);
-	deny_queued(c, REFUSE_CANCELLED, "queue/cancelled");
+	deny_queued(c, REFUSE_CANCELLED, c->state == CALL_QUEUED ? "queue/cancelled" : "pdp/cancelled");
 }
 
 static void take_turn(void *arg, bool granted)
@@ -786,7 +811,7 @@ static void take_turn(void *arg, bool granted)
 		if (call_admit_turn(c) < 0)
 			deny(c);
 		else
-			begin(c);
+			decide(c);
 		forget_borrowed(c);
 	}
 }
@@ -858,7 +883,7 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		wait_for_slots(c);
 		return;
 	} else {
-		begin(c);
+		decide(c);
 	}
 	forget_borrowed(c);
 }
@@ -871,14 +896,20 @@ void call_answer(struct call *c, json_t *answers)
 	}
 	json_decref(c->answers);
 	c->answers = answers;
-	run(c);
+	decide(c);
 }
 
 void call_cancel(struct call *c, enum cancel_why why)
 {
 	switch (c->state) {
 	case CALL_QUEUED:
-		if (!c->cancelled) {
+	case CALL_DECIDING:
+		pdp_forget(&c->asking);
+		if (!c->cancelled && c->begun) {
+			c->cancelled = true;
+			c->why = why;
+			end_cancelled(c);
+		} else if (!c->cancelled) {
 			c->cancelled = true;
 			c->why = why;
 			leave_queue(c);
@@ -909,46 +940,8 @@ void call_detach(struct call *c)
 {
 	c->out = NULL;
 	/* Nobody is left to answer. */
-	if (c->state == CALL_ASKING || c->state == CALL_QUEUED)
+	if (c->state == CALL_ASKING || c->state == CALL_QUEUED || c->state == CALL_DECIDING)
 		call_cancel(c, CANCEL_BY_CLIENT);
-}
-
-/* Would a cancel still make a difference? */
-static bool is_running(const struct call *c)
-{
-	if (c->cancelled)
-		return false;
-	return c->state == CALL_QUEUED || c->state == CALL_AUDIT_BEGIN || c->state == CALL_RUN ||
-	       c->state == CALL_ASKING;
-}
-
-static bool concerns(const struct call_where *w, const struct call *c)
-{
-	return (!w->tenant_id || c->who->tenant_id == w->tenant_id) &&
-		(!w->principal_id || c->who->principal_id == w->principal_id) &&
-		(!w->cred_id || c->who->cred_id == w->cred_id) &&
-		(!w->tool || (c->tool && strcmp(c->tool->full_name, w->tool) == 0));
-}
-
-size_t call_cancel_where(struct call_engine *eng, const struct call_where *where, enum cancel_why why)
-{
-	size_t n = 0;
-
-	/* An end is never reported from here, so no call leaves the list. */
-	LIST_FOREACH(link, &eng->calls) {
-		struct call *c = CONTAINER_OF(link, struct call, all);
-
-		if (!concerns(where, c) || !is_running(c))
-			continue;
-		call_cancel(c, why);
-		n++;
-	}
-	return n;
-}
-
-void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
-{
-	(void)call_cancel_where(eng, &(struct call_where){ 0 }, why);
 }
 
 /* --- the engine */
@@ -962,6 +955,7 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	eng->no_args = json_object();
 	eng->task_made = task_made;
 	eng->task_stop = task_stop;
+	eng->decided = decided_later;
 	list_init(&eng->calls);
 	eng->denials = denials_new(eng);
 	eng->degraded = map_new();

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "json/json.h"
+#include "pdp/pdp.h"
 #include "proto/trace.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -50,12 +51,14 @@ static void payload_init(int level, struct audit_event *ev, struct call_payload 
 	payload->audit.level = level;
 	payload->audit.n = 0;
 	str_init(&payload->redacted, 0);
+	str_init(&payload->decision.text, 0);
 	ev->payload = &payload->audit;
 }
 
 void call_payload_fini(struct call_payload *payload)
 {
 	str_fini(&payload->redacted);
+	str_fini(&payload->decision.text);
 }
 
 static struct audit_value_said *add_value(struct call_payload *payload, unsigned ctag, const void *p, size_t len,
@@ -112,11 +115,42 @@ static void say_arguments(const struct call *c, struct call_payload *payload, bo
 	say_redacted(payload, v->keep);
 }
 
+/* "opa allow 200 3ms", "local deny kept": a line each. */
+static void say_decision(const struct call *c, struct audit_event *ev, struct call_decision *ret)
+{
+	const struct pdp_verdict *v = c->asking ? pdp_verdict(c->asking) : NULL;
+	size_t n = 0;
+
+	str_init(&ret->text, 0);
+	for (size_t i = 0; v && i < v->n; i++) {
+		const struct pdp_said *s = &v->said[i];
+		const char *word = pdp_word_name(s->word);
+
+		if (!word)
+			continue;
+		str_printf(&ret->text, "%s%s %s", n ? "\n" : "", s->name, word);
+		if (s->status)
+			str_printf(&ret->text, " %d", s->status);
+		if (s->cached)
+			str_puts(&ret->text, " kept");
+		else
+			str_printf(&ret->text, " %ums", (unsigned)s->ms);
+		memcpy(ret->digests[n++], s->digest, sizeof(ret->digests[0]));
+	}
+	if (n == 0)
+		return;
+	ret->field[0] = (struct audit_field){ AUDIT_TAG_DECISION, ret->text.p, ret->text.len };
+	ret->field[1] = (struct audit_field){ AUDIT_TAG_DECISION_DIGEST, ret->digests, n * sizeof(ret->digests[0]) };
+	ev->field = ret->field;
+	ev->nfield = NELEMS(ret->field);
+}
+
 void call_payload_request(const struct call *c, struct audit_event *ev, struct call_payload *payload)
 {
 	bool keep;
 
 	payload_init(c->level < 0 ? call_level(c) : c->level, ev, payload);
+	say_decision(c, ev, &payload->decision);
 	keep = payload->audit.level >= AUDIT_REQUEST;
 	say_arguments(c, payload, keep);
 	if (!c->tool)           /* AUDIT A-633: a name that does not exist is a value; nobody's key, one hopes */
@@ -154,6 +188,7 @@ void call_payload_end(struct call *c, struct audit_event *ev, struct call_payloa
 	bool keep;
 
 	payload_init(call_level(c), ev, payload);
+	say_decision(c, ev, &payload->decision);   /* of a round, which has no begin of its own */
 	keep = payload->audit.level >= AUDIT_REQUEST_RESPONSE;
 	if (c->has_result) {
 		if (c->text.len == 0)

@@ -438,11 +438,6 @@ int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t 
 	return outcome;
 }
 
-void call_took(const struct call *c, size_t bytes)
-{
-	(void)limit_turn_bytes(c->ticket, ev_now_us(c->eng->env.loop), bytes);
-}
-
 /* --- what scrapers are told (OP-107 to OP-109) */
 
 /* Of a call whose trace somebody samples: its flag is the last of the hex digits. */

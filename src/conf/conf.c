@@ -96,6 +96,7 @@ void conf_free(struct conf **cp)
 	conf_oauth_free(c);
 	conf_sinks_free(c);
 	conf_alerts_free(c);
+	conf_pdps_free(c);
 	free(c->file);
 	free(c);
 	*cp = NULL;
@@ -162,7 +163,7 @@ static const struct list {
 	int (*read)(const json_t *value, struct conf *c, struct err *err);
 } lists[] = {
 	{ CONF_LISTENERS, conf_list_read }, { CONF_ROLES, conf_roles_read }, { CONF_ISSUERS, conf_oauth_read },
-	{ CONF_SINKS, conf_sinks_read }, { CONF_ALERTS, conf_alerts_read },
+	{ CONF_SINKS, conf_sinks_read }, { CONF_ALERTS, conf_alerts_read }, { CONF_PDPS, conf_pdps_read },
 };
 
 static const struct list *list_find(const char *key)
@@ -449,4 +450,5 @@ void conf_sample(struct str *out)
 	conf_roles_sample(out);
 	conf_sinks_sample(out);
 	conf_alerts_sample(out);
+	conf_pdps_sample(out);
 }

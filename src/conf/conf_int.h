@@ -23,6 +23,7 @@ int conf_named(struct err *err);
 #define CONF_ISSUERS "oauth.issuers"
 #define CONF_SINKS "sinks"
 #define CONF_ALERTS "alerts"
+#define CONF_PDPS "pdp"
 
 /* The list `listeners` of a document; err->where is a JSON pointer into the document. */
 int conf_list_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
@@ -58,6 +59,10 @@ void conf_hide_url(json_t *obj, const char *url);
 int conf_alerts_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 void conf_alerts_free(struct conf *c);
 void conf_alerts_sample(struct str *out);
+/* The list `pdp`. */
+int conf_pdps_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
+void conf_pdps_free(struct conf *c);
+void conf_pdps_sample(struct str *out);
 /* The list `sinks`. */
 int conf_sinks_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 void conf_sinks_free(struct conf *c);

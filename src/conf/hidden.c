@@ -78,6 +78,10 @@ char **conf_hidden(const struct conf *c, const char *store)
 		add(&names, c->alerts[i].authorization_file);
 		add(&names, c->alerts[i].password_file);
 	}
+	for (size_t i = 0; i < c->npdps; i++) {
+		add(&names, c->pdps[i].socket);
+		add(&names, c->pdps[i].key);
+	}
 	return names.at;
 }
 
@@ -117,6 +121,11 @@ char **conf_read_files(const struct conf *c)
 		add(&names, c->alerts[i].authorization_file);
 		add(&names, c->alerts[i].password_file);
 		add(&names, c->alerts[i].ca);
+	}
+	for (size_t i = 0; i < c->npdps; i++) {
+		add(&names, c->pdps[i].ca);
+		add(&names, c->pdps[i].cert);
+		add(&names, c->pdps[i].key);
 	}
 	return names.at;
 }

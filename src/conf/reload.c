@@ -167,14 +167,14 @@ static bool issuers_equal(const struct conf *a, const struct conf *b)
 	return strcmp(a->issuers_text ? a->issuers_text : "[]", b->issuers_text ? b->issuers_text : "[]") == 0;
 }
 
-static const char *const lists[] = { CONF_LISTENERS, CONF_ROLES, CONF_ISSUERS, CONF_SINKS, CONF_ALERTS };
+static const char *const lists[] = { CONF_LISTENERS, CONF_ROLES, CONF_ISSUERS, CONF_SINKS, CONF_ALERTS, CONF_PDPS };
 
 /* Is it one that takes effect at once? */
 static bool is_live(const struct conf *c, const struct conf *next, const char *list)
 {
 	if (strcmp(list, CONF_LISTENERS) == 0)
 		return conf_list_equal(c, next);
-	if (strcmp(list, CONF_SINKS) == 0 || strcmp(list, CONF_ALERTS) == 0)
+	if (strcmp(list, CONF_SINKS) == 0 || strcmp(list, CONF_ALERTS) == 0 || strcmp(list, CONF_PDPS) == 0)
 		return json_equal(json_object_get(c->lists, list), json_object_get(next->lists, list));
 	return strcmp(list, CONF_ROLES) == 0 || issuers_equal(c, next);
 }

@@ -196,9 +196,22 @@ static bool no_refusal(struct mcp_req *req, const struct call_end *end, struct r
 	return true;
 }
 
+/* PD-04 */
+static bool denied_by_policy(struct mcp_req *req, const struct call_end *end, struct rpc_error *e)
+{
+	if (req->kind == REG_TOOL && !req->completing) {
+		end_with_text(req, end, end->err->msg);
+		return false;
+	}
+	rpc_error_init(e, FAULT_POLICY, "%s", end->err->msg);
+	return true;
+}
+
 /* The protocol error of a refusal; false: it has been answered by a result. */
 static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_error *e)
 {
+	static const enum fault plain[] = { [REFUSE_BUSY] = FAULT_BUSY, [REFUSE_CANCELLED] = FAULT_CANCELLED,
+		[REFUSE_UNDECIDED] = FAULT_UNDECIDED, [REFUSE_INTERNAL] = FAULT_INTERNAL };
 	const char *first = end->report && end->report->count ? end->report->failure[0].text : end->err->msg;
 
 	switch (end->refusal) {
@@ -229,20 +242,18 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 	case REFUSE_RATE:
 		rpc_error_limit(e, end->err);
 		break;
-	case REFUSE_BUSY:
-		rpc_error_init(e, FAULT_BUSY, NULL);
-		break;
-	case REFUSE_CANCELLED:
-		rpc_error_init(e, FAULT_CANCELLED, NULL);
-		break;
 	case REFUSE_AUDIT:
 		rpc_error_audit(e, end->executed);
+		break;
+	case REFUSE_POLICY:
+		if (!denied_by_policy(req, end, e))
+			return false;
 		break;
 	case REFUSE_SANDBOX:
 		end_with_text(req, end, end->err->msg);
 		return false;
-	case REFUSE_INTERNAL:
-		rpc_error_init(e, FAULT_INTERNAL, NULL);
+	case REFUSE_BUSY: case REFUSE_CANCELLED: case REFUSE_UNDECIDED: case REFUSE_INTERNAL:
+		rpc_error_init(e, plain[end->refusal], NULL);
 		break;
 	case REFUSE_NONE:
 		if (!no_refusal(req, end, e))

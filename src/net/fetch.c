@@ -74,6 +74,7 @@ struct fetch {
 	char address[ADDR_TEXT_SIZE];   /* of the last connection that was tried, or is used; "" = none */
 	bool connected;                 /* on_prereq() has agreed to the connection that it is on */
 	char *aws, *aws_id, *aws_secret;        /* what libcurl calls AWS_SIGV4; NULL: not signed */
+	char *unix_socket, *cert_file, *key_file;       /* of fetch_req; NULL: none */
 	bool connect_only; int socket;  /* it ends with a connection, which is here until somebody takes it; -1: none */
 	struct err err;                 /* why a callback stopped it; code 0 = none did */
 };
@@ -112,6 +113,8 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 	struct addr a = { .len = to->addrlen };
 
 	f->connected = false;
+	if (f->unix_socket)             /* libcurl has its path from us alone */
+		return to->family == AF_UNIX ? socket(AF_UNIX, to->socktype | SOCK_CLOEXEC, 0) : CURL_SOCKET_BAD;
 	/* Once refused, refused: no choice among the others, a host with a forbidden address is up to something. */
 	if (f->err.code != 0 || purpose != CURLSOCKTYPE_IPCXN || to->addrlen > sizeof(a.sa))
 		return CURL_SOCKET_BAD;
@@ -128,6 +131,9 @@ static int on_prereq(void *arg, char *ip, char *local_ip, int port, int local_po
 	char text[ADDR_TEXT_SIZE];
 	struct addr a;
 
+	f->connected = f->unix_socket != NULL;
+	if (f->connected)
+		return CURL_PREREQFUNC_OK;
 	snprintf(text, sizeof(text), strchr(ip, ':') ? "[%.45s]:%d" : "%.45s:%d", ip, port);
 	if (addr_parse(text, &a, &f->err) < 0 || check_addr(f, &a) < 0)
 		return CURL_PREREQFUNC_ABORT;
@@ -291,6 +297,30 @@ static int set_authorities(struct fetch *f, struct err *err)
 	return rc;
 }
 
+/* As set_authorities(): what a server that asks is shown. */
+static int set_certificate(struct fetch *f, struct err *err)
+{
+	struct str cert = STR_INIT, key = STR_SECRET_INIT;
+	int rc;
+
+	if (!f->cert_file)
+		return 0;
+	rc = path_read(f->cert_file, FETCH_CA_MAX, &cert, err);
+	rc = rc ? rc : path_read_as(f->key_file, PATH_SECRET, FETCH_CA_MAX, &key, err);
+	if (rc < 0) {
+		log_warn(NULL, "request failed host=%s why=\"%s\"", f->url.host, err->msg);
+		rc = err_set(err, ERR_DENIED, "", "the certificate to be shown, or its key, cannot be read");
+	}
+	struct curl_blob shown = { cert.p, cert.len, CURL_BLOB_COPY }, secret = { key.p, key.len, CURL_BLOB_COPY };
+
+	if (rc == 0 && (curl_easy_setopt(f->easy, CURLOPT_SSLCERT_BLOB, &shown) != CURLE_OK ||
+			curl_easy_setopt(f->easy, CURLOPT_SSLKEY_BLOB, &secret) != CURLE_OK))
+		rc = err_set(err, ERR_INTERNAL, "", "libcurl does not take the certificate to be shown");
+	str_fini(&cert);
+	str_wipe(&key);
+	return rc;
+}
+
 static int fetch_easy_set(struct fetch *f, uint64_t now_us)
 {
 	CURL *e = f->easy;
@@ -309,6 +339,8 @@ static int fetch_easy_set(struct fetch *f, uint64_t now_us)
 	if (f->aws && (curl_easy_setopt(e, CURLOPT_AWS_SIGV4, f->aws) != CURLE_OK ||
 		       curl_easy_setopt(e, CURLOPT_USERNAME, f->aws_id) != CURLE_OK ||
 		       curl_easy_setopt(e, CURLOPT_PASSWORD, f->aws_secret) != CURLE_OK))
+		return ERR_INTERNAL;
+	if (curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket) != CURLE_OK)
 		return ERR_INTERNAL;
 	(void)curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, f->connect_only ? 1L : 0L);
 	(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, left_ms);
@@ -343,6 +375,8 @@ static int fetch_easy_explain(const struct fetch *f, CURLcode code, uint64_t now
 		return err_set(err, ERR_DENIED, "", "the server's certificate is not valid for it, or not trusted");
 	case CURLE_SSL_CACERT_BADFILE:
 		return err_set(err, ERR_DENIED, "", "the file of certificate authorities cannot be read");
+	case CURLE_SSL_CERTPROBLEM:
+		return err_set(err, ERR_DENIED, "", "the certificate to be shown, or its key, is none");
 	case CURLE_SSL_CONNECT_ERROR: case CURLE_SSL_CIPHER:
 		return err_set(err, ERR_UNREACHABLE, "", "the TLS handshake failed");
 	case CURLE_PARTIAL_FILE: case CURLE_RECV_ERROR: case CURLE_GOT_NOTHING:
@@ -530,7 +564,8 @@ static void pool_key(const struct fetch_req *req, struct str *key)
 {
 	const struct fetch_policy *p = req->policy;
 
-	str_printf(key, "%s\n%d\n%s\n", req->scope, p->private_ok, p->ca_file ? p->ca_file : "");
+	str_printf(key, "%s\n%d\n%s\n%s\n%s\n", req->scope, p->private_ok, p->ca_file ? p->ca_file : "",
+		   req->unix_socket ? req->unix_socket : "", req->cert_file ? req->cert_file : "");
 	for (size_t i = 0; i < p->nallow; i++) {
 		const struct fetch_allow *a = &p->allow[i];
 
@@ -617,6 +652,9 @@ static void fetch_free(void *arg)
 	free(f->aws);
 	free(f->aws_id);
 	free(f->aws_secret);
+	free(f->unix_socket);
+	free(f->cert_file);
+	free(f->key_file);
 	free(f->url_text);
 	free(f->method);
 	free(f->body);
@@ -629,7 +667,8 @@ static void give_back_easy(struct fetch *f)
 
 	if (f->state == FETCH_RUNNING)
 		(void)curl_multi_remove_handle(p->multi, f->easy);
-	if (p->nspare < FETCH_SPARE_MAX && !f->aws)     /* no other request may be signed by its key */
+	/* No other request may be signed by its key, or show its certificate. */
+	if (p->nspare < FETCH_SPARE_MAX && !f->aws && !f->cert_file)
 		p->spare[p->nspare++] = f->easy;
 	else
 		curl_easy_cleanup(f->easy);
@@ -691,7 +730,7 @@ static void begin(void *arg)
 	if (f->state != FETCH_WAITING)
 		return;
 	f->easy = p->nspare > 0 ? p->spare[--p->nspare] : fetch_easy_new(p);
-	if (f->easy && set_authorities(f, &err) < 0) {
+	if (f->easy && (set_authorities(f, &err) < 0 || set_certificate(f, &err) < 0)) {
 		end(f, &err);
 		return;
 	}
@@ -762,6 +801,8 @@ static int check_req(const struct fetch_req *req, struct url *ret_url, struct er
 			return rc;
 	}
 	int rc = url_parse(req->url, strlen(req->url), "", ret_url, err);
+	if (rc == 0 && req->unix_socket)
+		return ret_url->tls ? err_set(err, ERR_INVALID, "", "a Unix socket is asked by http") : 0;
 	return rc < 0 ? rc : fetch_policy_url(req->policy, ret_url, err);
 }
 
@@ -807,6 +848,9 @@ int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fet
 	x->body_max = req->body_max;
 	x->connect_only = req->connect_only;
 	x->socket = -1;
+	x->unix_socket = mem_strdup0(req->unix_socket);
+	x->cert_file = mem_strdup0(req->cert_file);
+	x->key_file = mem_strdup0(req->key_file);
 	if (req->aws) {
 		x->aws = mem_printf("aws:amz:%s:s3", req->aws->region);
 		x->aws_id = mem_strdup(req->aws->id);

@@ -99,9 +99,10 @@ int fetch_head_status(const struct fetch_head *h)
 	return h->status;
 }
 
-const char *fetch_head_get(const struct fetch_head *h, const char *name)
+/* From p on, where a name begins. */
+static const char *find_from(const struct fetch_head *h, const char *name, const char *p)
 {
-	const char *p = h->fields.p, *end_of = p ? p + h->fields.len : NULL;
+	const char *end_of = p ? h->fields.p + h->fields.len : NULL;
 
 	while (p < end_of) {
 		const char *value = p + strlen(p) + 1;
@@ -111,4 +112,14 @@ const char *fetch_head_get(const struct fetch_head *h, const char *name)
 		p = value + strlen(value) + 1;
 	}
 	return NULL;
+}
+
+const char *fetch_head_get(const struct fetch_head *h, const char *name)
+{
+	return find_from(h, name, h->fields.p);
+}
+
+const char *fetch_head_next(const struct fetch_head *h, const char *name, const char *value)
+{
+	return find_from(h, name, value + strlen(value) + 1);
 }

@@ -44,6 +44,8 @@ static const struct {
 	[FAULT_RATE] = { RPC_RATE, 429, 429, "Rate limit exceeded" },
 	[FAULT_AUDIT] = { RPC_AUDIT, 503, 503, "The audit store is unavailable" },
 	[FAULT_BUSY] = { RPC_INTERNAL, 503, 503, "The server is busy" },
+	[FAULT_POLICY] = { RPC_INVALID, 200, 200, "Refused by policy" },
+	[FAULT_UNDECIDED] = { RPC_INTERNAL, 503, 503, "The policy could not be asked" },
 	[FAULT_CANCELLED] = { RPC_INTERNAL, 200, 200, "The server cancelled the request" },
 	[FAULT_INTERNAL] = { RPC_INTERNAL, 200, 200, "Internal error" },
 	[FAULT_TOOL] = { RPC_INTERNAL, 200, 200, "The tool failed" },
@@ -57,7 +59,7 @@ void rpc_error_init(struct rpc_error *e, enum fault fault, const char *fmt, ...)
 	memset(e, 0, sizeof(*e));
 	e->fault = fault;
 	e->code = rows[fault].code;
-	if (fault == FAULT_BUSY) {      /* SEC S-805 */
+	if (fault == FAULT_BUSY || fault == FAULT_UNDECIDED) {  /* SEC S-805 */
 		e->retry_ms = BUSY_RETRY_MS;
 		rpc_error_raw(e, "retryAfterMs", BUSY_RETRY_TEXT);
 	}

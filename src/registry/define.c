@@ -425,26 +425,30 @@ static int read_level(const json_t *doc, int *ret, struct err *err)
 	return ERR_INVALID;
 }
 
-/* Arguments that nothing may repeat. */
-static int read_redact(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
+/* Pointers into the arguments: the member redact or arguments of a block. */
+static int read_pointers(const json_t *doc, const char *block, const char *name, struct arena *mem,
+			 const char *const **ret, size_t *ret_n, struct err *err)
 {
-	json_t *audit = json_object_get(doc, "audit"), *list = NULL, *v;
+	json_t *in = json_object_get(doc, block), *list = NULL, *v;
 	const char **pointers;
-	char where[40];
+	char at[40], where[80];
 	size_t i;
-	int rc = audit ? jx_get_array(audit, "/audit", "redact", JX_OPTIONAL, &list, err) : 0;
+	int rc;
 
+	(void)snprintf(at, sizeof(at), "/%s", block);
+	rc = in ? jx_get_array(in, at, name, JX_OPTIONAL, &list, err) : 0;
 	if (rc < 0 || !list)
 		return rc;
+	(void)snprintf(where, sizeof(where), "%s/%s", at, name);
 	if (json_array_size(list) > REG_REDACT_MAX)
-		return err_set(err, ERR_LIMIT, "/audit/redact", "more than %d pointers", REG_REDACT_MAX);
+		return err_set(err, ERR_LIMIT, where, "more than %d pointers", REG_REDACT_MAX);
 	pointers = arena_alloc(mem, (json_array_size(list) + 1) * sizeof(const char *));
 	if (!pointers)
-		return err_set(err, ERR_LIMIT, "/audit/redact", "the definition is too large");
+		return err_set(err, ERR_LIMIT, where, "the definition is too large");
 	json_array_foreach(list, i, v) {
 		const char *pointer = json_string_value(v);
 
-		(void)snprintf(where, sizeof(where), "/audit/redact/%zu", i);
+		(void)snprintf(where, sizeof(where), "%s/%s/%zu", at, name, i);
 		if (!pointer || memchr(pointer, '\0', json_string_length(v)) || !jx_pointer_valid(pointer)) {
 			rc = err_set(err, ERR_INVALID, where, "must be a JSON pointer into the arguments");
 			err_hint(err, "write /card/number for {\"card\": {\"number\": ...}}");
@@ -454,9 +458,26 @@ static int read_redact(const json_t *doc, struct arena *mem, struct reg_compiled
 		if (!pointers[i])
 			return err_set(err, ERR_LIMIT, where, "the definition is too large");
 	}
-	ret->redact = pointers;
-	ret->nredact = json_array_size(list);
+	*ret = pointers;
+	*ret_n = json_array_size(list);
 	return 0;
+}
+
+/* Arguments that nothing may repeat. */
+static int read_redact(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	return read_pointers(doc, "audit", "redact", mem, &ret->redact, &ret->nredact, err);
+}
+
+/* What a policy decision point may be told of a call's arguments (PD-02). */
+static int read_policy(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	static const char *const known[] = { "arguments" };
+	json_t *policy = NULL;
+	int rc = jx_get_object(doc, "", "policy", JX_OPTIONAL, &policy, err);
+
+	rc = rc || !policy ? rc : jx_only(policy, "/policy", known, NELEMS(known), err);
+	return rc ? rc : read_pointers(doc, "policy", "arguments", mem, &ret->policy, &ret->npolicy, err);
 }
 
 /* --- the document of a tool, prompt, resource or template */
@@ -697,6 +718,8 @@ static int compile_with(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind
 		rc = read_level(doc, &c.audit_level, err);
 	if (rc == 0)
 		rc = read_redact(doc, mem, &c, err);
+	if (rc == 0)
+		rc = read_policy(doc, mem, &c, err);
 	if (rc == 0)
 		rc = compile_handler(doc, kind, bind, mem, &c, err);
 	if (rc == 0)

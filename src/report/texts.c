@@ -89,6 +89,7 @@ const struct report_column report_export_columns[] = {
 	{ "ground", AS_FIELD_TEXT, E_EXT, 0, AUDIT_TAG_GROUND },
 	{ "ticket", AS_FIELD_TEXT, E_EXT, 0, AUDIT_TAG_TICKET },
 	{ "approver", AS_FIELD_TEXT, E_EXT, 0, AUDIT_TAG_APPROVER },
+	{ "decision", AS_FIELD_TEXT, E_EXT, 0, AUDIT_TAG_DECISION },
 	{ "request_bytes", AS_NUMBER, E_N_REQ, 0, 0 }, { "result_bytes", AS_NUMBER, E_N_RES, 0, 0 },
 	{ "stored_bytes", AS_NUMBER, E_N_STO, 0, 0 }, { "level", AS_LEVEL, E_FLAGS, 0, 0 },
 	{ "flags", AS_NUMBER, E_FLAGS, 0, 0 },

@@ -31,6 +31,7 @@
 #include "keys/keyfile.h"
 #include "keys/vault.h"
 #include "notary/notary.h"
+#include "pdp/pdp.h"
 #include "sandbox/level.h"
 #include "setup/setup.h"
 
@@ -515,6 +516,18 @@ static void look_at_sandbox(struct doctor *d)
 		say_err(d, FAIL, "sandbox", "", "see sandbox in toolcribd.yaml(5)", &err);
 }
 
+static void look_at_policy(struct doctor *d)
+{
+	const char *said = json_string_value(json_object_get(d->status, "policy"));
+
+	if (said && strstr(said, ": " PDP_NO_ANSWER))
+		say(d, WARN, "policy", "", "toolcrib pdp status; calls are refused as long as it lasts", "%s", said);
+	else if (said)
+		say(d, OK, "policy", "", "", "%s", said);
+	else if (d->conf->npdps)
+		say(d, OK, "policy", "", "", "%zu are asked when a server runs", d->conf->npdps);
+}
+
 static void look_at_programs(struct doctor *d)
 {
 	static const char *const names[][2] = {
@@ -733,6 +746,7 @@ void setup_doctor(const struct setup_doctor_opt *o, struct str *rows)
 	look_at_engine(&d);
 	look_at_programs(&d);
 	if (d.conf) {
+		look_at_policy(&d);
 		look_at_anchors(&d);
 		app_doors(d.conf, look_at_door, &d);
 		look_at_sandbox(&d);    /* it starts a process */

@@ -1,5 +1,6 @@
 /* Commands that run a tool: test and lint of definitions before they are stored, and call, on the loop; a handler runs
- * with its deadline.  Also how NAME=VALUE words become arguments, and how results are shown. */
+ * with its deadline.  Also how NAME=VALUE words become arguments, and how results are shown; and pdp, which asks the
+ * policy about a call. */
 #include "config.h"
 
 #include "toolset/toolset.h"
@@ -16,10 +17,12 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "call/call.h"
+#include "command/call.h"
 #include "command/rows.h"
 #include "ev/ev.h"
 #include "json/json.h"
 #include "keys/vault.h"
+#include "pdp/pdp.h"
 #include "proto/caps.h"
 #include "proto/rev.h"
 #include "registry/define.h"
@@ -626,5 +629,221 @@ const struct command call_commands[] = {
 			  "that is lost.  On a terminal it says how far it is, and what it asks is asked there.",
 	  .args = call_args, .runs = true, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
 	  .body = call_body, .cancel = call_cancelled },
+	{ .noun = NULL },
+};
+
+/* --- commands pdp: those who decide about calls (pdp/pdp.h), asked without a call; on the loop */
+
+static int find_pdps(struct command_call *c, struct err *err)
+{
+	if (command_env(c)->pdps)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "", "nobody decides about calls beside this server: its configuration has no pdp");
+	err_hint(err, "see Policy decision points in toolcribd.yaml(5)");
+	return ERR_INVALID;
+}
+
+/* --- status */
+
+static void put_pdp(void *arg, const struct pdp_view *v)
+{
+	struct reply *o = arg;
+
+	reply_row_begin(o);
+	reply_text(o, "name", v->name);
+	reply_text(o, "place", v->place);
+	reply_text(o, "state", *v->why ? PDP_NO_ANSWER : v->asked ? "answers" : "not asked yet");
+	reply_int(o, "asked", (int64_t)v->asked);
+	reply_int(o, "allowed", (int64_t)v->allowed);
+	reply_int(o, "denied", (int64_t)v->denied);
+	reply_int(o, "failed", (int64_t)v->failed);
+	reply_int(o, "cached", (int64_t)v->cached);
+	reply_int(o, "kept", (int64_t)v->kept);
+	reply_int(o, "running", (int64_t)v->running);
+	reply_int(o, "waiting", (int64_t)v->waiting);
+	reply_text(o, "why", *v->why ? v->why : NULL);
+	reply_row_end(o);
+}
+
+static int status_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	int rc = find_pdps(c, err);
+
+	(void)db;
+	(void)logs;
+	if (rc == 0)
+		pdps_each(command_env(c)->pdps, put_pdp, c->out);
+	return rc;
+}
+
+/* --- flush */
+
+static int flush_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	int rc = find_pdps(c, err);
+
+	(void)db;
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	reply_row_begin(c->out);
+	reply_int(c->out, "answers", (int64_t)pdps_flush(command_env(c)->pdps));
+	reply_row_end(c->out);
+	return 0;
+}
+
+/* --- check: asks, and runs nothing */
+
+struct check_job {
+	struct pdp_asking *asking;
+	struct principal *who;
+	struct reg_snapshot *snap;
+	struct registry *registry;
+	json_t *args;
+	struct str args_text;
+};
+
+static void check_free(void *priv)
+{
+	struct check_job *job = priv;
+
+	pdp_forget(&job->asking);
+	principal_unref(&job->who);
+	if (job->snap)
+		reg_release(job->registry, &job->snap);
+	json_decref(job->args);
+	str_fini(&job->args_text);
+	free(job);
+}
+
+static void put_verdict(struct command_call *c, const struct check_job *job, const struct pdp_verdict *v)
+{
+	for (size_t i = 0; i < v->n; i++) {
+		const struct pdp_said *s = &v->said[i];
+		const char *word = pdp_word_name(s->word), *request = pdp_request_text(job->asking, i);
+
+		reply_row_begin(c->out);
+		reply_text(c->out, "pdp", s->name);
+		reply_text(c->out, "decision", word ? word : "not waited for");
+		reply_int(c->out, "status", s->status);
+		reply_int(c->out, "ms", s->ms);
+		reply_text(c->out, "reason", s == v->against && *v->reason ? v->reason : NULL);
+		reply_text(c->out, "why", *s->why ? s->why : NULL);
+		reply_text(c->out, "request", request);
+		reply_row_end(c->out);
+	}
+}
+
+static void check_done(void *arg, const struct pdp_verdict *v)
+{
+	struct command_call *c = arg;
+
+	put_verdict(c, c->priv, v);
+	command_finish(c, NULL);
+}
+
+static void check_cancel(struct command_call *c, bool stopped)
+{
+	struct check_job *job = c->priv;
+	struct err err;
+
+	(void)stopped;
+	pdp_forget(&job->asking);
+	(void)err_set(&err, ERR_CANCELLED, "", "nobody waits for the answer any more");
+	command_finish(c, &err);
+}
+
+static int find_asked(const struct command_call *c, struct check_job *job, struct pdp_question *q, struct err *err)
+{
+	const char *name;
+
+	q->kind = kind_of(arg_text(c, "tool"), &name);
+	q->tool = q->kind == REG_RESOURCE ? reg_find_uri(job->snap, name, strlen(name), NULL) :
+		reg_find(job->snap, q->kind, name, strlen(name));
+	if (!q->tool) {
+		(void)err_set(err, ERR_NOT_FOUND, "", "%s %.64s: tenant %s has no such %s", reg_kinds[q->kind].noun, name,
+			      arg_text(c, "tenant"), reg_kinds[q->kind].noun);
+		err_hint(err, "toolcrib grant list %s shows what it may call", arg_text(c, "tenant"));
+		return ERR_NOT_FOUND;
+	}
+	q->uri = q->kind == REG_RESOURCE ? name : NULL;
+	if (reg_compile(job->registry, q->tool->def, &q->compiled, err) < 0)
+		return err->code;
+	return read_args(c, job->snap, q->kind, name, &job->args, err);
+}
+
+static int check_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct command_env *env = command_env(c);
+	struct check_job *job = command_priv(c, sizeof(*job));
+	struct pdp_question q = { .tport = AUDIT_ADMIN_SOCKET, .shown = true };
+	const struct pdp_verdict *v;
+	uint8_t id[16];
+	int rc = find_pdps(c, err);
+
+	(void)db;
+	(void)logs;
+	c->free_priv = check_free;
+	job->registry = env->registry;
+	if (rc == 0)
+		rc = principal_named(env->tenants, arg_text(c, "tenant"), arg_text(c, "principal"), AUDIT_AUTHN_UID, &job->who,
+				     err);
+	if (rc < 0)
+		return rc;
+	job->snap = reg_acquire(env->registry, job->who->tenant_id);
+	rc = find_asked(c, job, &q, err);
+	if (rc < 0)
+		return rc;
+	if (!pdp_applies(env->pdps, job->who->tenant))
+		return err_set(err, ERR_NOT_FOUND, "", "nobody is to be asked about calls of tenant %s", job->who->tenant);
+	if (!job->args)
+		job->args = json_object();
+	jx_write(job->args, &job->args_text);
+	id_uuid7(id);
+	q.who = job->who;
+	q.args = job->args;
+	q.args_text = str_text(&job->args_text);
+	q.args_len = job->args_text.len;
+	q.call_id = id;
+	job->asking = pdp_ask(env->pdps, &q, check_done, c);
+	v = pdp_verdict(job->asking);
+	if (v)
+		put_verdict(c, job, v);
+	else
+		c->later = true;
+	return 0;
+}
+
+/* --- rows of the command table */
+
+static const struct command_arg check_args[] = {
+	TENANT_WORD, WORD("principal", "PRINCIPAL", COMPLETE_NONE, "The principal of the tenant who would call."),
+	WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it; or prompt:NAME, or the URI of a resource."),
+	VALUES, ARGS_OPT, ARG_END };
+static const struct command_column check_cols[] = {
+	COL("pdp", "pdp"), COL("decision", "decision"), COL("status", "status"), COL("ms", "ms"), COL("reason", "reason"),
+	COL("why", "why"), COL("request", "request"), COL_END };
+static const struct command_column status_cols[] = {
+	COL("name", "NAME"), COL("place", "PLACE"), COL("state", "STATE"), COL("asked", "ASKED"), COL("allowed", "ALLOWED"),
+	COL("denied", "DENIED"), COL("failed", "FAILED"), COL("cached", "CACHED"), COL("kept", "KEPT"), COL("why", "WHY"),
+	COL_END };
+
+const struct command pdp_commands[] = {
+	{ .noun = "pdp", .verb = "status", .help = "List policy decision points, and how each answers",
+	  .detail = "Of what the list pdp of the configuration names, counted since the server started.  FAILED: no answer "
+		    "that counts, so that the call was refused; WHY says what was wrong the last time.  CACHED: answers that were "
+		    "kept and used again; KEPT: how many of them there are.",
+	  .args = no_args, .columns = status_cols, .runs = true, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = status_body },
+	{ .noun = "pdp", .verb = "check", .help = "Ask the policy about a call, and run nothing",
+	  .detail = "Asks those that decide about the tenant's calls now, whatever answers are kept, and shows what each was "
+		    "asked and has said.  In the request, the caller is authenticated as uid and comes by the transport admin; of "
+		    "a real call it has the credential, the client and its transport.",
+	  .args = check_args, .columns = check_cols, .runs = true, .shape = ADM_ITEM, .role = ADM_OPERATE,
+	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .body = check_body, .cancel = check_cancel },
+	{ .noun = "pdp", .verb = "flush", .help = "Forget all answers of policy decision points",
+	  .detail = "The next call of each sort asks again.  A reload of the configuration does the same.",
+	  .args = no_args, .done = "answers forgotten: %{answers}", .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .record = AUDIT_ADMIN_CMD, .body = flush_body },
 	{ .noun = NULL },
 };

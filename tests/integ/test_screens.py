@@ -74,7 +74,7 @@ STATUS = {"store": "/var/lib/toolcrib", "version": "0.2.0", "mode": "server", "s
           "users": "tenants have their own, from 2000000000 on",
           "confined": "no new privileges, system calls by a list, no programs, no other files (Landlock 6)", "folding": "1204 records wait",
           "verified": "2026-07-28T03:00Z INTACT, 9312 records were new, 1064 read again, 30831 not; 812 kept values and names not opened; "
-                      "mark kept by the server; each day at 03:00 UTC", "traces": None, "sinks": None, "backup": None, "alerts": "none", "clock": "synchronised",
+                      "mark kept by the server; each day at 03:00 UTC", "traces": None, "sinks": None, "policy": None, "backup": None, "alerts": "none", "clock": "synchronised",
           "tenants": 2, "tools": 6, "keys": 5, "records": 41207, "running": 3, "peers": 12,
           "listeners": [{"transport": "http", "address": "127.0.0.1:8808", "tls": False, "connections": 9},
                         {"transport": "unix", "address": "/run/toolcrib/agents.sock", "tls": False, "connections": 3}]}

@@ -1,0 +1,50 @@
+/* Calls that may not go on, by whom they concern: a key that was revoked, a tool that was disabled, the end of the
+ * server.  Commands and the rooms above ask; loop thread. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "tenant/tenant.h"
+
+#include "call_int.h"
+
+/* Would a cancel still make a difference? */
+static bool is_running(const struct call *c)
+{
+	if (c->cancelled)
+		return false;
+	return c->state == CALL_QUEUED || c->state == CALL_DECIDING || c->state == CALL_AUDIT_BEGIN || c->state == CALL_RUN ||
+	       c->state == CALL_ASKING;
+}
+
+static bool concerns(const struct call_where *w, const struct call *c)
+{
+	return (!w->tenant_id || c->who->tenant_id == w->tenant_id) &&
+		(!w->principal_id || c->who->principal_id == w->principal_id) &&
+		(!w->cred_id || c->who->cred_id == w->cred_id) &&
+		(!w->tool || (c->tool && strcmp(c->tool->full_name, w->tool) == 0));
+}
+
+size_t call_cancel_where(struct call_engine *eng, const struct call_where *where, enum cancel_why why)
+{
+	size_t n = 0;
+
+	/* An end is never reported from here, so no call leaves the list. */
+	LIST_FOREACH(link, &eng->calls) {
+		struct call *c = CONTAINER_OF(link, struct call, all);
+
+		if (!concerns(where, c) || !is_running(c))
+			continue;
+		call_cancel(c, why);
+		n++;
+	}
+	return n;
+}
+
+void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
+{
+	(void)call_cancel_where(eng, &(struct call_where){ 0 }, why);
+}
