@@ -47,6 +47,9 @@ int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
  * all that there are, in a transaction of a DB_WRITER. */
 enum { DB_LEAN_INDEXES = 7 };
 int db_lean_left(struct db *db, unsigned *ret, struct err *err) MUST_CHECK;
+/* 1: none is left, so nothing can go by them; 0.  Asked once for each connection: none is made again, and from a store
+ * that had them they go when it has blocks. */
+int db_is_lean(struct db *db, struct err *err) MUST_CHECK;
 int db_make_lean(struct db *db, unsigned n, struct err *err) MUST_CHECK;
 /* A DB_READER of the store itself, after db_check_version(): what the store's own readers open. */
 int db_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;

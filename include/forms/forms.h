@@ -85,7 +85,7 @@ struct forms_absent {
  * Whether the store has blocks or not; outside of statements. */
 int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;
 
-/* Makes db, which reads, see them, unless the store has no block: then nothing changes, neither plans nor cost.  Cheap
+/* Makes db, which reads, see them, unless the store has indexes of rows and no block: then nothing changes.  Cheap
  * when it is done already, or there is none, so that who keeps a connection asks before each use.  Outside of
  * statements. */
 int forms_see(struct db *db, struct err *err) MUST_CHECK;

@@ -34,6 +34,7 @@ struct db {
 	unsigned tables_made, tables_open;      /* guest: computed ones */
 	unsigned lent;                          /* statements between get and put */
 	int txn_rc;                             /* what made the engine give the transaction up, or 0 */
+	bool lean_known, lean;                  /* db_is_lean() */
 	bool dead;                              /* a flush failed: never used again (AUDIT A-216) */
 	int64_t data_version;                   /* 0 = not yet known */
 	struct err computed;                    /* what a function of a computed table failed with; code 0: none (vtab.c) */

@@ -212,6 +212,19 @@ int db_lean_left(struct db *db, unsigned *ret, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
+int db_is_lean(struct db *db, struct err *err)
+{
+	unsigned left = 0;
+	int rc = db->lean_known ? 0 : db_lean_left(db, &left, err);
+
+	if (rc < 0)
+		return rc;
+	if (!db->lean_known)
+		db->lean = left == 0;
+	db->lean_known = true;
+	return db->lean;
+}
+
 int db_make_lean(struct db *db, unsigned n, struct err *err)
 {
 	static const enum sql_id drops[DB_LEAN_INDEXES] = { SQL_META_DROP_CALL, SQL_META_DROP_TS, SQL_META_DROP_PRN,

@@ -771,7 +771,7 @@ static int any(struct db *db, struct err *err)
 	if (rc == 1)
 		rc = (int)db_col_i64(st, 0);
 	db_stmt_put(&st);
-	return rc;
+	return rc == 0 ? db_is_lean(db, err) : rc;
 }
 
 bool forms_seen(const struct db *db)

@@ -38,6 +38,10 @@ static int fill(struct db *db, struct err *err)
 	if (rc < 0)
 		return rc;
 	rc = db_txn_begin(db, true, err);
+	if (rc == 0)                    /* its rows are few until they are in blocks (decision 0061) */
+		rc = db_txn_end(db, db_make_lean(db, DB_LEAN_INDEXES, err), err);
+	if (rc == 0)
+		rc = db_txn_begin(db, true, err);
 	if (rc == 0) {
 		int last;
 

@@ -2,10 +2,11 @@
  * transactions, checkpoints by a signer of its own; days pass on a fake clock.
  *
  *	tests/bench/b_fill STORE [--records N] [--tenants T] [--days D] [--zipf S] [--principals P] [--tools K]
- *			[--failures F] [--seed S] [--level none|metadata|request|request_response] [--hour H]
+ *			[--failures F] [--seed S] [--level none|metadata|request|request_response] [--hour H] [--lean]
  *
  * --hour: the days end at that hour of the day (1 to 24, UTC), the last time that it was, and not now: what is counted
- * by days and nights is then the same whenever it is made.
+ * by days and nights is then the same whenever it is made.  --lean: without the indexes of rows that a store of an earlier
+ * release has, as one whose records are soon in blocks.
  * Rare things are planted in the log of the first tenant, fill00000; one JSON object says where, and how fast it went.
  * How much of everything there is follows from the seed; salts, keys and the names of principals do not. */
 
@@ -64,7 +65,8 @@ static struct {
 	uint64_t records, tenants, days, people, tools, seed, hour;     /* hour: 0: now */
 	double zipf, failures;
 	int level;                      /* enum audit_level; -1: no values */
-} opt = { NULL, 100000, 10, 30, 20, 25, 1, 0, 1.0, 0.02, AUDIT_METADATA };
+	bool lean;
+} opt = { NULL, 100000, 10, 30, 20, 25, 1, 0, 1.0, 0.02, AUDIT_METADATA, false };
 
 /* Names as records have them; the first two tenants' are rows of the store, the others' are not. */
 struct person { char prn[64], cred[32]; };
@@ -94,7 +96,7 @@ static struct fill {
 	uint64_t random;
 	struct plant plant[PLANTS_MAX];
 	size_t plants, planted;
-	struct { char name[32], *sql; } index[INDEXES_MAX];
+	char *index[INDEXES_MAX];
 	size_t indexes, made;
 	bool done;
 	int rc;
@@ -301,13 +303,23 @@ static void take_tool(sqlite3_stmt *st)
 	memcpy(to, sqlite3_column_blob(st, 1), 32);
 }
 
-/* Indexes are made anew at the end, each by one sort, in the same order: what the planner takes of equals depends on it. */
-static void take_index(sqlite3_stmt *st)
+/* A store of a release before had indexes of rows from its first record on, as the steps make them. */
+static void take_indexes(void)
 {
-	if (fill.indexes == INDEXES_MAX)
-		return;
-	(void)snprintf(fill.index[fill.indexes].name, sizeof(fill.index[0].name), "%s", text_of(st, 0));
-	fill.index[fill.indexes++].sql = mem_strdup(text_of(st, 1));
+	static const char makes[] = "CREATE INDEX rec_";
+
+	for (int step = 0; step < db_schema_version(); step++) {
+		const char *p = sql_sqlite[step].text;
+
+		while ((p = strstr(p, makes)) && fill.indexes < INDEXES_MAX) {
+			const size_t len = strcspn(p, ";");
+
+			if (strncmp(p + strlen(makes), "pos ", 4) != 0)     /* of the file: "rec" is all forms to whoever sees them */
+				fill.index[fill.indexes++] = mem_printf("CREATE INDEX main.%.*s", (int)(len - strlen("CREATE INDEX ")),
+									p + strlen("CREATE INDEX "));
+			p += len;
+		}
+	}
 }
 
 static int look(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
@@ -321,22 +333,15 @@ static int look(void *arg, struct db *db, struct audit_logs *logs, struct err *e
 			  take_person, err);
 	if (rc == 0)
 		rc = each(db, "SELECT t.name, v.digest FROM tool t JOIN tool_version v ON v.tool_id = t.id", take_tool, err);
-	if (rc == 0)
-		rc = each(db, "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'rec' AND sql IS NOT NULL "
-			  "AND name <> 'rec_pos' ORDER BY rowid", take_index, err);
-	for (size_t i = 0; rc == 0 && i < fill.indexes; i++) {
-		char *sql = mem_printf("DROP INDEX %s", fill.index[i].name);
-
-		if (sqlite3_exec(db->native, sql, NULL, NULL, NULL) != SQLITE_OK)
-			rc = err_set(err, ERR_INTERNAL, "", "%s: %s", sql, sqlite3_errmsg(db->native));
-		free(sql);
-	}
+	if (!opt.lean)
+		take_indexes();
 	return rc;
 }
 
+/* At the end, each by one sort. */
 static int make_index(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const char *sql = fill.index[fill.made].sql;
+	const char *sql = fill.index[fill.made];
 
 	if (sqlite3_exec(db->native, sql, NULL, NULL, NULL) != SQLITE_OK)
 		return err_set(err, ERR_INTERNAL, "", "%s: %s", sql, sqlite3_errmsg(db->native));
@@ -720,7 +725,8 @@ static bool parse(int argc, char **argv)
 	static const struct option names[] = {
 		{ "records", 1, NULL, 'n' }, { "tenants", 1, NULL, 't' }, { "days", 1, NULL, 'd' }, { "zipf", 1, NULL, 'z' },
 		{ "principals", 1, NULL, 'p' }, { "tools", 1, NULL, 'k' }, { "failures", 1, NULL, 'f' },
-		{ "seed", 1, NULL, 's' }, { "level", 1, NULL, 'l' }, { "hour", 1, NULL, 'h' }, { NULL, 0, NULL, 0 },
+		{ "seed", 1, NULL, 's' }, { "level", 1, NULL, 'l' }, { "hour", 1, NULL, 'h' },
+		{ "lean", 0, NULL, 'i' }, { NULL, 0, NULL, 0 },
 	};
 	bool good = true;
 
@@ -735,6 +741,7 @@ static bool parse(int argc, char **argv)
 		case 'f': good = part(optarg, 1, &opt.failures); break;
 		case 's': good = number(optarg, UINT64_MAX, &opt.seed); break;
 		case 'h': good = number(optarg, 24, &opt.hour); break;
+		case 'i': opt.lean = true; break;
 		case 'l':
 			opt.level = strcmp(optarg, "none") == 0 ? -1 : audit_level_from_name(optarg);
 			good = opt.level >= 0 || strcmp(optarg, "none") == 0;
@@ -756,7 +763,7 @@ int main(int argc, char **argv)
 	if (!parse(argc, argv) || secret_init() < 0) {
 		fprintf(stderr, "usage: b_fill STORE [--records N, at least %d] [--tenants T] [--days D] [--zipf S] "
 			"[--principals P] [--tools K]\n\t[--failures PART] [--seed S] [--level none|metadata|request|"
-			"request_response] [--hour H]\n", BATCH_MIN);
+			"request_response] [--hour H] [--lean]\n", BATCH_MIN);
 		return 2;
 	}
 	find_programs();

@@ -5,7 +5,8 @@ tests/bench/b_fill makes the store, with the options behind the number.  Each qu
 admin socket: cold, when the store's pages have just left the system's cache (posix_fadvise), and warm, best of three: ms to its
 first row and to its end.  A second server counts, with tests/integ/work.c in it: steps of SQLite's machine, what SQLite read, and
 what the reporter had of memory at most.  BENCH_FOLD='--leftovers --tail 20000' asks blocks and chapters, BENCH_KINDS='sums rare' asks
-questions of these kinds only.  Those that a program answers, not the server, come last, once."""
+questions of these kinds only.  Those that a program answers, not the server, come last, once.  BENCH_STORE=FOLDER keeps the store there, with
+what b_fill said, and asks it again when it is there."""
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ from test_report_work import OWN, Store  # noqa: E402
 
 ASKED = [question for question in QUESTIONS if question[1] in os.environ.get("BENCH_KINDS", question[1]).split()]
 FOLD = os.environ.get("BENCH_FOLD", "").split()          # options of b_fold; with --leftovers a server starts on it
+KEPT = os.environ.get("BENCH_STORE")
 WARM = int(os.environ.get("BENCH_WARM", "3"))
 ENOUGH_S = 10                   # it is not asked again when that has taken so long
 MIB = 1 << 20
@@ -100,6 +102,25 @@ def programs(store):
             ("Q42 audit drill", [*cli, "audit", "drill", "--tenant", "fill00000"])]
 
 
+# --- the store
+
+class Kept(Store):
+    """It stays, and so does what is known of it."""
+
+    def __init__(self, folder, records, *fill):
+        self.crib = crib.Crib(folder)
+        self.crib.close = self.crib.stop
+        known = self.crib.dir / "said.json"
+        if not known.exists():
+            known.write_text(self.crib.made_by("b_fill", "--records", records, *fill))
+            if FOLD:
+                self.crib.made_by("b_fold", *FOLD)
+        self.planted = {**json.loads(known.read_text())["planted"], "cursor": str(self.crib.dir / "cursor")}
+        if not pathlib.Path(self.planted["cursor"]).exists():
+            self.crib.cli("audit", "export", "--until", "2000-01-01", "--cursor", self.planted["cursor"])
+        self.log = self.crib.dir / "work"
+
+
 # --- the table
 
 def said(name, rows, cold, warm, counts):
@@ -148,7 +169,7 @@ def main(words):
         sys.exit(USAGE)
     began = time.monotonic()
     try:
-        store = Store(int(words[0]), *words[1:], fold=FOLD)
+        store = Kept(KEPT, *words) if KEPT else Store(int(words[0]), *words[1:], fold=FOLD)
     except crib.Failed as failed:
         sys.exit(f"b_fill: {failed.err or failed.out}")
     store.page = store.crib.rows("PRAGMA page_size")[0][0]
