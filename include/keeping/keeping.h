@@ -17,6 +17,8 @@ void jobs_resume(struct commands *a);
  * there, the last one with the figures; what is damaged is no error but a row of class "bad", and nothing is left then.
  * ERR_INVALID, ERR_UNREACHABLE, ERR_CONFLICT, ERR_LIMIT, ERR_IO. */
 int restore_run(const json_t *args, struct str *rows, struct err *err) MUST_CHECK;
+/* toolcrib keys escrow, likewise.  ERR_NOT_FOUND, ERR_CONFLICT, ERR_CORRUPT: what was put away is not what there is. */
+int escrow_run(const char *store, const json_t *args, struct str *rows, struct err *err) MUST_CHECK;
 
 /* Sealed files that the copy of a store at `file` lists, from the store's directory into the folder beside the
  * copy, where toolcrib restore finds them (SC-807): those that are not there yet.  0: the copy lacks none.  Errors of
@@ -31,6 +33,6 @@ int backup_here(const json_t *args, struct str *rows, struct err *err) MUST_CHEC
 /* Its tables of commands, for app/commands.c. */
 extern const struct command payload_commands[], drill_commands[], sign_commands[], hold_commands[],
 	retention_commands[], prune_commands[], compact_commands[], erase_commands[], seal_commands[],
-	archive_commands[], restore_commands[];
+	archive_commands[], restore_commands[], escrow_commands[];
 
 #endif

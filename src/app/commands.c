@@ -68,6 +68,7 @@ const struct command *const app_commands[] = {
 	compact_commands,
 	seal_commands, archive_commands,
 	restore_commands,
+	escrow_commands,
 	erase_commands,
 	level_commands, task_commands, pdp_commands,
 	limit_commands,

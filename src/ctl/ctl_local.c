@@ -65,8 +65,7 @@ static int run_migrate(const struct ctl_line *line, struct str *rows, struct err
 	int rc = ctl_store(&line->opt, &store, err);
 
 	rc = rc < 0 ? rc : ctl_store_check(store, err);
-	if (rc == 0)
-		rc = setup_migrate(store, &way, rows, err);
+	rc = rc < 0 ? rc : setup_migrate(store, &way, rows, err);
 	free(store);
 	return rc;
 }
@@ -77,12 +76,10 @@ static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *e
 	char *store = NULL;
 	int rc = ctl_store(&line->opt, &store, err);
 
-	if (rc == 0)
-		rc = ctl_store_check(store, err);
+	rc = rc < 0 ? rc : ctl_store_check(store, err);
 	if (rc == 0 && named[0])
 		rc = setup_start_once(store, named, false, err);
-	if (rc == 0)
-		rc = setup_fsck(store, rows, err);
+	rc = rc < 0 ? rc : setup_fsck(store, rows, err);
 	free(store);
 	free(named);
 	return rc;
@@ -91,6 +88,17 @@ static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *e
 static int run_restore(const struct ctl_line *line, struct str *rows, struct err *err)
 {
 	return restore_run(line->args, rows, err);
+}
+
+static int run_keys(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	char *store = NULL;
+	int rc = ctl_store(&line->opt, &store, err);
+
+	rc = rc < 0 ? rc : ctl_store_check(store, err);
+	rc = rc < 0 ? rc : escrow_run(store, line->args, rows, err);
+	free(store);
+	return rc;
 }
 
 /* --- doctor */
@@ -157,6 +165,7 @@ static const struct local {
 	{ "doctor", false, run_doctor },
 	{ "fsck", false, run_fsck },
 	{ "restore", false, run_restore },
+	{ "keys", false, run_keys },
 	{ "migrate", false, run_migrate },
 	{ "help", true, ctl_help_run },
 	{ "completion", true, run_completion },

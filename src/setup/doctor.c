@@ -28,6 +28,7 @@
 #include "db/owner.h"
 #include "forms/forms.h"
 #include "json/reply.h"
+#include "keys/escrow.h"
 #include "keys/keyfile.h"
 #include "keys/vault.h"
 #include "notary/notary.h"
@@ -213,6 +214,24 @@ static bool look_at_files(struct doctor *d)
 	return true;
 }
 
+/* Whoever has put key files away once wants to hear of one that came later (OP-516). */
+static void look_at_escrow(struct doctor *d)
+{
+	struct str missing = STR_INIT;
+	struct escrow_note note;
+	struct err err = { 0 };
+	const int rc = escrow_look(d->store, &note, &missing, &err);
+
+	if (rc < 0)
+		say_err(d, WARN, "escrow", d->store, "toolcrib keys escrow makes a new one", &err);
+	else if (rc == 1 && missing.len > 0)
+		say(d, WARN, "escrow", note.file, "toolcrib keys escrow NEWFILE --to RECIPIENTS",
+		    "was made at %s, before these key files: %s", note.time, str_text(&missing));
+	else if (rc == 1)
+		say(d, OK, "escrow", note.file, "", "all key files were put away at %s", note.time);
+	str_fini(&missing);
+}
+
 static void look_at_keys(struct doctor *d)
 {
 	struct keyfile_place place = { .store = d->store };
@@ -234,6 +253,7 @@ static void look_at_keys(struct doctor *d)
 		say(d, OK, "keys", d->store, "", "master.key is there%s", d->db ? ", and all secrets have their file" : "");
 	str_fini(&wrong);
 	secret_free(master);
+	look_at_escrow(d);
 }
 
 /* --- the database */

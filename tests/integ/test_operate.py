@@ -37,11 +37,13 @@ STEPS = [
       "toolcrib audit verify"]),
     ("3. Back up",
      "One copy of the store as it is at one moment, of the keys of what was kept, and of the signer's memory; the key files go "
-     "elsewhere. The server runs on. A copy that nobody has looked at is no backup: the verifier of the reviewers reads it. Exit "
+     "elsewhere. The server runs on; `keys escrow` makes one file of the key files that only who holds an identity of age opens. A "
+     "copy that nobody has looked at is no backup: the verifier of the reviewers reads it. Exit "
      "status 5: nothing is wrong, and what the calls kept was not opened, since the keys lie elsewhere.",
      [f"mkdir -p -m 700 {BACKUP} {KEYS}", f"toolcrib audit checkpoint > {KEYS}/checkpoint",
       f"toolcrib backup {BACKUP}/toolcrib.db --keys {BACKUP}/keys.db --signer {BACKUP}/signer.tar",
       f"find {STORE} -maxdepth 1 -name '*.key' -exec cp -p '{{}}' {KEYS} ';'",
+      f"toolcrib keys escrow {KEYS}/keys.age --to age1yt3tfqlfrwdwx0z0ynwplcr6qxcxfaqycuprpmy89nr83ltx74tqdpszlw", f"toolcrib keys escrow {KEYS}/keys.age --check",
       f"toolcrib audit keys > {KEYS}/pins",
       f"toolcrib-verify --key {KEYS}/pins --anchor {KEYS}/checkpoint {BACKUP}/toolcrib.db"]),
     ("4. A drill: the machine is gone",
@@ -73,8 +75,8 @@ STEPS = [
       "toolcrib audit dual-control"]),
     ("8. An alert",
      "What a person should look at is an alert, a sentence that ends with the command that shows more: `toolcrib alerts`. `alerts` in "
-     "toolcribd.yaml has webhooks and Alertmanagers told as well; after a change there `toolcrib alerts test` opens one, and `toolcrib "
-     "alerts ways` says whether it was taken. What to do beyond looking: for `audit_refusing` and `space_low` make room on the disk of "
+     "toolcribd.yaml has webhooks, Alertmanagers and people by mail told as well; after a change there `toolcrib alerts test` opens "
+     "one, and `toolcrib alerts ways` says whether it was taken. What to do beyond looking: for `audit_refusing` and `space_low` make room on the disk of "
      "the store, calls go on by themselves. For `verify_failed` keep a copy of the store as it is, then `bad-night.md`; only `audit "
      "verify` of the whole store ends it. For `verify_stale` see `toolcrib status`. For `sink_behind` mend the receiver, then `toolcrib "
      "sink resume NAME`; one that is stopped needs `sink seek`. For `sink_refused` mend what `toolcrib "

@@ -167,5 +167,33 @@ class Unit(crib.Case):
         self.assertEqual(self.clock, "not known", "toolcribd(8): a filter that refuses adjtimex")
 
 
+
+class Profile(unittest.TestCase):
+    """The AppArmor profile of the Debian package (OP-702)."""
+
+    FILE = crib.SOURCE / "contrib/debian/apparmor.d/usr.bin.toolcribd"
+
+    def parse(self, text):
+        parser = shutil.which("apparmor_parser") or shutil.which("apparmor_parser", path="/usr/sbin:/sbin")
+        if not parser or not pathlib.Path("/etc/apparmor.d/abstractions/base").exists():
+            self.skipTest("there is no apparmor_parser: Debian's package apparmor has it")
+        return subprocess.run([parser, "--skip-kernel-load", "--skip-cache", "--names"], input=text, capture_output=True, text=True)
+
+    def test_op702_the_profile_is_one_and_begins_by_complaining(self):
+        text = self.FILE.read_text()
+        done = self.parse(text)
+        self.assertEqual((done.returncode, done.stdout.split()), (0, ["toolcribd"]), done.stderr)
+        self.assertRegex(text, r"flags=\([a-z_,]*complain\)")
+        self.assertNotEqual(self.parse(text.replace("capability setuid,", "capability setuidd,")).returncode, 0)
+
+    def test_op702_it_names_what_the_unit_and_the_configuration_name(self):
+        text = self.FILE.read_text()
+        conf = (crib.SOURCE / "contrib/debian/toolcribd.yaml").read_text()
+        for path in re.findall(r"/(?:run|var/lib)/[a-z-]+", conf):
+            self.assertIn(path, text)
+        capabilities = settings()["CapabilityBoundingSet"][-1].split()
+        self.assertEqual({f"CAP_{name.upper()}" for name in re.findall(r"^ *capability ([a-z_]+),$", text, re.M)}, set(capabilities))
+
+
 if __name__ == "__main__":
     crib.main()
