@@ -79,7 +79,8 @@ COLUMNS = {
 KINDS = """
 1 log.open 2 log.close 1001 call.begin 1002 call.end 1003 call.denied 1004 call.recovered 1005 call.denied.summary
 1010 list 1011 notify 1012 message.dropped 1013 resource.subscribe 1014 resource.unsubscribe
-1021 task.create 1022 task.input 1023 task.cancel 1024 task.end 1025 task.read 1026 task.expire 1101 auth.fail
+1021 task.create 1022 task.input 1023 task.cancel 1024 task.end 1025 task.read 1026 task.expire
+1031 call.held 1032 call.approved 1033 call.refused 1034 call.lapsed 1035 call.recalled 1101 auth.fail
 1102 auth.fail.summary 1103 cred.first_use 1104 alias.new 1201 cred.create 1202 cred.rotate 1203 cred.revoke
 1204 cred.expire 1205 cred.suspend 1206 cred.resume 1301 tenant.create 1302 tenant.suspend 1303 tenant.resume
 1304 tenant.delete 1305 tenant.change 1401 policy.change 1402 scope.change 1403 limit.change 1404 level.change
@@ -106,6 +107,9 @@ UNITS = {"n_req": "bytes", "n_res": "bytes", "n_sto": "bytes", "dur": "us", "cpu
 NOT_COVERED = {"id", "enc", "leaf"}
 BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
 OPEN, TASK_CREATE, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1534, 1540, 1813, 1821, 1822
+HELD, APPROVED = 1031, 1032
+# From which state to which an approval goes, by which kind of record: 1 waits, 2 granted, 3 refused, 4 lapsed, 5 used, 6 recalled.
+ASSENTS = {(1, 1, APPROVED), (1, 2, APPROVED), (1, 3, 1033), (1, 4, 1034), (2, 4, 1034), (2, 6, 1035), (2, 5, BEGIN)}
 HOLD_SET, HOLD_RELEASE, RETENTION, PRUNE, PRUNE_DONE, ERASE, ERASE_DONE = 1901, 1902, 1903, 1904, 1905, 1906, 1907
 BY_SYSTEM = 5                   # column actor
 RECEIPT, SEAL, MOVE, RESTORE = 2002, 1912, 1913, 1613
@@ -158,13 +162,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        36: "a0d3a3a93101526c475c2be91533dc12a4193d98413a5956dfdcd605ab43602f",
+        37: "6265d117328716bb24a0d34d7e680c6815c714df632983b9c0eb47ef968aef3b",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        36: "2f993c4b62a6a9dafad508dc11b91f6a37503c963e6649b4e004cc51367a4eca",
+        37: "2dabae8981eb17bd9d92d5c5375281f4cbb5c6d8ddb92ab98110f1f4614290f8",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
@@ -963,6 +967,50 @@ class Verifier(Findings):
         for idx in sorted(idx for name, (idx, ended) in tasks.items() if not ended and name not in rows):
             self.found("TASK", origin, idx)
 
+    def assent(self, origin, row, assents, first):
+        """Each is filed once, then agreed to, then used, refused, lapsed or recalled, once; of what stands in its records."""
+        try:
+            said = fields(row["ext"] or b"").get(0x11d)
+        except (ValueError, struct.error):
+            return
+        if said is None:
+            return
+        number, digest, to, kind = said[:8], said[8:40], said[-1] if said else 0, row["kind"]
+        known = assents.get(number) if len(said) == 41 else None
+        if len(said) != 41:
+            self.found("ASSENT", origin, row["idx"])
+            return
+        if known:
+            fits = (known["state"], to, kind) in ASSENTS and known["digest"] == digest
+        else:
+            fits = to == 1 if kind == HELD else bool(first)
+            known = assents[number] = {"idx": row["idx"], "digest": digest, "yes": 0, "cut": kind != HELD}
+        known["state"] = to
+        known["yes"] += kind == APPROVED
+        if not fits:
+            self.found("ASSENT", origin, row["idx"])
+
+    def assent_rows(self, origin, tenant, assents, first, newest):
+        """A row is so far as its records say, of the same digest, and as many as its rule asks for have agreed."""
+        rows = set()
+        query = "SELECT id, state, digest, coalesce(decided_us, asked_us), rule FROM assent WHERE tenant_id = ?"
+        for number, state, digest, changed, rule in self.db.execute(query, (tenant,)) if tenant else ():
+            name = struct.pack(">q", number)
+            rows.add(name)
+            known = assents.get(name)
+            if isinstance(changed, int) and changed > newest:
+                continue
+            try:
+                need = json.loads(rule).get("count", 1)
+            except (ValueError, TypeError, AttributeError):
+                need = 1
+            wrong = not first if known is None else (known["state"], known["digest"]) != (state, digest) or (
+                state in (2, 5) and not known["cut"] and known["yes"] < need)
+            if wrong:
+                self.found("ASSENT", origin, known["idx"] if known else None, "a row that is not what its records say")
+        for idx in sorted(known["idx"] for name, known in assents.items() if known["state"] <= 2 and name not in rows):
+            self.found("ASSENT", origin, idx)
+
     def may_run(self, ts):
         """Of a call without an end: it runs, when it began after the last start and no stop or crash came since."""
         return self.life is not None and self.life[0] == START and ts is not None and ts >= self.life[1]
@@ -1421,7 +1469,7 @@ class Verifier(Findings):
             return size
 
     def whole_log(self, number, origin, size, root, first, here, origins, tenant, said):
-        tree, expected, running, tasks = self.cut(origin, first), first, {}, {}
+        tree, expected, running, tasks, assents = self.cut(origin, first), first, {}, {}, {}
         whole, met = tree is not None, False
         tree = tree or Tree()
         self.compare(origin, tree)
@@ -1440,6 +1488,7 @@ class Verifier(Findings):
                 met, at_head = True, tree.root()
             self.pair(origin, row, running, first)
             self.task(origin, row, tasks, first)
+            self.assent(origin, row, assents, first)
             if number == 1:
                 self.system(origins, row)
             self.keep(origin, row, first)
@@ -1457,6 +1506,7 @@ class Verifier(Findings):
         expected = max(expected, forms.unread)
         if expected < min(size, here):
             self.found("GAP", origin, expected, last=min(size, here) - 1)
+        self.assent_rows(origin, tenant, assents, first, tasks.get(None, 0))
         self.task_rows(origin, tenant, tasks, first)
         forms.opened(running)
         forms.files.all_said()

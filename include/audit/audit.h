@@ -37,14 +37,14 @@
 	X(RESOURCE_SUBSCRIBE, 1013, "resource.subscribe") X(RESOURCE_UNSUBSCRIBE, 1014, "resource.unsubscribe") \
 	X(TASK_CREATE, 1021, "task.create") X(TASK_INPUT, 1022, "task.input") X(TASK_CANCEL, 1023, "task.cancel") \
 	X(TASK_END, 1024, "task.end") X(TASK_READ, 1025, "task.read") X(TASK_EXPIRE, 1026, "task.expire") \
+	X(CALL_HELD, 1031, "call.held") X(CALL_APPROVED, 1032, "call.approved") X(CALL_REFUSED, 1033, "call.refused") \
+	X(CALL_LAPSED, 1034, "call.lapsed") X(CALL_RECALLED, 1035, "call.recalled") \
 	X(AUTH_FAIL, 1101, "auth.fail") \
 	X(AUTH_FAIL_SUMMARY, 1102, "auth.fail.summary") \
 	X(CRED_FIRST_USE, 1103, "cred.first_use") \
 	X(ALIAS_NEW, 1104, "alias.new") \
-	X(CRED_CREATE, 1201, "cred.create") \
-	X(CRED_ROTATE, 1202, "cred.rotate") \
-	X(CRED_REVOKE, 1203, "cred.revoke") \
-	X(CRED_EXPIRE, 1204, "cred.expire") \
+	X(CRED_CREATE, 1201, "cred.create") X(CRED_ROTATE, 1202, "cred.rotate") \
+	X(CRED_REVOKE, 1203, "cred.revoke") X(CRED_EXPIRE, 1204, "cred.expire") \
 	X(CRED_SUSPEND, 1205, "cred.suspend") \
 	X(CRED_RESUME, 1206, "cred.resume") \
 	X(TENANT_CREATE, 1301, "tenant.create") \

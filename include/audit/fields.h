@@ -26,6 +26,8 @@ enum audit_tag {
 	AUDIT_TAG_TASK_END = 0x011a,            /* 1 byte: the state in which it has ended */
 	AUDIT_TAG_DECISION = 0x011b,            /* text: what each policy decision point has said, a line each */
 	AUDIT_TAG_DECISION_DIGEST = 0x011c,     /* SHA-256 of what each was asked, in the same order */
+	AUDIT_TAG_ASSENT = 0x011d,              /* 8 bytes: which approval; its digest; 1 byte: its state from here on */
+	AUDIT_TAG_VOTES = 0x011e,               /* text: a line for each who has agreed: person, by what, when, why */
 	AUDIT_TAG_EPOCH = 0x0120,               /* 8 bytes */
 	AUDIT_TAG_PUBLIC = 0x0121,              /* the epoch's public key */
 	AUDIT_TAG_CERT = 0x0122,                /* the old epoch's signature over it */

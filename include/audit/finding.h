@@ -40,6 +40,7 @@
 	X(REGISTRY, true, "a row that its record does not vouch for") \
 	X(APPROVAL, true, "a deed of two administrators, and no earlier record of two different ones") \
 	X(TASK, true, "a task that was not begun and ended once, or whose row says something else") \
+	X(ASSENT, true, "an approval that was not asked for, given and used once in turn, or whose row says something else") \
 	X(CROSS_REF, true, "the system log has committed something else of a log") \
 	X(LOG_MISSING, true, "a tenant without a log") \
 	X(SIGNER_AHEAD, true, "the signer has signed more, or something else") \

@@ -16,6 +16,7 @@
 /* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is
  * the pipeline (AUDIT 2).  Loop thread. */
 
+struct assents;
 struct audit_event;
 struct exec_workers;
 struct call;
@@ -54,6 +55,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct exec_workers *workers;     /* those that are kept; NULL: none */
 	struct worker_pool *pool;               /* for work that can run away; NULL: there is none */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
+	struct assents *assents;                /* calls that persons agree to; NULL: none of them can run */
 	struct tasks *tasks;                    /* calls that outlast their request; NULL: there are none */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 	struct pdps *pdps;                      /* who decides beside us (PD-08); NULL: nobody */
@@ -108,7 +110,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_RULES, REFUSE_STATE, REFUSE_PARAMS,
 	REFUSE_CAPABILITY, REFUSE_RATE, REFUSE_BUSY, REFUSE_CANCELLED, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT,
-	REFUSE_POLICY, REFUSE_UNDECIDED, REFUSE_INTERNAL };
+	REFUSE_POLICY, REFUSE_UNDECIDED, REFUSE_APPROVAL, REFUSE_INTERNAL };
 /* Exactly one of result, requests, task, err; references are taken over.  The result of anything but a tool is an
  * error, or in its structured part: {messages}, {contents} or {values}. */
 struct call_end {
@@ -123,6 +125,8 @@ struct call_end {
 	enum call_refusal refusal;                      /* with err */
 	const struct schema_report *report;             /* with REFUSE_ARGUMENTS */
 	uint32_t missing_caps;                          /* with REFUSE_CAPABILITY */
+	int64_t approval_id;    /* with REFUSE_APPROVAL: for which it waits, until when; 0: for none */
+	uint64_t approval_until_us;
 	bool executed;          /* with err REFUSE_AUDIT: the tool ran, its end is not recorded */
 	struct span *span;                              /* that of the request, which has been said about its call */
 	int rpc_code; json_t *rpc_data;                 /* the tool asked for this JSON-RPC error; data may be NULL */

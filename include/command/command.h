@@ -17,12 +17,12 @@
 struct alerts; struct commands; struct daily; struct reply; struct audit_logs; struct call_engine; struct db;
 struct ev_loop; struct exec_workers; struct conf_role; struct fetcher; struct sandbox; struct mcp_server;
 struct path_lent; struct registry; struct reports; struct str; struct tenants; struct upstreams; struct vault;
-struct pdps; struct tasks; struct worker_pool; struct writer;
+struct assents; struct pdps; struct tasks; struct worker_pool; struct writer;
 
 /* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the
  * store holds.  AUDIT: records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those
- * too.  OPERATE, OWNER: to change things. */
-enum authority { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER };
+ * too.  OPERATE, OWNER: to change things.  ASSENTS, RECALL, APPROVE: calls that wait for a person (HA-04). */
+enum authority { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER, ADM_ASSENTS, ADM_RECALL, ADM_APPROVE };
 /* Whether another administrator has to have agreed to the command and its arguments (AUDIT A-909); WRITER rows only. */
 enum approval_rule {
 	ADM_SECOND_NO,
@@ -161,7 +161,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	reg_bind_fn *bind;              /* of handler blocks in documents */
 	struct writer *writer;
 	struct notary *notary;          /* NULL: nothing is signed */
-	struct call_engine *calls; struct tasks *tasks; struct pdps *pdps;      /* NULL, the last two: no server; nobody */
+	struct call_engine *calls; struct tasks *tasks; struct assents *assents; struct pdps *pdps;     /* or NULL */
 	struct limiter *limiter;
 	uint32_t tenant_queue, requests;        /* of a tenant that has no limit of its own; see call_env */
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */

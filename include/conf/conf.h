@@ -51,7 +51,7 @@ struct conf_listener {
 	bool relay;
 };
 /* Who may give commands beside the owner of the store. */
-enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_TENANT_ADMIN,
+enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_TENANT_ADMIN, CONF_APPROVER,
 	CONF_ROLE_COUNT };
 #define CONF_KEY_NAME_MAX 32            /* bytes of an administrator's name */
 struct conf_role {
@@ -61,9 +61,12 @@ struct conf_role {
 	/* an administrator elsewhere: SHA-256 of the key in hex, and what records say; else NULL */
 	char *key, *name;
 	char *person;                   /* whose user id or key it is, where that is said; else NULL */
-	char *tenant;                   /* of a tenant-auditor and a tenant-admin, else NULL */
+	char *tenant;                   /* of a tenant-auditor and a tenant-admin, perhaps of an approver; else NULL */
+	char **groups; size_t ngroups;  /* of an approver: what rules of approvals name him by */
+	char *principal;                /* TENANT/NAME: as which the same person calls tools (HA-04); else NULL */
 };
 #define CONF_ROLES_MAX 256
+#define CONF_ROLE_GROUPS_MAX 32
 const char *conf_role_name(enum conf_role_kind kind);   /* as in the file */
 /* Whose tokens are accepted on HTTP, and what their claims mean here. */
 #define CONF_ISSUERS_MAX 32

@@ -19,6 +19,7 @@
  * compiled on its first use. */
 
 struct arena;
+struct assent_rule;
 struct catalogue;
 struct db;
 struct registry;
@@ -89,6 +90,7 @@ struct reg_compiled {                   /* made on first use; lives as long as i
 	uint32_t needs_caps;            /* CAP_ bits of proto/caps.h */
 	uint32_t timeout_ms;            /* limits.timeout */
 	struct reg_task task;
+	struct assent_rule *approve;    /* a person has to agree (assent/rule.h); or NULL */
 	uint32_t concurrency;           /* limits.concurrency, 0 = none */
 	struct text_rate rate;          /* limits.rate, count 0 = none */
 	size_t result_max;              /* limits.result, bytes */

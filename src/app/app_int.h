@@ -17,7 +17,7 @@
 #include "sandbox/sandbox.h"
 #include "transport/transport.h"
 
-struct alerts;
+struct alerts; struct assents;
 struct command_socket;
 struct app_auth;
 struct app_handover;
@@ -78,7 +78,7 @@ struct app {
 	struct oauth *oauth;            /* access tokens; NULL: there are none */
 	struct exec_workers *workers;
 	struct worker_pool *pool;
-	struct tasks *tasks; struct call_engine *calls;         /* tasks NULL: no server */
+	struct tasks *tasks; struct assents *assents; struct call_engine *calls;        /* the first two NULL: no server */
 	struct mcp_server *mcp;
 	struct commands *admin;
 	struct reports *reports; struct daily *daily;   /* the latter of a daemon, or NULL */

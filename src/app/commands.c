@@ -70,7 +70,7 @@ const struct command *const app_commands[] = {
 	restore_commands,
 	escrow_commands,
 	erase_commands,
-	level_commands, task_commands, pdp_commands,
+	level_commands, task_commands, pdp_commands, approve_commands,
 	limit_commands,
 	session_commands,
 	alert_commands,

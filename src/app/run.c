@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "assent/assent.h"
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -179,6 +180,8 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, cons
 	a->hide = conf_hidden(a->opt.conf, a->store);
 	a->sandbox.hide = (const char *const *)a->hide;
 	commands_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
+	if (a->assents)
+		assents_set_roles(a->assents, a->opt.conf->roles, a->opt.conf->nroles);
 	say_owner(a);
 	app_renewal_take(a, tls);
 	app_gate_reload(a);

@@ -13,6 +13,7 @@
 
 #include "app/app.h"
 #include "app/handlers.h"
+#include "assent/assent.h"
 #include "audit/audit.h"
 #include "audit/checkpoint.h"
 #include "audit/payload.h"
@@ -588,6 +589,35 @@ static void policy_stop(struct app *a)
 	pdps_close(&a->pdps);
 }
 
+/* --- approvals */
+
+/* Has the tenant the same definition under that name? */
+static bool still_stands(void *arg, const struct assent *of)
+{
+	struct app *a = arg;
+	struct reg_snapshot *snap = reg_acquire(a->registry, of->tenant_id);
+	const struct reg_tool *line = reg_find(snap, REG_TOOL, of->name, strlen(of->name));
+	const bool stands = line && memcmp(line->def->digest, of->tdef, sizeof(of->tdef)) == 0;
+
+	reg_release(a->registry, &snap);
+	return stands;
+}
+
+static int assents_start(struct app *a, struct err *err)
+{
+	const struct conf *conf = a->opt.conf;
+	const struct assent_env env = { .loop = a->loop, .writer = a->writer, .place = { a->store, a->master },
+		.roles = conf ? conf->roles : a->opt.roles, .nroles = conf ? conf->nroles : a->opt.nroles,
+		.stands = still_stands, .arg = a };
+
+	return assents_open(&env, &a->assents, err);
+}
+
+static void assents_stop(struct app *a)
+{
+	assents_close(&a->assents);
+}
+
 /* --- calls */
 
 static int calls_start(struct app *a, struct err *err)
@@ -614,7 +644,7 @@ static int calls_start(struct app *a, struct err *err)
 	a->pool = worker_pool_new(a->loop, worker_share(cpu_count()));
 	a->calls = call_engine_new(&(struct call_env){
 		.loop = a->loop, .tenants = a->tenants, .registry = a->registry, .limiter = a->limiter,
-		.writer = a->writer, .tasks = a->tasks, .master = a->master, .fetcher = a->fetcher,
+		.writer = a->writer, .tasks = a->tasks, .assents = a->assents, .master = a->master, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .pdps = a->pdps,
 		.sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool, .audit_level = a->audit_level,
 		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
@@ -665,7 +695,7 @@ static int admin_start(struct app *a, struct err *err)
 	a->admin = commands_new(&(struct command_env){
 		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.archive = app_archive(a), .registry = a->registry, .writer = a->writer, .notary = a->notary,
-		.calls = a->calls, .tasks = a->tasks, .pdps = a->pdps,
+		.calls = a->calls, .tasks = a->tasks, .assents = a->assents, .pdps = a->pdps,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
 		.reports = app_reports_new(a), .alerts = a->alerts, .jobs = a->jobs, .daily = app_daily_new(a),
@@ -737,6 +767,7 @@ static const struct subsys {
 	{ "upstreams", ALL, upstreams_start, upstreams_stop },
 	{ "tasks", SERVE, tasks_start, tasks_stop },
 	{ "policy", ALL, policy_start, policy_stop },
+	{ "approvals", SERVE, assents_start, assents_stop },
 	{ "calls", ALL, calls_start, calls_stop },
 	{ "sinks", DAEMON, app_sinks_start, app_sinks_stop },
 	{ "mcp", SERVE, mcp_start, mcp_stop },

@@ -1,6 +1,7 @@
 #ifndef CALL_INT_H
 #define CALL_INT_H
 
+#include "assent/assent.h"
 #include "audit/audit.h"
 #include "audit/payload.h"
 #include "base/id.h"
@@ -67,6 +68,9 @@ struct call_trouble {
 	json_t *rpc_data;
 	struct schema_report *report;
 	char rule[48];                  /* of call.denied */
+	int64_t approval_id;            /* with REFUSE_APPROVAL: for which it waits, until then; 0: for none */
+	uint64_t approval_until_us;
+	bool files;                     /* the request for it is filed with its record */
 };
 
 struct call {
@@ -95,6 +99,7 @@ struct call {
 	uint8_t id[16], prev[16];
 	struct trace *trace;            /* NULL: of none */
 	struct span *span, *run;        /* of the request; of the run that is open; NULL: none */
+	int64_t assent_id;              /* of the approval that it is begun with; 0: it needs none */
 	int64_t end_idx;                /* where its end stands in its log; -1: it does not */
 	/* Admitted. */
 	const struct reg_tool *tool;    /* lives with snap */

@@ -26,6 +26,7 @@ static const char *const reason_names[REFUSALS] = {
 	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
 	[REFUSE_RATE] = "rate", [REFUSE_BUSY] = "busy", [REFUSE_CANCELLED] = "cancelled", [REFUSE_SANDBOX] = "sandbox",
 	[REFUSE_SCOPE] = "scope", [REFUSE_POLICY] = "policy", [REFUSE_UNDECIDED] = "policy_unreachable",
+	[REFUSE_APPROVAL] = "approval",
 	[REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
 };
 
@@ -39,6 +40,7 @@ int call_outcome_of(enum call_refusal refusal)
 	case REFUSE_RULES:
 	case REFUSE_POLICY:
 	case REFUSE_UNDECIDED:
+	case REFUSE_APPROVAL:
 		return AUDIT_DENIED;
 	case REFUSE_ARGUMENTS:
 	case REFUSE_STATE:

@@ -34,6 +34,7 @@
 #include "writer/writer.h"
 
 #include "call_int.h"
+#include "held_int.h"
 
 static void set_state(struct call *c, enum call_state to)
 {
@@ -183,6 +184,8 @@ static void reply(void *arg)
 		end.refusal = c->trouble->refusal;
 		end.report = c->trouble->report;
 		end.missing_caps = c->trouble->missing_caps;
+		end.approval_id = c->trouble->approval_id;
+		end.approval_until_us = c->trouble->approval_until_us;
 		end.executed = c->trouble->executed;
 		end.rpc_code = c->trouble->rpc_code;
 		end.rpc_data = c->trouble->rpc_data;
@@ -352,6 +355,7 @@ static void on_denied_durable(void *arg, int rc, const struct audit_receipt *rec
 
 static void deny(struct call *c)
 {
+	const bool files = c->trouble->files;
 	struct audit_event ev;
 	struct call_payload payload;
 	int rc;
@@ -368,15 +372,15 @@ static void deny(struct call *c)
 		ev_defer(c->eng->env.loop, reply, c);
 		return;
 	}
-	if (!call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
+	if (!files && !call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
 		ev_defer(c->eng->env.loop, reply, c);
 		return;
 	}
 	call_draw_id(c);
 	c->has_id = true;
-	call_fill_event(c, AUDIT_CALL_DENIED, &ev);
+	call_fill_event(c, files ? AUDIT_CALL_HELD : AUDIT_CALL_DENIED, &ev);
 	ev.rule = c->trouble->rule;
-	ev.has_outcome = true;
+	ev.has_outcome = !files;
 	ev.outcome = c->outcome;
 	if (c->trouble->refusal == REFUSE_SANDBOX)
 		ev.detail = c->sandbox.wanted;
@@ -384,7 +388,7 @@ static void deny(struct call *c)
 		ev.detail = c->hint;
 	set_state(c, CALL_AUDIT_END);
 	call_payload_request(c, &ev, &payload);
-	rc = writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
+	rc = files ? call_file(c, &ev, on_denied_durable) : writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
 	call_payload_fini(&payload);
 	if (rc < 0) {
 		refuse_for_audit(c);
@@ -643,11 +647,7 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 	if (c->eng->closed)
 		return;
 	if (rc < 0) {           /* AUDIT A-208; should it come through late: call_late_begin() */
-		struct call_trouble *t = call_trouble(c);
-
-		metric_inc(METRIC_calls_audit_refused);
-		t->refusal = REFUSE_AUDIT;
-		(void)err_set(&t->err, ERR_AUDIT, "", "the call could not be recorded, nothing has run");
+		call_refuse_begin(c, rc);
 		reply(c);
 		return;
 	}
@@ -679,15 +679,11 @@ static void begin(struct call *c)
 	call_payload_request(c, &ev, &payload);
 	rc = call_note_sandbox(c);
 	if (rc == 0)
-		rc = writer_audit(c->eng->env.writer, &ev, on_begin_durable, c);
+		rc = call_begin_record(c, &ev, on_begin_durable);
 	call_payload_fini(&payload);
 	pdp_forget(&c->asking);
 	if (rc < 0) {
-		struct call_trouble *t = call_trouble(c);
-
-		metric_inc(METRIC_calls_audit_refused);
-		t->refusal = REFUSE_AUDIT;
-		(void)err_set(&t->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");
+		call_refuse_begin(c, rc);
 		ev_defer(c->eng->env.loop, reply, c);
 	}
 }
@@ -740,7 +736,7 @@ static void decided(struct call *c, int rc)
 		free(t);
 	} else if (c->begun) {
 		run(c);
-	} else if (rc < 0) {
+	} else if (rc < 0 || call_check_approval(c) < 0) {
 		deny(c);
 	} else {
 		begin(c);

@@ -14,11 +14,13 @@
 
 /* Payloads are for auditors alone, and auditors change nothing (SEC S-318, AUDIT A-1102). */
 static const unsigned may_do[CONF_ROLE_COUNT] = {
-	[CONF_ADMIN] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_OWNER),
-	[CONF_OPERATOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE),
-	[CONF_AUDITOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD),
+	[CONF_ADMIN] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_OWNER) | BIT(ADM_ASSENTS) |
+		BIT(ADM_RECALL),
+	[CONF_OPERATOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_ASSENTS),
+	[CONF_AUDITOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD) | BIT(ADM_ASSENTS),
 	[CONF_TENANT_AUDITOR] = BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD),
 	[CONF_TENANT_ADMIN] = 0,                /* the column `own` says what */
+	[CONF_APPROVER] = BIT(ADM_ASSENTS) | BIT(ADM_RECALL) | BIT(ADM_APPROVE),        /* which, say rules (HA-04) */
 };
 
 /* Without a user or a group that is an administrator by name, the store's owner is the one there is. */
@@ -82,7 +84,7 @@ bool actor_may(const struct commands *a, const struct actor *who, enum authority
 		const struct conf_role *r = &a->env.roles[i];
 
 		if (has_role(a, who, r) && (may_do[r->kind] & BIT(authority)) &&
-		    (!r->tenant || (tenant && strcmp(r->tenant, tenant) == 0)))
+		    (!r->tenant || r->kind == CONF_APPROVER || (tenant && strcmp(r->tenant, tenant) == 0)))
 			return true;
 	}
 	return false;
@@ -94,6 +96,17 @@ static const struct conf_role *role_of(const struct commands *a, const struct ac
 	for (size_t i = 0; i < a->env.nroles; i++)
 		if (has_role(a, who, &a->env.roles[i]))
 			return &a->env.roles[i];
+	return NULL;
+}
+
+const char *actor_approver(const struct commands *a, const struct actor *who)
+{
+	/* Who holds the store, root, and the user that tools may run as are no persons of the list. */
+	if (who->embedded || who->system || (!who->key && (who->uid == 0 || who->uid == a->env.owner_uid)))
+		return NULL;
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].kind == CONF_APPROVER && has_role(a, who, &a->env.roles[i]))
+			return a->env.roles[i].person;
 	return NULL;
 }
 

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "assent/assent.h"
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/crypto.h"
@@ -234,6 +235,8 @@ static void apply(struct command_run *run)
 	}
 	for (size_t i = 0; i < run->nchange; i++)
 		reg_apply(env->registry, &run->change[i], note_told, run);
+	if (env->assents && run->nchange > 0)
+		assents_look(env->assents);
 	if (!env->mcp)
 		return;
 	for (size_t i = 0; i < run->ntold; i++)

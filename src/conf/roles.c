@@ -19,7 +19,7 @@
 static const char *const names[CONF_ROLE_COUNT] = {
 	[CONF_ADMIN] = "admin", [CONF_OPERATOR] = "operator", [CONF_AUDITOR] = "auditor",
 		[CONF_TENANT_AUDITOR] = "tenant-auditor",
-	[CONF_TENANT_ADMIN] = "tenant-admin",
+	[CONF_TENANT_ADMIN] = "tenant-admin", [CONF_APPROVER] = "approver",
 };
 
 const char *conf_role_name(enum conf_role_kind kind)
@@ -41,7 +41,7 @@ static int read_kind(const json_t *obj, const char *at, enum conf_role_kind *ret
 		}
 	}
 	return conf_err(err, at, "role",
-			"must be one of admin, operator, auditor, tenant-auditor, tenant-admin, is \"%s\"", name);
+			"must be one of admin, operator, auditor, tenant-auditor, tenant-admin, approver, is \"%s\"", name);
 }
 
 static int read_key(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
@@ -96,9 +96,52 @@ static int read_whose(const json_t *obj, const char *at, struct conf_role *r, st
 	return 0;
 }
 
+/* What rules of approvals name a person by; other roles have no groups. */
+static int read_groups(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
+{
+	json_t *groups = NULL, *item;
+	size_t i;
+
+	if (jx_get_array(obj, at, "groups", JX_OPTIONAL, &groups, err) < 0)
+		return conf_named(err);
+	if (groups && r->kind != CONF_APPROVER)
+		return conf_err(err, at, "groups", "only an approver has groups");
+	if (json_array_size(groups) > CONF_ROLE_GROUPS_MAX)
+		return conf_err(err, at, "groups", "must be at most %d groups", CONF_ROLE_GROUPS_MAX);
+	r->groups = mem_calloc(json_array_size(groups) + 1, sizeof(*r->groups));
+	json_array_foreach(groups, i, item) {
+		const char *name = json_string_value(item);
+
+		if (!name || !text_entity_name(name, json_string_length(item)))
+			return conf_err(err, at, "groups", "must be names: lower-case letters, digits, _ . -");
+		r->groups[r->ngroups++] = mem_strdup(name);
+	}
+	return 0;
+}
+
+/* An approver is a person; who it is among the callers of tools can be said of every person (HA-04). */
+static int read_person(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
+{
+	const char *principal = NULL;
+	size_t n;
+
+	if (jx_get_string(obj, at, "principal", JX_OPTIONAL, &principal, err) < 0)
+		return conf_named(err);
+	if (r->kind == CONF_APPROVER && !r->person)
+		return conf_err(err, at, "person", "say who the approver is");
+	if (principal && !r->person)
+		return conf_err(err, at, "principal", "say which person calls tools as this principal");
+	n = principal ? strcspn(principal, "/") : 0;
+	if (principal && (!text_entity_name(principal, n) || principal[n] != '/' || principal[n + 1] == '\0'))
+		return conf_err(err, at, "principal", "\"%s\" must be TENANT/NAME", principal);
+	r->principal = mem_strdup0(principal);
+	return read_groups(obj, at, r, err);
+}
+
 static int read_role(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
 {
-	static const char *const known[] = { "role", "uid", "gid", "group", "key", "name", "person", "tenant" };
+	static const char *const known[] = { "role", "uid", "gid", "group", "key", "name", "person", "tenant", "groups",
+					     "principal" };
 	const char *tenant = NULL, *person = NULL;
 	bool of_tenant;
 
@@ -118,10 +161,10 @@ static int read_role(const json_t *obj, const char *at, struct conf_role *r, str
 	of_tenant = r->kind == CONF_TENANT_AUDITOR || r->kind == CONF_TENANT_ADMIN;
 	if (of_tenant && !tenant)
 		return conf_err(err, at, "tenant", "the role %s needs the tenant that it is for", names[r->kind]);
-	if (tenant && !of_tenant)
-		return conf_err(err, at, "tenant", "only the roles tenant-auditor and tenant-admin have a tenant");
+	if (tenant && !of_tenant && r->kind != CONF_APPROVER)
+		return conf_err(err, at, "tenant", "only the roles tenant-auditor, tenant-admin and approver have a tenant");
 	r->tenant = tenant ? mem_strdup(tenant) : NULL;
-	return 0;
+	return read_person(obj, at, r, err);
 }
 
 /* A user id, or a key by what records call it, is one person's (HARDENING F-15). */
@@ -178,6 +221,10 @@ void conf_roles_free(struct conf *c)
 		free(c->roles[i].key);
 		free(c->roles[i].name);
 		free(c->roles[i].person);
+		free(c->roles[i].principal);
+		for (size_t k = 0; k < c->roles[i].ngroups; k++)
+			free(c->roles[i].groups[k]);
+		free(c->roles[i].groups);
 	}
 	free(c->roles);
 	c->roles = NULL;
@@ -194,15 +241,17 @@ void conf_roles_sample(struct str *out)
 		 "# until a user or a group here has the role admin; from then on only by its own uid.  role: admin, "
 		 "operator\n"
 		 "# (no keys, no definitions), auditor (reads, changes nothing), tenant-auditor (reads one tenant's "
-		 "audit) or\n"
-		 "# tenant-admin (one tenant's keys and grants).  Lines with the same person are one administrator, who "
-		 "agrees to\n"
-		 "# nothing that he asked for himself.  Reloadable.\n"
+		 "audit),\n"
+		 "# tenant-admin (one tenant's keys and grants) or approver (agrees to calls whose definition asks for "
+		 "that,\n"
+		 "# by his groups; of one tenant when it is named; never to those of his own principal).  Lines with the same\n"
+		 "# person are one administrator, who agrees to nothing that he asked for himself.  Reloadable.\n"
 		 "#roles:\n"
 		 "#  - {role: admin, uid: 1000, person: anna}\n"
 		 "#  - {role: operator, gid: 2000}              # or group: NAME\n"
 		 "#  - {role: auditor, uid: 1001}\n"
 		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n"
+		 "#  - {role: approver, uid: 1003, person: controller-1, groups: [finance], principal: acme/controller-1}\n"
 		 "#  - {role: operator, key: c04c2e0a2b1b5c1b5f7d4e6f8a9b0c1d2e3f405162738495a6b7c8d9eaf0b1c2, name: "
 		 "ci}\n");
 }

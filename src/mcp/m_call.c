@@ -124,6 +124,22 @@ static void end_with_text(struct mcp_req *req, const struct call_end *end, const
 	req_result(req, &r);
 }
 
+/* The same; what it waits for, if it does, is said to programs as well (HA-08). */
+static void end_with_approval(struct mcp_req *req, const struct call_end *end)
+{
+	struct enc_result r = { .kind = ENC_CALL, .text = end->err->msg, .is_error = true, .call_id = end->call_id };
+	json_t *meta = end->approval_id ? json_object() : NULL, *approval = meta ? json_object() : NULL;
+
+	if (meta) {
+		json_object_set_new(approval, "id", json_integer(end->approval_id));
+		json_object_set_new(approval, "until", json_integer((json_int_t)(end->approval_until_us / 1000)));
+		json_object_set_new(meta, "dev.toolcrib/approval", approval);
+	}
+	r.meta = meta;
+	req_result(req, &r);
+	json_decref(meta);
+}
+
 /* The first is a plain sentence, those behind it say where they belong (MCP D). */
 static void put_failure(struct str *text, const struct schema_failure *f, bool first)
 {
@@ -250,7 +266,8 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 			return false;
 		break;
 	case REFUSE_SANDBOX:
-		end_with_text(req, end, end->err->msg);
+	case REFUSE_APPROVAL:
+		end_with_approval(req, end);
 		return false;
 	case REFUSE_BUSY: case REFUSE_CANCELLED: case REFUSE_UNDECIDED: case REFUSE_INTERNAL:
 		rpc_error_init(e, plain[end->refusal], NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "assent/rule.h"
 #include "audit/payload.h"
 #include "base/crypto.h"
 #include "base/mem.h"
@@ -367,6 +368,27 @@ static int read_task(const json_t *doc, struct reg_compiled *ret, struct err *er
 	return rc;
 }
 
+/* HA-01.  What an approver is to be shown is not what nobody may be shown. */
+static int read_approve(const json_t *doc, struct reg_compiled *ret, struct err *err)
+{
+	json_t *approve = NULL;
+	int rc = jx_get_object(doc, "", "approve", JX_OPTIONAL, &approve, err);
+
+	if (rc < 0 || !approve)
+		return rc;
+	rc = assent_rule_read(approve, "/approve", &ret->approve, err);
+	for (size_t i = 0; rc == 0 && i < ret->approve->nshow; i++)
+		for (size_t k = 0; rc == 0 && k < ret->nredact; k++) {
+			const char *show = ret->approve->show[i], *redact = ret->redact[k];
+			const size_t a = strlen(show), b = strlen(redact), n = a < b ? a : b;
+			const char *rest = a < b ? redact : show;
+
+			if (strncmp(show, redact, n) == 0 && (rest[n] == '\0' || rest[n] == '/'))
+				rc = err_set(err, ERR_INVALID, "/approve/show", "%.60s is redacted, so nobody is shown it", redact);
+		}
+	return rc;
+}
+
 static int read_needs(const json_t *doc, struct reg_compiled *ret, struct err *err)
 {
 	static const char *const known[] = { "client" };
@@ -718,6 +740,8 @@ static int compile_with(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind
 		rc = read_level(doc, &c.audit_level, err);
 	if (rc == 0)
 		rc = read_redact(doc, mem, &c, err);
+	if (rc == 0 && kind == REG_TOOL)
+		rc = read_approve(doc, &c, err);
 	if (rc == 0)
 		rc = read_policy(doc, mem, &c, err);
 	if (rc == 0)
@@ -745,6 +769,7 @@ void define_compiled_fini(struct reg_compiled *c)
 {
 	schema_free(&c->input);
 	schema_free(&c->output);
+	assent_rule_free(&c->approve);
 }
 
 /* Compile only to see that it does, and what it refers to. */

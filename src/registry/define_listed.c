@@ -526,8 +526,8 @@ static const char *const resource_listed[] = { "uri", "name", "title", "descript
 					       "icons", "_meta", NULL };
 static const char *const template_listed[] = { "uriTemplate", "name", "title", "description", "mimeType", "annotations",
 					       "icons", "_meta", NULL };
-static const char *const tool_more[] = { "kind", "formats", "handler", "limits", "task", "audit", "policy",
-					  "needs", NULL };
+static const char *const tool_more[] = { "kind", "formats", "handler", "limits", "task", "approve", "audit", "policy",
+					 "needs", NULL };
 static const char *const resource_more[] = { "kind", "handler", "limits", "audit", "policy", "needs", NULL };
 static const char *const complete_more[] = { "kind", "complete", "handler", "limits", "audit", "policy", "needs",
 					      NULL };

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/clock.h"
 #include "base/id.h"
+#include "base/text.h"
 #include "command/rows.h"
 #include "db/db.h"
 #include "review/review.h"
@@ -18,6 +20,8 @@ struct show {
 	struct command_call *c;
 	const struct tenant_row *t;
 	struct map *names;              /* pseudonym -> name */
+	bool asked;                     /* a person has agreed to it: when it was asked for is shown in front */
+	uint8_t before[16];             /* the call that asked */
 };
 
 /* --- the argument `call` */
@@ -65,6 +69,59 @@ static void put_call_id(struct reply *o, const char *name, bool has, const uint8
 	reply_text(o, name, has ? id_format(id, text) : NULL);
 }
 
+static size_t strcspn_of(const char *p, size_t len, char stop)
+{
+	const char *at = memchr(p, stop, len);
+
+	return at ? (size_t)(at - p) : len;
+}
+
+/* "ann", "key ann", microseconds and the reason, with tabs between: ann (key ann) at 2026-11-27T20:00:00.000Z: why */
+static void put_vote(struct str *out, const char *p, size_t len)
+{
+	const char *part[4] = { "", "", "", "" };
+	size_t n[4] = { 0 };
+	uint64_t us = 0;
+	char at[40];
+
+	for (size_t i = 0; i < 4; i++) {
+		part[i] = p;
+		n[i] = i < 3 ? strcspn_of(p, len, '\t') : len;
+		p += n[i] + (n[i] < len);
+		len -= n[i] + (n[i] < len);
+	}
+	(void)text_u64(part[2], n[2], &us);
+	str_printf(out, "%s%.*s (%.*s) at %s%s%.*s", out->len ? "; " : "", (int)n[0], part[0], (int)n[1], part[1],
+		   clock_format_utc(us, at, sizeof(at)), n[3] ? ": " : "", (int)n[3], part[3]);
+}
+
+/* Who agreed to it, and which request that was (HA-03). */
+static void put_approval(struct reply *o, const struct audit_view *v)
+{
+	size_t len;
+	const uint8_t *which = audit_field_find(v->ext, v->ext_len, AUDIT_TAG_ASSENT, &len);
+	const char *text, *end;
+	struct str by = STR_INIT;
+
+	if (!which || len < 8)
+		return;
+	reply_int(o, "approval", (int64_t)audit_get_be(which, 8));
+	text = (const char *)audit_field_find(v->ext, v->ext_len, AUDIT_TAG_VOTES, &len);
+	for (end = text ? text + len : text; text && text < end; ) {
+		const size_t line = strcspn_of(text, (size_t)(end - text), '\n');
+
+		put_vote(&by, text, line);
+		text += line + (text + line < end);
+	}
+	if (by.len == 0) {
+		text = (const char *)audit_field_find(v->ext, v->ext_len, AUDIT_TAG_APPROVER, &len);
+		if (text)
+			str_put(&by, text, len);
+	}
+	reply_text(o, "approved_by", by.len ? str_text(&by) : NULL);
+	str_fini(&by);
+}
+
 static void put_record(struct show *show, const struct audit_view *v)
 {
 	struct reply *o = show->c->out;
@@ -95,6 +152,7 @@ static void put_record(struct show *show, const struct audit_view *v)
 		reply_bool(o, "undelivered", true);
 	if (v->flags & AUDIT_FLAG_NOT_EXECUTED)
 		reply_bool(o, "not_executed", true);
+	put_approval(o, v);
 	reply_text(o, "detail", v->detail);
 }
 
@@ -121,10 +179,23 @@ static int show_row(void *arg, const struct audit_view *v)
 	return 0;
 }
 
+/* Its begin says which request was agreed to. */
+static int find_asked(void *arg, const struct audit_view *v)
+{
+	struct show *show = arg;
+	size_t len;
+
+	if (v->kind == AUDIT_CALL_BEGIN && v->has_prev && audit_field_find(v->ext, v->ext_len, AUDIT_TAG_ASSENT, &len)) {
+		show->asked = true;
+		memcpy(show->before, v->prev, sizeof(show->before));
+	}
+	return 0;
+}
+
 static int audit_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_row t;
-	struct show show = { c, &t, NULL };
+	struct show show = { .c = c, .t = &t };
 	uint8_t call[16];
 	int rc = arg_call(c, db, call, &t, err);
 
@@ -132,6 +203,10 @@ static int audit_show_body(struct command_call *c, struct db *db, struct audit_l
 	if (rc == 0)
 		rc = principal_names_load(db, t.id, &show.names, err);
 	if (rc == 0)
+		rc = audit_query_call(db, t.id, call, find_asked, &show, err);
+	if (rc >= 0 && show.asked)
+		rc = audit_query_call(db, t.id, show.before, show_row, &show, err);
+	if (rc >= 0)
 		rc = audit_query_call(db, t.id, call, show_row, &show, err);
 	principal_names_free(&show.names);
 	return rc < 0 ? rc : 0;

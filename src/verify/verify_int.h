@@ -95,7 +95,7 @@ struct verify_log {
 	struct verify_payload *payload;
 	struct verify_anchors *anchors;
 	struct verify_checkpoints *checkpoints;
-	struct verify_tasks *tasks;
+	struct courses *tasks;          /* and approvals */
 };
 
 /* What a step does and when; NULL: nothing.  Steps come in the order of the table, and at each end in the reverse

@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integ"))
 import crib
+import test_approve
 import test_archive
 import test_seal
 from witness import Witness
@@ -347,6 +348,50 @@ class ArchivedPoints(test_archive.Archive):
         self.verified()
 
 
+@crib.unittest.skipUnless(BUILT, "needs ./configure --enable-crash-points")
+class AssentPoints(test_approve.Persons):
+    """Deaths while calls are asked for, agreed to, used and recalled: no yes is used twice, and none is lost."""
+
+    def go(self, amounts):
+        """Ask, agree and run, for each; those that were answered.  Ends when the server has died."""
+        ran = set()
+        for amount in amounts:
+            try:
+                number = self.ask(args={"amount": amount})
+                self.by("ann", "approve", "grant", str(number))
+                if amount % 3 == 2:
+                    self.by("ann", "approve", "recall", str(number))
+                elif not self.call(args={"amount": amount}).get("isError"):
+                    ran.add(amount)
+            except (AssertionError, OSError):
+                self.crib.daemon.wait(crib.DEADLINE)
+            if self.crib.daemon.poll() is not None:
+                break
+        return ran
+
+    def die_at(self, name, n):
+        c = self.crib
+        c.stop()
+        self.up({"TOOLCRIB_CRASH_AT": f"{name}:{n}"})
+        ran = self.go(range(2000, 2020))
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), DEAD, "the point was not passed")
+        self.up()
+        states = c.rows("SELECT state, used FROM assent")
+        used = [call for state, call in states if state == 5]
+        self.assertEqual(len(used), len(set(used)))
+        self.assertEqual(self.begun(), len(used))
+        self.assertLessEqual(len(ran), len(used))
+        granted = [state for state, _ in states].count(2)
+        again = sum(not self.call(args={"amount": amount}).get("isError") for amount in range(2000, 2020))
+        self.assertEqual(again, granted)        # what was granted and not used runs now, once, and nothing else
+        self.assertEqual(self.begun(), len(used) + granted)
+        self.verified()
+
+
+def add_assent(name, n):
+    setattr(AssentPoints, f"test_{name.replace('.', '_')}_{n}", lambda self: self.die_at(name, n))
+
+
 def add(name, scenario):
     def test(self):
         for n in (1, 2, 3) if name not in ONCE else (1,):
@@ -376,10 +421,15 @@ for name in ("prune.bundle", "prune.intent", "prune.done"):
     add_dropped(name, 1)
 for name in ("erase.intent", "erase.rows", "erase.truncate"):
     add_erased(name, 1)
+for name, times in (("begin.before", 2), ("begin.after", 2), ("admin.commit", 8)):
+    add_assent(name, times)
 for point, scenario in points():
     if scenario == "seal":
         for n in (1, 2, 3):
             add_seal(point, n)
+    elif scenario == "assent":
+        for n in (1, 2):
+            add_assent(point, n)
     elif scenario == "dropped":
         for n in (1, 2):
             add_dropped(point, n)

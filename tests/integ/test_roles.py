@@ -266,7 +266,11 @@ class Roles(crib.Case):
         c = self.crib
         c.stop()
         for text, says in (("roles: [{role: king, uid: 1}]", "must be one of"),
-                           ("roles: [{role: auditor, uid: 1, tenant: acme}]", "only the roles tenant-auditor and tenant-admin"),
+                           ("roles: [{role: auditor, uid: 1, tenant: acme}]", "only the roles tenant-auditor, tenant-admin and approver"),
+                           ("roles: [{role: approver, uid: 1}]", "who the approver is"),
+                           ("roles: [{role: approver, uid: 1, person: a, groups: [A b]}]", "must be names"),
+                           ("roles: [{role: approver, uid: 1, person: a, principal: acme}]", "TENANT/NAME"),
+                           ("roles: [{role: admin, uid: 1, groups: [finance]}]", "only an approver has groups"),
                            ("roles: [{role: tenant-auditor, uid: 1}]", "needs the tenant"),
                            ("roles: [{role: tenant-admin, uid: 1}]", "needs the tenant"),
                            ("roles: [{role: auditor, group: no-such-group}]", "no group"),

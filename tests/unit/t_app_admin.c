@@ -388,7 +388,7 @@ static const struct { const char *command, *args; } changes[] = {
 
 /* Those that need two administrators, or a server that opens an alert, which have tests of their own. */
 static const char *const by_two[] = { "hold release", "retention prune", "retention compact", "erase ", "approval grant", "approval deny",
-	"tool approve", "tool reject", "alerts ack" };
+	"approve grant", "approve refuse", "approve recall", "tool approve", "tool reject", "alerts ack" };
 
 static const char *build_dir(void)
 {
@@ -439,7 +439,7 @@ static void every_row_is_whole(void **state)
 		assert_ptr_equal(command_find(app_commands, cmd->noun, cmd->verb), cmd);        /* no two rows of one name */
 		assert_non_null(cmd->help);
 		assert_non_null(cmd->args);
-		assert_true(cmd->role >= ADM_READ && cmd->role <= ADM_OWNER);   /* none is left out */
+		assert_true(cmd->role >= ADM_READ && cmd->role <= ADM_APPROVE); /* none is left out */
 		assert_true(cmd->where == ADM_ON_CTL || cmd->where == ADM_ELSEWHERE || cmd->body);
 		assert_true(cmd->where != ADM_ON_WRITER || cmd->role >= ADM_OPERATE);  /* who may read may not change */
 		assert_true(cmd->where != ADM_ON_WRITER || !cmd->record);              /* its body records */
@@ -663,14 +663,15 @@ static void roles_may_what_their_column_says(void **state)
 	must(c, "tenant add", "{'name':'acme'}");
 	must(c, "tenant add", "{'name':'other'}");
 	for (const struct command *cmd = NULL; (cmd = command_next(app_commands, cmd)) != NULL;) {
-		bool changes_things = cmd->role == ADM_OPERATE || cmd->role == ADM_OWNER;
+		bool changes_things = cmd->role == ADM_OPERATE || cmd->role == ADM_OWNER || cmd->role >= ADM_RECALL;
 		bool reads_audit = cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD;
 		/* An argument that no command has: refused after the role, before anything is done. */
 		const char *nothing = "{'no-such-argument':'x'}";
 
 		assert_false(may(c, cmd, STRANGER, nothing));
-		assert_int_equal(may(c, cmd, ADMIN, nothing), cmd->role != ADM_PAYLOAD);
-		assert_int_equal(may(c, cmd, OPERATOR, nothing), cmd->role != ADM_PAYLOAD && cmd->role != ADM_OWNER);
+		assert_int_equal(may(c, cmd, ADMIN, nothing), cmd->role != ADM_PAYLOAD && cmd->role != ADM_APPROVE);
+		assert_int_equal(may(c, cmd, OPERATOR, nothing), cmd->role != ADM_PAYLOAD && cmd->role != ADM_OWNER &&
+				 cmd->role < ADM_RECALL);
 		assert_int_equal(may(c, cmd, AUDITOR, nothing), !changes_things);
 		assert_false(may(c, cmd, TENANT_AUDITOR, nothing));
 		assert_false(may(c, cmd, TENANT_AUDITOR, "{'no-such-argument':'x','tenant':'other'}"));

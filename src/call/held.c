@@ -1,0 +1,237 @@
+/* A call that a person has to agree to (HA-01 to HA-06): asked behind all other questions of admission, so that nobody
+ * is asked about what could not run, and again at each run.  A yes is used in the transaction of the call's begin;
+ * without one the call is refused, and the request for it filed, in words that say how to go on. */
+
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "assent/assent.h"
+#include "base/clock.h"
+#include "base/metric.h"
+#include "json/json.h"
+#include "tenant/tenant.h"
+
+#include "held_int.h"
+
+enum { WHEN_SIZE = 32 };
+
+/* To the minute, for people. */
+static const char *when(uint64_t us, char ret[WHEN_SIZE])
+{
+	const time_t at = (time_t)(us / 1000000);
+	struct tm tm;
+
+	if (!gmtime_r(&at, &tm) || strftime(ret, WHEN_SIZE, "%Y-%m-%d %H:%M UTC", &tm) == 0)
+		*ret = '\0';
+	return ret;
+}
+
+static int hold(struct call *c, const struct assent *a, const char *text)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	t->refusal = REFUSE_APPROVAL;
+	(void)snprintf(t->rule, sizeof(t->rule), "approval");
+	if (a && assent_is_open((int)a->state)) {
+		t->approval_id = a->id;
+		t->approval_until_us = a->due_us;
+	}
+	return err_set(&t->err, ERR_DENIED, "", "%s", text);
+}
+
+static int hold_waiting(struct call *c, const struct assent *a)
+{
+	char text[400], until[WHEN_SIZE];
+
+	(void)snprintf(text, sizeof(text), "The call waits for approval %" PRId64 " by %.200s until %s; nothing has run.  "
+		       "Call again with the same arguments.", a->id, a->whom, when(a->due_us, until));
+	return hold(c, a, text);
+}
+
+/* --- what an approver is shown */
+
+struct hidden { size_t from, to; };
+struct redact { struct hidden v[JX_LOCATE_MAX]; size_t n; };
+
+static void hide(void *arg, size_t pointer, size_t from, size_t to)
+{
+	struct redact *r = arg;
+
+	(void)pointer;
+	r->v[r->n++] = (struct hidden){ from, to };
+}
+
+/* All of the arguments as they came, but what is sensitive. */
+static void show_all(const struct call *c, struct str *out)
+{
+	struct redact r = { .n = 0 };
+	size_t at = 0;
+
+	if (c->compiled->nredact > 0 && c->args_len > 0)
+		jx_locate(c->args_text, c->args_len, c->compiled->redact, c->compiled->nredact, hide, &r);
+	for (size_t i = 0; i < r.n; i++) {
+		str_put(out, c->args_text + at, r.v[i].from - at);
+		str_puts(out, "\"[redacted]\"");
+		at = r.v[i].to;
+	}
+	str_put(out, c->args_text + at, c->args_len - at);
+	if (c->args_len == 0)
+		str_puts(out, "{}");
+}
+
+/* {"/amount":4800,…}: of what the rule names. */
+static void show_some(const struct call *c, struct str *out)
+{
+	const struct assent_rule *rule = c->compiled->approve;
+	const char *between = "";
+
+	str_putc(out, '{');
+	for (size_t i = 0; i < rule->nshow; i++) {
+		const json_t *v = jx_at(c->args, rule->show[i]);
+
+		if (!v)
+			continue;
+		str_puts(out, between);
+		jx_write_stringz(out, rule->show[i]);
+		str_putc(out, ':');
+		jx_write(v, out);
+		between = ",";
+	}
+	str_putc(out, '}');
+}
+
+static void shown_of(const struct call *c, struct str *out)
+{
+	if (c->compiled->approve->nshow > 0)
+		show_some(c, out);
+	else
+		show_all(c, out);
+}
+
+/* --- admission */
+
+static void digest_of(const struct call *c, uint8_t ret[32])
+{
+	const struct assent_what what = {
+		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .tool = c->tool->full_name,
+		.tdef = c->tool->def->digest, .args = c->args, .rule = c->compiled->approve->text };
+
+	assent_digest(&what, ret);
+}
+
+/* Nobody was asked yet: deny() files it. */
+static int hold_new(struct call *c)
+{
+	struct str shown = STR_INIT;
+	struct err err;
+	bool fits;
+
+	if (assent_room(c->eng->env.assents, c->who->tenant_id, c->who->principal_id, &err) < 0)
+		return hold(c, NULL, err.msg);
+	shown_of(c, &shown);
+	fits = shown.len <= ASSENT_SHOWN_MAX;
+	str_fini(&shown);
+	if (!fits) {
+		metric_inc(METRIC_approvals_refused);
+		return hold(c, NULL, "A person has to agree to this call, and its arguments are too long to be shown to one; "
+			    "nobody was asked");
+	}
+	(void)hold(c, NULL, "the request for an approval cannot be recorded");
+	c->trouble->files = true;
+	return ERR_DENIED;
+}
+
+static int hold_lapsed(struct call *c, struct assent *a)
+{
+	char text[160];
+
+	assent_lapse(c->eng->env.assents, a, a->due_us <= clock_wall_us() ? "it was not used in time" :
+		     "who agreed may not any more");
+	(void)snprintf(text, sizeof(text), "Approval %" PRId64 " has lapsed; nothing has run.  Call again to ask anew.",
+		       a->id);
+	return hold(c, NULL, text);
+}
+
+int call_check_approval(struct call *c)
+{
+	const struct assent_rule *rule = c->kind == REG_TOOL && !c->completing ? c->compiled->approve : NULL;
+	struct assents *all = c->eng->env.assents;
+	uint8_t digest[32];
+	struct assent *a;
+
+	if (!rule || !assent_rule_applies(rule, c->args))
+		return 0;
+	if (!all)
+		return hold(c, NULL, "A person has to agree to this call, and no server runs that could ask one");
+	digest_of(c, digest);
+	a = assent_find(all, c->who->tenant_id, digest);
+	if (!a)
+		return hold_new(c);
+	if (a->state == ASSENT_REFUSED)
+		return hold(c, NULL, a->said ? a->said : "Refused");
+	if (a->busy && a->state == ASSENT_GRANTED)
+		return hold(c, NULL, "The approval of this call is being used by another one.  Call again to ask anew.");
+	if (!a->busy && (a->due_us <= clock_wall_us() || (a->state == ASSENT_GRANTED && !assent_stands(all, a))))
+		return hold_lapsed(c, a);
+	if (a->state != ASSENT_GRANTED)
+		return hold_waiting(c, a);
+	c->assent_id = a->id;
+	return 0;
+}
+
+/* --- filing, and use */
+
+int call_file(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
+{
+	struct str shown = STR_INIT;
+	struct assent_new n = {
+		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .tenant = c->who->tenant,
+		.principal = c->who->name, .prn = c->who->pseudonym, .cred = c->who->cred_id ? c->who->accessor : NULL,
+		.tool = c->tool->full_name, .name = c->tool->name, .tdef = c->tool->def->digest,
+		.rule = c->compiled->approve->text };
+	struct assent *a = NULL;
+	uint8_t digest[32];
+	int rc;
+
+	digest_of(c, digest);
+	shown_of(c, &shown);
+	n.digest = digest;
+	n.shown = str_text(&shown);
+	n.shown_len = shown.len;
+	rc = assent_file(c->eng->env.assents, &n, ev, done, c, &a);
+	str_fini(&shown);
+	if (rc == 0)
+		(void)hold_waiting(c, a);
+	return rc;
+}
+
+int call_begin_record(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
+{
+	struct assent *a = c->assent_id ? assent_by_id(c->eng->env.assents, c->assent_id) : NULL;
+
+	if (!c->assent_id)
+		return writer_audit(c->eng->env.writer, ev, done, c);
+	/* It has waited for a slot since. */
+	if (!a || a->busy || a->state != ASSENT_GRANTED || a->due_us <= clock_wall_us() ||
+	    !assent_stands(c->eng->env.assents, a))
+		return ERR_CONFLICT;
+	return assent_use(c->eng->env.assents, a, ev, done, c);
+}
+
+void call_refuse_begin(struct call *c, int rc)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	if (rc == ERR_CONFLICT) {
+		(void)hold(c, NULL, "The approval of this call is not there any more; nothing has run.  Call again to ask anew.");
+		return;
+	}
+	metric_inc(METRIC_calls_audit_refused);
+	t->refusal = REFUSE_AUDIT;
+	(void)err_set(&t->err, ERR_AUDIT, "", "the call could not be recorded, nothing has run");
+}

@@ -1,0 +1,278 @@
+"""Calls that a person has to agree to (HA-01 to HA-07): asked once, run once, and on record who agreed, when and why; for nobody
+else's call, no other arguments, no other version, and by nobody who may not."""
+import json
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import unittest
+
+import certs
+import crib
+
+PAY = """name: pay
+description: Pays an invoice.
+inputSchema: {type: object, properties: {amount: {type: number}, payee: {type: string}, pin: {type: string}}}
+handler: {type: builtin, function: echo}
+audit: {redact: [/pin]}
+approve: {by: ["group:finance", "person:boss"], above: {/amount: 1000}, timeout: 4h, use_within: 15m%s}
+"""
+TWO = PAY.replace("name: pay", "name: pay_much") % ", count: 2"
+ASKED = re.compile(r"The call waits for approval (\d+) by finance or boss until \d{4}-\d\d-\d\d \d\d:\d\d UTC; nothing has run\.  "
+                   r"Call again with the same arguments\.")
+BIG = {"amount": 4800, "payee": "Nordwerft", "pin": "0815"}
+
+
+@unittest.skipUnless(shutil.which("openssl"), "needs openssl(1)")
+class Persons(crib.Case):
+    """A server with tools that need a yes, and persons who give it by keys of their own."""
+    PEOPLE = {"ann": "person: ann, groups: [finance]", "bob": "person: bob, groups: [finance], principal: acme/bot",
+              "eve": "person: eve, groups: [sales]", "boss": "person: boss", "far": "person: far, groups: [finance], tenant: other",
+              "ann2": "person: ann, groups: [finance]"}
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        c.tool(PAY % "")
+        c.tool(TWO)
+        self.key, self.other = c.tenant("acme", "*"), c.tenant("other", "*")
+        self.second = c.key("acme/second")
+        c.cli("approval", "policy", "one")
+        self.ca = certs.Ca(c.dir)
+        self.ca.sign("server", "DNS:localhost,IP:127.0.0.1")
+        self.files, self.roles = {}, {}
+        for name, role in {**{name: f"approver, {more}" for name, more in self.PEOPLE.items()}, "root": "admin", "eye": "auditor"}.items():
+            done = c.run("admin-key", name)
+            self.files[name] = c.dir / f"{name}.key-file"
+            self.files[name].write_text(done.stdout.strip() + "\n")
+            self.files[name].chmod(0o600)
+            self.roles[name] = "- " + done.stderr[done.stderr.index("{"):].strip().replace("operator", role)
+        self.up()
+
+    def conf(self):
+        d = self.crib.dir
+        return (f"admin: {{listen: \"127.0.0.1:0\", cert: {d}/server.crt, key: {d}/server.key}}\nroles:\n" +
+                "\n".join(self.roles.values()) + "\n")
+
+    def up(self, env=None):
+        c = self.crib
+        c.daemon = None
+        c.start(self.conf(), env=env)
+        self.address = next(row["address"] for row in c.json("status")[0]["listeners"] if row["transport"] == "admin")
+        self.peer = c.http(self.key)
+
+    def by(self, name, *words):
+        return self.crib.run("--remote", self.address, "--ca", self.ca.cert, "--key-file", self.files[name], *words)
+
+    def must(self, name, *words):
+        done = self.by(name, *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def rows(self, name, *words):
+        return [json.loads(line) for line in self.must(name, "--json", "approve", *words).splitlines()]
+
+    def call(self, tool="pay", args=None, peer=None, rev=crib.MODERN):
+        return (peer or self.peer).call(tool, BIG if args is None else args, rev)["result"]
+
+    def text(self, result):
+        return result["content"][0]["text"]
+
+    def ask(self, tool="pay", args=None, peer=None):
+        """Its call is refused and waits; the number."""
+        got = self.call(tool, args, peer)
+        self.assertTrue(got.get("isError"), got)
+        found = re.search(r"approval (\d+) by", self.text(got))
+        self.assertTrue(found, got)
+        return int(found[1])
+
+    def runs(self, tool="pay", args=None, peer=None):
+        got = self.call(tool, args, peer)
+        self.assertFalse(got.get("isError", False), got)
+        return got
+
+    def begun(self):
+        return self.crib.rows("SELECT count(*) FROM v_records WHERE kind = 'call.begin'")[0][0]
+
+    def kinds(self):
+        return [kind for kind, in self.crib.rows("SELECT kind FROM v_records WHERE tenant = 'acme' AND kind LIKE 'call.%' ORDER BY idx")]
+
+    def verified(self):
+        self.crib.stop()
+        done = self.crib.run("audit", "verify")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = subprocess.run([*crib.sceptic(), self.crib.store, *crib.evidence(self.crib.store)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Approve(Persons):
+    def test_one_yes_is_one_run(self):
+        c = self.crib
+        self.runs(args={"amount": 1000, "payee": "x"})         # at the limit nobody is asked
+        got = self.call()
+        found = ASKED.fullmatch(self.text(got))
+        self.assertTrue(found and got["isError"], got)
+        number = int(found[1])
+        self.assertEqual(got["_meta"]["dev.toolcrib/approval"]["id"], number)
+        held = got["_meta"]["dev.toolcrib/callId"]
+        self.assertEqual(self.ask(args=dict(reversed(BIG.items()))), number)    # an identical call joins it
+        self.assertEqual(self.begun(), 1)
+        row, = self.rows("ann", "list")
+        self.assertEqual((row["id"], row["state"], row["tenant"], row["tool"], row["by"], row["needs"], row["what"]),
+                         (number, "waits", "acme", "pay", "bot", "1 of finance or boss", 'amount=4800 payee="Nordwerft" pin="[redacted]"'))
+        said = self.must("ann", "approve", "grant", str(number), "--reason", "PO 4711")
+        self.assertEqual(said, f"approval {number}: granted by ann (key ann); the call runs when it is made again\n")
+        got = self.runs()
+        self.assertEqual(self.begun(), 2)
+        second = self.ask()                                     # the next one asks again
+        self.assertGreater(second, number)
+        kinds = self.kinds()
+        self.assertEqual(kinds, ["call.begin", "call.end", "call.held", "call.denied", "call.approved", "call.begin", "call.end",
+                                 "call.held"])
+        shown = c.json("audit", "show", got["_meta"]["dev.toolcrib/callId"])
+        begin = next(row for row in shown if row["kind"] == "call.begin")
+        self.assertEqual((begin["approval"], begin["previous"]), (number, held))
+        self.assertRegex(begin["approved_by"], r"^ann \(key ann\) at \d{4}-\d\d-\d\dT\S+Z: PO 4711$")
+        self.assertEqual([row["kind"] for row in shown], ["call.held", "call.approved", "call.begin", "call.end"])
+        self.assertNotIn("0815", json.dumps(shown))
+        self.verified()
+
+    def test_what_differs_is_another_request(self):
+        c = self.crib
+        first = self.ask()
+        self.must("ann", "approve", "grant", str(first))
+        other = self.ask(args={**BIG, "amount": 4801})          # the argument changed after the yes
+        self.assertNotEqual(other, first)
+        self.assertNotEqual(self.ask(peer=c.http(self.second)), first)          # another caller
+        self.assertNotEqual(self.ask("pay", BIG, c.http(self.other)), first)    # another tenant
+        c.tool(PAY.replace("Pays an", "Pays one") % "")        # another version: what was granted lapses
+        crib.wait_for("its end on record", lambda: self.kinds().count("call.lapsed") == 3)
+        self.assertEqual(c.rows("SELECT state, said FROM assent WHERE id = ?", first), [(4, "the definition or its grant changed")])
+        self.assertNotEqual(self.ask(), first)
+        self.assertEqual(self.begun(), 0)
+        self.verified()
+
+    def test_who_may(self):
+        """Four eyes: not whose call it is, not twice, nobody without the role or the group, nobody of another tenant."""
+        c, number = self.crib, self.ask()
+        unknown = self.by("far", "approve", "grant", "999")
+        for name, want in (("bob", "is none of them, or the caller"), ("eve", "is none of them"), ("root", "needs one of these: approver"),
+                           ("eye", "needs one of these: approver")):
+            done = self.by(name, "approve", "grant", str(number))
+            self.assertNotEqual(done.returncode, 0, name)
+            self.assertIn(want, done.stderr, name)
+        for words in (("grant",), ("refuse", "--reason", "x"), ("recall",), ("show",)):
+            done = self.by("far", "approve", words[0], str(number), *words[1:])
+            none = self.by("far", "approve", words[0], "999", *words[1:])
+            self.assertEqual((done.returncode, done.stdout, done.stderr.replace(str(number), "999")),
+                             (none.returncode, none.stdout, none.stderr))
+        self.assertIn("not found", unknown.stderr)
+        self.assertEqual(self.rows("far", "list"), [])
+        self.assertEqual(self.rows("eve", "list"), [])
+        self.assertIsNone(self.rows("root", "list")[0]["what"])
+        self.assertIn("Nordwerft", self.rows("eye", "list")[0]["what"])
+        done = c.run("approve", "grant", str(number))           # the owner of the store is no person of the list
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(self.ask(), number)
+        self.assertEqual(self.begun(), 0)
+        two = self.ask("pay_much")
+        self.assertIn("ann (key ann) agrees, and 1 more must", self.must("ann", "approve", "grant", str(two)))
+        for name in ("ann", "ann2"):                            # one person, two keys
+            self.assertIn("has agreed to approval", self.by(name, "approve", "grant", str(two)).stderr)
+        self.assertEqual(self.ask("pay_much"), two)
+        self.assertIn("granted by boss", self.must("boss", "approve", "grant", str(two)))
+        self.runs("pay_much")
+        self.verified()
+
+    def test_who_lost_the_role_has_not_agreed(self):
+        c, number = self.crib, self.ask()
+        self.must("ann", "approve", "grant", str(number))
+        del self.roles["ann"], self.roles["ann2"]
+        c.config(self.conf())
+        c.cli("reload")
+        crib.wait_for("its end on record", lambda: "call.lapsed" in self.kinds())
+        self.assertNotEqual(self.ask(), number)
+        self.assertEqual(self.begun(), 0)
+
+    def test_refused_and_recalled(self):
+        number = self.ask()
+        self.assertNotEqual(self.by("ann", "approve", "refuse", str(number)).returncode, 0)     # without a reason
+        self.must("ann", "approve", "refuse", str(number), "--reason", "no such invoice")
+        for _ in range(2):
+            got = self.call()
+            self.assertEqual((got["isError"], self.text(got)), (True, "Refused by ann: no such invoice"))
+        self.assertIn("refused already", self.by("boss", "approve", "grant", str(number)).stderr)
+        self.crib.stop()
+        self.up()
+        self.assertEqual(self.text(self.call()), "Refused by ann: no such invoice")
+        other = self.ask(args={"amount": 5000})
+        self.assertIn("it waits", self.by("ann", "approve", "recall", str(other)).stderr)
+        self.must("ann", "approve", "grant", str(other))
+        self.assertIn("recalled by root", self.must("root", "approve", "recall", str(other)).replace("key root", "root"))
+        self.assertNotEqual(self.ask(args={"amount": 5000}), other)
+        self.assertEqual(self.begun(), 0)
+        kinds = self.kinds()
+        self.assertEqual([kinds.count(kind) for kind in ("call.refused", "call.recalled", "call.approved")], [1, 1, 1])
+        self.verified()
+
+    def test_a_crash_loses_none_and_uses_none_twice(self):
+        number = self.ask()
+        self.must("ann", "approve", "grant", str(number))
+        self.crib.stop(signal.SIGKILL)
+        self.up()
+        self.runs()
+        self.crib.stop(signal.SIGKILL)
+        self.up()
+        self.assertNotEqual(self.ask(), number)
+        self.assertEqual(self.crib.rows("SELECT state FROM assent WHERE id = ?", number), [(5,)])
+        self.verified()
+
+    def test_show(self):
+        number = self.ask()
+        self.must("ann", "approve", "refuse", str(number), "--reason", "no")
+        number = self.ask(args={**BIG, "payee": "Sud\u200bwerft"})
+        row, = self.rows("ann", "show", str(number))
+        self.assertEqual(row["arguments"], '{"amount":4800,"payee":"Sud\\u{200b}werft","pin":"[redacted]"}')
+        self.assertEqual((row["version"], row["hints"], row["before"]), (1, "none", "granted 0, refused 1 of 1 asked for"))
+        self.assertRegex(row["yours"], r"^granted 0 of your last 1, median \d+ s$")
+        self.assertNotIn("0815", json.dumps(row))
+        row, = self.rows("root", "show", str(number))
+        self.assertEqual((row["arguments"], row["what"]), (None, None))
+
+    def test_rows_are_held_against_records(self):
+        """Both verifiers find a yes that nobody gave, a use that was none, and a row that says what no record says."""
+        c = self.crib
+        used, open_ = self.ask(), self.ask(args={"amount": 9000})
+        self.must("ann", "approve", "grant", str(used))
+        self.runs()
+        c.stop()
+        kept = (c.store / "toolcrib.db").read_bytes()
+        for sql, found in (("SELECT 1", False), (f"UPDATE assent SET state = 2 WHERE id = {used}", True),
+                           (f"UPDATE assent SET state = 2, use_by_us = 1 WHERE id = {open_}", True),
+                           (f"DELETE FROM assent WHERE id = {open_}", True), (f"DELETE FROM assent WHERE id = {used}", False),
+                           (f"UPDATE assent SET digest = zeroblob(32) WHERE id = {open_}", True)):
+            (c.store / "toolcrib.db").write_bytes(kept)
+            db = sqlite3.connect(c.store / "toolcrib.db")
+            db.execute(sql)
+            db.commit()
+            db.close()
+            for words in ((crib.BUILD / "toolcrib-verify",), crib.sceptic()):
+                said = subprocess.run([*words, c.store, *crib.evidence(c.store)], capture_output=True, text=True)
+                self.assertEqual("ASSENT" in said.stdout, found, (sql, words, said.stdout, said.stderr))
+
+    def test_bad_definitions(self):
+        c = self.crib
+        for block, want in (("{by: []}", "1 to 16"), ("{by: [\"finance\"]}", "group:NAME"), ("{by: [\"group:f\"], count: 9}", "count"),
+                            ("{by: [\"group:f\"], above: {amount: 1}}", "pointer"), ("{by: [\"group:f\"], above: {/amount: x}}", "number"),
+                            ("{by: [\"group:f\"], timeout: 1s}", "1m to 7d"), ("{by: [\"group:f\"], show: [/pin]}", "redacted"),
+                            ("{by: [\"group:f\"], when: {tipe: 1}}", "tipe"), ("{by: [\"group:f\"], who: x}", "who")):
+            path = c.dir / "bad.yaml"
+            path.write_text(re.sub(r"approve: .*", "approve: " + block, PAY % "").replace("name: pay", "name: bad"))
+            done = c.run("tool", "add", path)
+            self.assertNotEqual(done.returncode, 0, block)
+            self.assertIn(want, done.stderr, block)
+
+
+if __name__ == "__main__":
+    crib.main()
