@@ -309,14 +309,6 @@ static int take_slots(struct call *c, bool charged, limit_turn_fn *on_turn)
 	return refuse(c, err.code == ERR_BUSY ? REFUSE_BUSY : REFUSE_RATE, err.where);
 }
 
-void call_count_budget(int rc, const struct schema_report *report)
-{
-	if (rc == ERR_LIMIT && report->match_limit)
-		metric_inc(METRIC_schema_match_limit);
-	else if (rc == ERR_LIMIT)
-		metric_inc(METRIC_schema_step_limit);
-}
-
 /* The first run stops at the first failure; only a refusal pays for the whole report. */
 static int check_arguments(struct call *c)
 {

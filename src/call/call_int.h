@@ -7,6 +7,7 @@
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/tally.h"
 #include "base/text.h"
 #include "call/call.h"
@@ -94,8 +95,7 @@ struct call {
 	int log_level;
 	enum rev rev;
 	int tport;
-	bool modern, can_ask, completing, has_id, has_prev, ambiguous;
-	bool drawn;                     /* id is, though no record has it yet */
+	bool modern, can_ask, completing, has_id, has_prev, ambiguous, drawn;   /* drawn: id is, though on no record yet */
 	uint8_t id[16], prev[16];
 	struct trace *trace;            /* NULL: of none */
 	struct span *span, *run;        /* of the request; of the run that is open; NULL: none */
@@ -161,7 +161,9 @@ int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_tur
 int call_admit_last(struct call *c);
 /* The same of one that has waited: its tool may have been disabled or taken away meanwhile (SEC S-315). */
 int call_admit_turn(struct call *c);
-void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
+#define call_count_budget(rc, report) \
+	((rc) != ERR_LIMIT ? (void)0 : \
+	 metric_inc((report)->match_limit ? METRIC_schema_match_limit : METRIC_schema_step_limit))
 /* Record that its sandbox is less than this machine has, once for each tool of a tenant.  As writer_audit(). */
 int call_note_sandbox(struct call *c);
 static inline struct backend_env call_backend_env(const struct call_engine *eng)
@@ -170,8 +172,6 @@ static inline struct backend_env call_backend_env(const struct call_engine *eng)
 				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams,
 				     .sandbox = eng->env.sandbox, .workers = eng->env.workers, .pool = eng->env.pool };
 }
-
-
 /* decide.c: 0: nobody has to be asked, or all allow it; 1: they are asked, and eng->decided() follows; < 0: refused, in
  * c->trouble. */
 int call_decide(struct call *c);

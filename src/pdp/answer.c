@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "net/url.h"
 
 #include "pdp_int.h"
 
@@ -195,4 +196,42 @@ void pdp_read_answer(const struct pdp_reply *r, const struct pdp_sent *sent, str
 	if (ret->word != PDP_NONE)
 		ret->max_age_s = max_age(r->cache, r->age);
 	json_decref(answer);
+}
+
+/* --- where it is asked (PD-06) */
+
+static int is_same_server(const char *endpoint, const char *url, struct err *err)
+{
+	struct url a, b;
+
+	int rc = url_parse(url, strlen(url), "url", &a, err);
+
+	rc = rc ? rc : url_parse(endpoint, strlen(endpoint), "access_evaluation_endpoint", &b, err);
+	if (rc < 0)
+		return rc;
+	if (!b.tls || strcmp(a.host, b.host) != 0 || a.port != b.port)
+		return err_set(err, ERR_INVALID, "", "its access_evaluation_endpoint is on another server");
+	return 0;
+}
+
+int pdp_read_metadata(const char *body, size_t len, const char *url, struct str *ret_endpoint, struct err *err)
+{
+	const char *point = NULL, *endpoint = NULL;
+	json_t *doc = NULL;
+	int rc = jx_parse(body, len, &doc, err);
+
+	if (rc == 0 && !json_is_object(doc))
+		rc = err_set(err, ERR_INVALID, "", "it is no object");
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "policy_decision_point", JX_REQUIRED, &point, err);
+	if (rc == 0 && strcmp(point, url) != 0)
+		rc = err_set(err, ERR_INVALID, "", "its policy_decision_point is %.120s", point);
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "access_evaluation_endpoint", JX_REQUIRED, &endpoint, err);
+	if (rc == 0)
+		rc = is_same_server(endpoint, url, err);
+	if (rc == 0)
+		str_puts(ret_endpoint, endpoint);
+	json_decref(doc);
+	return rc;
 }

@@ -29,6 +29,9 @@
 #define MEM_MAX 4096
 #define SOCKET_URL "http://localhost"
 #define SECOND_US 1000000ull
+#define FIND_S 3600
+#define FIND_SOON_S 60
+#define FIND_TIMEOUT_MS 5000
 
 struct pdp {
 	struct pdps *all;
@@ -46,6 +49,11 @@ struct pdp {
 	struct list waiting;            /* struct pdp_request, the longest first */
 	struct list open;               /* their and those under way, likewise: all have the same time */
 	struct ev_timer *late;          /* for the first of them */
+	/* What it says of itself (PD-06), where the configuration names no path. */
+	struct fetch *finding;          /* it is being asked, and questions wait; NULL: it is not */
+	struct str found; int found_status;
+	struct ev_timer *find;          /* when it is asked next */
+	char *wrong;                    /* it says that it is another one, so nothing is asked; NULL: it does not */
 	char *bearer; uint64_t bearer_version;  /* in locked memory; NULL: not opened */
 	char why[PDP_WHY_SIZE];         /* what was wrong the last time; "" = nothing */
 	uint64_t asked, allowed, denied, failed, cached;
@@ -54,6 +62,7 @@ struct pdp {
 struct pdps {
 	struct pdps_env env;
 	unsigned refs;                  /* its owner's, and of requests under way */
+	bool closed;
 	size_t n;
 	struct pdp pdp[CONF_PDPS_MAX];
 };
@@ -155,6 +164,7 @@ static int check_files(const struct conf_pdp *conf, struct err *err)
 }
 
 static void on_late(void *arg);
+static void find(void *arg);
 
 static int pdp_load(struct pdps *all, struct pdp *p, const struct conf_pdp *conf, struct err *err)
 {
@@ -199,6 +209,9 @@ static void pdp_fini(struct pdp *p)
 	map_free(&p->kept);
 	map_free(&p->tenants);
 	ev_timer_free(&p->late);
+	ev_timer_free(&p->find);
+	str_fini(&p->found);
+	free(p->wrong);
 	drop_bearer(p);
 	arena_free(&p->mem);
 	free(p->url);
@@ -252,6 +265,10 @@ int pdps_open(const struct pdps_env *env, struct pdps **ret, struct err *err)
 	all->env = *env;
 	for (size_t i = 0; i < all->n; i++)
 		all->pdp[i].late = ev_timer_new(env->loop, on_late, &all->pdp[i]);
+	for (size_t i = 0; i < all->n; i++) {
+		all->pdp[i].find = ev_timer_new(env->loop, find, &all->pdp[i]);
+		find(&all->pdp[i]);
+	}
 	*ret = all;
 	return 0;
 }
@@ -260,6 +277,12 @@ void pdps_close(struct pdps **p)
 {
 	if (!*p)
 		return;
+	for (size_t i = 0; i < (*p)->n; i++) {
+		ev_timer_stop((*p)->pdp[i].find);
+		if ((*p)->pdp[i].finding)
+			fetch_cancel((*p)->pdp[i].finding);
+		(*p)->closed = true;
+	}
 	(void)pdps_flush(*p);
 	drop(*p);
 	*p = NULL;
@@ -503,7 +526,7 @@ static void failed(struct pdp_request *r, const char *why)
 /* The next of those that wait. */
 static void start_next(struct pdp *p)
 {
-	while (p->running < PDP_RUNNING_MAX && !list_empty(&p->waiting)) {
+	while (!p->finding && p->running < PDP_RUNNING_MAX && !list_empty(&p->waiting)) {
 		struct pdp_request *r = CONTAINER_OF(p->waiting.next, struct pdp_request, node);
 
 		list_unlink(&r->node);
@@ -635,6 +658,8 @@ static int send_it(struct pdp_request *r, struct err *err)
 				 .cert_file = conf->cert, .key_file = conf->key };
 	int rc = conf->socket ? check_folder(conf->socket, err) : 0;
 
+	if (p->wrong)                   /* perhaps since it waits */
+		rc = err_set(err, ERR_DENIED, "", "%s", p->wrong);
 	rc = rc ? rc : open_bearer(p, err);
 	if (rc < 0)
 		return rc;
@@ -664,7 +689,7 @@ static void send_or_wait(struct pdp_request *r)
 	struct pdp *p = r->pdp;
 	const char *why = NULL;
 
-	if (p->running >= PDP_RUNNING_MAX && p->nwaiting >= PDP_WAITING_MAX)
+	if ((p->finding || p->running >= PDP_RUNNING_MAX) && p->nwaiting >= PDP_WAITING_MAX)
 		why = "too many questions are under way";
 	else if (breaker_ask(fetcher_breakers(p->all->env.fetcher), p->scope, p->at.host, p->at.port,
 			     ev_now_us(p->all->env.loop)) > 0)
@@ -675,13 +700,95 @@ static void send_or_wait(struct pdp_request *r)
 		(void)snprintf(text, sizeof(text), "%s", why);
 		failed(r, text);
 		request_free(r);
-	} else if (p->running < PDP_RUNNING_MAX) {
+	} else if (!p->finding && p->running < PDP_RUNNING_MAX) {
 		start(r);
 	} else {
 		list_push_back(&p->waiting, &r->node);
 		p->nwaiting++;
 	}
 }
+
+/* --- where it is asked (PD-06) */
+
+static void on_found_head(void *arg, const struct fetch_head *h)
+{
+	struct pdp *p = arg;
+
+	p->found_status = fetch_head_status(h);
+}
+
+static int on_found_data(void *arg, const void *data, size_t len)
+{
+	struct pdp *p = arg;
+
+	str_put(&p->found, data, len);
+	return 0;
+}
+
+/* Who says that he is another one is not asked.  Who says nothing has the path that all have. */
+static void take_found(struct pdp *p)
+{
+	struct str endpoint = STR_INIT;
+	struct err err;
+
+	free(p->wrong);
+	p->wrong = NULL;
+	if (p->found_status != 200)
+		return;
+	if (pdp_read_metadata(str_text(&p->found), p->found.len, p->conf->url, &endpoint, &err) < 0) {
+		p->wrong = mem_printf("its metadata is not to be used: %.200s", err.msg);
+		log_warn(NULL, "a policy decision point is another one, calls are refused pdp=%s why=\"%s\"", p->conf->name,
+			 p->wrong);
+		str_fini(&endpoint);
+		return;
+	}
+	free(p->url);
+	p->url = str_take(&endpoint);
+}
+
+static void on_found(void *arg, int rc, const struct err *err)
+{
+	struct pdp *p = arg;
+
+	(void)err;
+	p->finding = NULL;
+	if (!p->all->closed) {
+		if (rc == 0)
+			take_found(p);
+		ev_timer_start(p->find, (rc < 0 || p->wrong ? FIND_SOON_S : FIND_S) * SECOND_US);
+		start_next(p);
+	}
+	drop(p->all);
+}
+
+/* At the start, and hourly; as long as it is away or wrong, sooner. */
+static void find(void *arg)
+{
+	static const struct fetch_sink sink = { on_found_head, on_found_data, on_found };
+	struct pdp *p = arg;
+	const char *url = p->conf->url, *path;
+	struct err err;
+	char *at;
+
+	if (!url || p->conf->has_path)
+		return;
+	path = url + strcspn(url, "/") + 2;     /* behind https:// */
+	path += strcspn(path, "/");
+	at = mem_printf("%.*s/.well-known/authzen-configuration%s", (int)(path - url), url,
+			strcmp(path, "/") == 0 ? "" : path);
+	str_fini(&p->found);
+	str_init(&p->found, PDP_ANSWER_MAX);
+	p->found_status = 0;
+	if (fetch_start(p->all->env.fetcher, &(struct fetch_req){ .method = "GET", .url = at, .policy = &p->policy,
+			.scope = p->scope, .deadline_us = clock_mono_us() + FIND_TIMEOUT_MS * 1000ull, .body_max = PDP_ANSWER_MAX,
+			.cert_file = p->conf->cert, .key_file = p->conf->key }, &sink, p, &p->finding, &err) == 0)
+		p->all->refs++;
+	else
+		ev_timer_start(p->find, FIND_SOON_S * SECOND_US);
+	free(at);
+}
+
+/* --- questions */
 
 static void ask_one(struct pdp *p, struct pdp_asking *a, struct pdp_said *s, const struct pdp_question *q,
 		    const uint8_t key[DIGEST_SIZE])

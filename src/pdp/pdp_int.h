@@ -28,6 +28,11 @@ struct pdp_meaning {
 	char reason[PDP_REASON_MAX + 1];
 };
 void pdp_read_answer(const struct pdp_reply *r, const struct pdp_sent *sent, struct pdp_meaning *ret);
+/* Of /.well-known/authzen-configuration of url: where an evaluation is asked for.  ERR_INVALID and those of jx_parse():
+ * it is not to be used. */
+int pdp_read_metadata(const char *body, size_t len, const char *url, struct str *ret_endpoint,
+		      struct err *err) MUST_CHECK;
+
 /* request.c: the body of a request.  Pure; loop thread.  ERR_LIMIT: what would be sent is too large. */
 int pdp_put_request(const struct pdp_question *q, enum conf_pdp_arguments arguments, struct str *out,
 		    struct err *err) MUST_CHECK;

@@ -1,9 +1,11 @@
 /* Fuzz target: what policy decision points answer, and what of it may be kept.  Only an object with the decision true
- * allows, whatever stands around it; what is told to callers has no character that acts. */
+ * allows, whatever stands around it; what is told to callers has no character that acts; where one is asked is on the
+ * server that was named. */
 
 #include "config.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "../../src/pdp/pdp_int.h"
 #include "base/mem.h"
@@ -46,6 +48,15 @@ static void check_answer(const char *p, size_t len)
 	FUZZ_CHECK(other.word == PDP_NONE);
 }
 
+static void check_metadata(const char *p, size_t len)
+{
+	struct str endpoint = STR_INIT;
+
+	if (pdp_read_metadata(p, len, "https://pdp.example.com", &endpoint, NULL) == 0)
+		FUZZ_CHECK(strncasecmp(str_text(&endpoint), "https://pdp.example.com", 23) == 0);
+	str_fini(&endpoint);
+}
+
 static uint64_t age_of(const char *cache, const char *age)
 {
 	static const char body[] = "{\"decision\":true}";
@@ -67,5 +78,6 @@ FUZZ_TARGET(pdp)
 	FUZZ_CHECK(age_of(text, "1000") <= age);
 	free(text);
 	check_answer((const char *)data, size);
+	check_metadata((const char *)data, size);
 	return 0;
 }

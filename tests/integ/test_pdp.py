@@ -509,14 +509,16 @@ class Waiting(Case):
 
 
 class Tls(Case):
-    def start_tls(self, ca=None, more="", host="localhost"):
+    def start_tls(self, ca=None, more="", host="localhost", context=None, prepare=None):
         authority = certs.Ca(self.crib.dir)
         cert, key = authority.sign("pdp", "DNS:localhost,IP:127.0.0.1")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(cert, key)
-        self.context = context
         pdp = self.point(tls=context)
-        self.crib.start(f"pdp:\n- {{name: far, url: \"https://{host}:{pdp.port}\", ca: \"{ca or authority.cert}\", timeout: 3s{more}}}\n")
+        if prepare:
+            prepare(pdp)
+        self.conf = f"pdp:\n- {{name: far, url: \"https://{host}:{pdp.port}\", ca: \"{ca or authority.cert}\", timeout: 3s{more}}}\n"
+        self.crib.start(self.conf)
         self.peer = self.crib.http(self.key)
         return pdp
 
@@ -532,6 +534,43 @@ class Tls(Case):
         self.assertUndecided(self.pay())
         self.assertIn("secret pdp-token", self.denials()[0]["detail"])
         self.assertNotIn("geheim", self.crib.log.read_text())
+
+    def test_what_it_says_of_itself(self):
+        """/.well-known/authzen-configuration: where evaluations are; who says that he is another one is not asked."""
+        def metadata(pdp, point=None, path="/eval"):
+            base = f"https://localhost:{pdp.port}"
+            return {"policy_decision_point": point or base, "access_evaluation_endpoint": base + path}
+
+        pdp = self.start_tls(prepare=lambda pdp: setattr(pdp, "metadata", metadata(pdp)))
+        self.assertAllowed(self.pay())
+        self.assertEqual(pdp.asked[0][0], "/eval")
+        for wrong in ({"policy_decision_point": "https://pdp.example.com"}, {"access_evaluation_endpoint": "https://pdp.example.com/x"}, {}):
+            self.crib.stop()
+            pdp.metadata = {**metadata(pdp), **wrong} if wrong else {}
+            before = len(pdp.asked)
+            self.crib.start(self.conf)
+            self.peer = self.crib.http(self.key)
+            self.assertUndecided(self.pay())
+            self.assertEqual(len(pdp.asked), before)
+            self.assertIn("metadata", self.denials()[0]["detail"])
+        self.crib.stop()
+        self.crib.start(self.conf.replace("timeout", f"path: {PATH}, timeout"))         # it is told
+        self.assertAllowed(self.pay(self.crib.http(self.key)))
+        self.assertEqual(pdp.asked[-1][0], PATH)
+
+    def test_a_certificate_is_shown(self):
+        authority = certs.Ca(self.crib.dir, "clients")
+        cert, key = authority.sign("toolcrib", "", use="clientAuth")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(authority.cert)
+        pdp = self.start_tls(more=f", auth: {{cert: \"{cert}\", key: \"{key}\"}}", context=context)
+        self.assertAllowed(self.pay())
+        self.crib.stop()
+        other = certs.Ca(self.crib.dir, "strangers").sign("stranger", "", use="clientAuth")
+        self.crib.start(self.conf.replace(str(cert), str(other[0])).replace(str(key), str(other[1])))
+        self.assertUndecided(self.pay(self.crib.http(self.key)))
+        self.assertEqual(len(pdp.asked), 1)
 
     def test_a_certificate_of_somebody_else(self):
         (self.crib.dir / "others").mkdir()

@@ -1,4 +1,4 @@
-/* What policy decision points answer, and for how long it may be used again (PD-03, PD-05): pure functions. */
+/* What policy decision points answer, and for how long it may be used again (PD-03, PD-05, PD-06): pure functions. */
 
 #include "config.h"
 
@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -133,6 +134,35 @@ static void what_may_be_kept(void **state)
 	}
 }
 
+static int metadata(const char *text, char ret[128])
+{
+	struct str endpoint = STR_INIT;
+	int rc = pdp_read_metadata(text, strlen(text), "https://pdp.example.com", &endpoint, NULL);
+
+	(void)snprintf(ret, 128, "%s", str_text(&endpoint));
+	str_fini(&endpoint);
+	return rc;
+}
+
+static void metadata_of_another_is_not_used(void **state)
+{
+	static const char *const bad[] = {
+		"", "[]", "{}", "{\"policy_decision_point\":\"https://pdp.example.com\"}",
+#define META(point, endpoint) "{\"policy_decision_point\":\"" point "\",\"access_evaluation_endpoint\":\"" endpoint "\"}"
+		META("https://pdp.example.com/", "https://pdp.example.com/x"), META("https://evil.example", "https://pdp.example.com/x"),
+		META("https://pdp.example.com", "https://evil.example/x"), META("https://pdp.example.com", "http://pdp.example.com/x"),
+		META("https://pdp.example.com", "https://pdp.example.com:8443/x"), META("https://pdp.example.com", "https://pdp.example.com@evil/x"),
+		META("https://pdp.example.com", "/x"),
+	};
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(bad); i++)
+		assert_true(metadata(bad[i], text) < 0 && !*text);
+	assert_int_equal(metadata(META("https://pdp.example.com", "https://pdp.example.com/eval/v1"), text), 0);
+	assert_string_equal(text, "https://pdp.example.com/eval/v1");
+}
+
 SINGLE_THREAD_SUITE(pdp)
 {
 	const struct CMUnitTest tests[] = {
@@ -140,6 +170,7 @@ SINGLE_THREAD_SUITE(pdp)
 		cmocka_unit_test(the_head_counts_too),
 		cmocka_unit_test(a_reason_is_cleaned_and_cut),
 		cmocka_unit_test(what_may_be_kept),
+		cmocka_unit_test(metadata_of_another_is_not_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
