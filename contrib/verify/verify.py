@@ -106,7 +106,10 @@ CTAGS = {1: "arguments", 2: "result", 3: "address", 4: "person", 5: "client", 6:
 UNITS = {"n_req": "bytes", "n_res": "bytes", "n_sto": "bytes", "dur": "us", "cpu": "us", "rss": "KiB"}
 NOT_COVERED = {"id", "enc", "leaf"}
 BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
-OPEN, TASK_CREATE, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1534, 1540, 1813, 1821, 1822
+OPEN, TASK_CREATE, TASK_INPUT, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1022, 1534, 1540, 1813, 1821, 1822
+INPUT_REQUIRED = 7
+# A row of a task by its state, and what its newest records may say: one that runs, that asks, that waits for a run of its own.
+TASK_STATES = {1: (None, "runs"), 2: (None, "asks", "answered"), 3: (), 4: (), 5: (), 7: (None, "answered")}
 HELD, APPROVED = 1031, 1032
 # From which state to which an approval goes, by which kind of record: 1 waits, 2 granted, 3 refused, 4 lapsed, 5 used, 6 recalled.
 ASSENTS = {(1, 1, APPROVED), (1, 2, APPROVED), (1, 3, 1033), (1, 4, 1034), (2, 4, 1034), (2, 6, 1035), (2, 5, BEGIN)}
@@ -940,17 +943,26 @@ class Verifier(Findings):
         tasks[None] = max(tasks.get(None, 0), row["ts"] if isinstance(row["ts"], int) else 0)
         if name is None:
             return
+        idx, ended, phase = tasks.get(name, (None, 0, None))
+        if row["kind"] == BEGIN:
+            phase = "runs"
+        elif row["kind"] == END and row["outcome"] == INPUT_REQUIRED:
+            phase = "asks"
+        elif row["kind"] == TASK_INPUT and phase:
+            phase = "answered"
         if row["kind"] == TASK_CREATE:
             if name in tasks:
                 self.found("TASK", origin, row["idx"])
             else:
-                tasks[name] = row["idx"], 0
+                tasks[name] = row["idx"], 0, "runs"
         elif state is not None and len(state) == 1:
-            idx, ended = tasks.get(name, (row["idx"] if first else None, 0))
+            idx = row["idx"] if idx is None and first else idx
             if idx is None or ended:
                 self.found("TASK", origin, row["idx"])
             else:
-                tasks[name] = idx, state[0]
+                tasks[name] = idx, state[0], phase
+        elif name in tasks:
+            tasks[name] = idx, ended, phase
 
     def task_rows(self, origin, tenant, tasks, first):
         """What has ended by its row has its end on record, what has not has none; a row that has changed since the last record
@@ -960,11 +972,11 @@ class Verifier(Findings):
             for name, state, updated in self.db.execute("SELECT tid, state, updated_us FROM task WHERE tenant_id = ?", (tenant,)):
                 name = str(name).encode(errors="replace")
                 rows.add(name)
-                idx, ended = tasks.get(name, (None, 0))
-                wrong = not first if idx is None else ended != state if ended else state in (3, 4, 5)
+                idx, ended, phase = tasks.get(name, (None, 0, None))
+                wrong = not first if idx is None else ended != state if ended else phase not in TASK_STATES.get(state, (phase,))
                 if wrong and (not isinstance(updated, int) or updated <= newest):
                     self.found("TASK", origin, idx, "a row that is not what its records say")
-        for idx in sorted(idx for name, (idx, ended) in tasks.items() if not ended and name not in rows):
+        for idx in sorted(idx for name, (idx, ended, _) in tasks.items() if not ended and name not in rows):
             self.found("TASK", origin, idx)
 
     def assent(self, origin, row, assents, first):

@@ -12,6 +12,7 @@
 #include "proto/rev.h"
 #include "registry/registry.h"
 #include "schema/schema.h"
+#include "task/task.h"
 
 /* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is
  * the pipeline (AUDIT 2).  Loop thread. */
@@ -29,8 +30,6 @@ struct principal;
 struct sandbox;
 struct seal;
 struct span;
-struct task;
-struct tasks;
 struct tenants;
 struct upstreams;
 struct worker_pool;
@@ -41,6 +40,7 @@ struct writer;
 #define CALL_ROUNDS_MAX 8               /* asks carried for a legacy caller (product.md 6) */
 #define CALL_ASK_TIMEOUT_MS 300000      /* waiting for a legacy caller's answers */
 #define CALL_STATE_TTL_S 3600           /* life of a sealed request state */
+#define CALL_TASK_ANSWERS_MAX (1u << 20)        /* bytes of the answers of one round of a task */
 
 struct call_env {                       /* borrowed for the engine's life */
 	struct ev_loop *loop;
@@ -101,6 +101,9 @@ struct call_req {                       /* texts are copied; args and answers ar
 	bool can_ask;                   /* legacy: the channel can carry server requests now */
 	enum rev rev;
 	int tport;                      /* enum audit_tport */
+	/* A further round of this task, and what its handler wanted back; NULL: a call of its own. */
+	struct task *task;
+	const void *state; size_t state_len;
 	const struct trace *trace;      /* copied; NULL: of none, or that of its span */
 	struct span *span;              /* of the request, or NULL; taken over, and given back by call_end */
 	const char *request;            /* its HTTP request's name, for the log, or NULL; borrowed for call_start() */
@@ -165,6 +168,15 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		struct call **ret);
 void call_answer(struct call *c, json_t *answers);      /* takes; the handler runs again */
 void call_cancel(struct call *c, enum cancel_why why);  /* finish() still comes, with ERR_CANCELLED */
+/* The questions of a task that are open, as JSON by their names on the wire; NULL: it asks no more.  As
+ * task_result(). */
+int call_task_questions(struct call_engine *eng, struct task *t, task_result_fn *done, void *arg) MUST_CHECK;
+/* Answers, taken, of who: ev (task.input, whose texts live until done) and they are durable before done says 0, and
+ * with the last one the next round begins in the same turn.  0 as well when there is no such question (TK-08, TK-09).
+ * ERR_LIMIT: they are too large, and none is kept; ERR_NOT_FOUND: it is gone; ERR_BUSY, ERR_AUDIT.  done: perhaps
+ * before the return. */
+void call_task_answer(struct call_engine *eng, struct task *t, struct principal *who, json_t *answers,
+		      const struct audit_event *ev, task_done_fn *done, void *arg);
 /* Nobody will read the answer (legacy HTTP): the call runs on, out is not used again. */
 void call_detach(struct call *c);
 /* Hear of it when what a resource gives is another; plan and tenant of req are filled in.  *ret NULL: nobody says so.
@@ -179,7 +191,7 @@ struct call_where {
 	int64_t tenant_id, principal_id, cred_id;
 	const char *tool;               /* full name of what is called */
 };
-/* Cancel what runs; how many that were. */
+/* Cancel what runs, and tasks that are parked, each on record; how many that were. */
 size_t call_cancel_where(struct call_engine *eng, const struct call_where *where, enum cancel_why why);
 /* Wire to writer_on_late(): the engine records the end of a begin that came through too late. */
 void call_late_begin(void *engine, const struct audit_event *begin);

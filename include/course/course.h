@@ -21,7 +21,8 @@ struct unpack;
 
 struct courses *courses_new(void);
 void courses_free(struct courses **c);
-struct course_record { int kind; int64_t idx; uint64_t ts; const void *ext; size_t ext_len; };
+/* outcome: of a call that has ended. */
+struct course_record { int kind; int64_t outcome, idx; uint64_t ts; const void *ext; size_t ext_len; };
 /* pruned: records in front of the first one are gone.  False: it does not fit what came before, with *ret set. */
 bool courses_record(struct courses *c, const struct course_record *r, bool pruned, enum audit_finding_code *ret);
 /* idx: of the record that begins it, -1: of none. */

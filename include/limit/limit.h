@@ -61,6 +61,7 @@ struct limit_req {
 	const struct limit_set *set[LIMIT_SCOPES];      /* borrowed for the call; NULL: no limits */
 	uint64_t now_us, wall_us;       /* monotonic; wall clock */
 	size_t bytes;                   /* of the arguments */
+	bool again;                     /* a call that was counted before goes on: it takes slots alone */
 };
 /* Its turn has come (granted), or its time is over: then the ticket is to be released as well.  Called by limit_turns()
  * alone. */

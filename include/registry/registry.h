@@ -78,6 +78,8 @@ struct reg_task {
 	uint64_t after_ms;              /* a run that is longer becomes one; UINT64_MAX: none does */
 	uint64_t ttl_ms, poll_ms;
 	uint64_t timeout_ms;            /* of a run as a task */
+	bool asks_inside;               /* its first question makes it one; else that is asked of its call */
+	uint64_t grace_ms;              /* which a first request has to ask, however soon it would be one */
 };
 
 struct reg_compiled {                   /* made on first use; lives as long as its reg_def */
@@ -118,6 +120,7 @@ struct reg_def {                        /* one version of one tool, prompt, reso
 #define REG_TIMEOUT_MAX_MS 3600000
 #define REG_TIMEOUT_DEFAULT_MS 30000
 #define REG_TASK_AFTER_MS 2000          /* of optional ones; required ones are tasks at once */
+#define REG_TASK_ASK_GRACE_MS 1000      /* TK-21 */
 #define REG_TASK_TTL_MIN_MS 60000
 #define REG_TASK_TTL_MAX_MS UINT64_C(2592000000)
 #define REG_TASK_TTL_MS 86400000

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/map.h"
 #include "keys/keyfile.h"
 #include "writer/writer.h"
 
@@ -25,6 +26,8 @@ struct tasks;
 
 #define TASK_ID_LEN 22                  /* base62: 131 random bits (TK-04) */
 #define TASK_CUT_TEXT "The server stopped while the task ran; whether its work was done is not known"
+#define TASK_CANCEL_TEXT "the call was cancelled"
+#define TASK_LATE_TEXT "Its time is over"
 #define TASK_NOTE_MAX 200               /* bytes of a statusMessage (TK-06) */
 
 /* TK-13: what is open or kept; at the limit a call is none. */
@@ -36,8 +39,13 @@ struct tasks;
 #define TASKS_EXPIRE_BATCH 256          /* rows of one transaction */
 #define TASKS_KEPT_MS 600000            /* after its end, at least (TK-12) */
 
-enum task_state {                       /* numbers of the store and of records */
-	TASK_WORKING = 1, TASK_COMPLETED = 3, TASK_FAILED, TASK_CANCELLED
+#define TASK_ROUNDS_MAX 32              /* in which it asks */
+#define TASK_WAITERS_MAX 256            /* for changes of tasks that are on their way, of all of them */
+
+/* Numbers of the store and of records.  INPUT, HELD and QUEUED are parked: nothing runs, and the row has all that
+ * another round needs.  INPUT waits for answers, HELD for a person, QUEUED for a round of its own. */
+enum task_state {
+	TASK_WORKING = 1, TASK_INPUT, TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED, TASK_HELD, TASK_QUEUED
 };
 const char *task_status(enum task_state state);        /* as the protocol has it */
 static inline bool task_is_over(enum task_state state)
@@ -45,12 +53,21 @@ static inline bool task_is_over(enum task_state state)
 	return state >= TASK_COMPLETED && state <= TASK_CANCELLED;
 }
 
-struct task {                           /* borrowed until the loop turns */
+static inline bool task_is_parked(enum task_state state)
+{
+	return state == TASK_INPUT || state == TASK_HELD || state == TASK_QUEUED;
+}
+
+struct task {                           /* borrowed until the loop turns, or while it is held or runs */
+	struct list queued;             /* tasks_next(), while it is QUEUED */
 	char id[TASK_ID_LEN + 1];
 	enum task_state state;
 	int64_t tenant_id, principal_id;
 	const char *prn, *tool, *name;  /* pseudonym; full name; as its tenant saw it */
+	const char *cred;               /* accessor of the key that made it, or NULL */
 	uint8_t call[16];               /* of its newest call */
+	unsigned round;                 /* how often it has asked */
+	bool held;                      /* a change of it is on its way (task_hold()) */
 	uint64_t created_us, updated_us, ends_us;       /* wall clock; ends: when it is over, or goes */
 	uint32_t poll_ms;
 	uint64_t bytes;                 /* sealed */
@@ -59,6 +76,19 @@ struct task {                           /* borrowed until the loop turns */
 	void (*stop)(void *run);        /* cancel what runs; NULL: nothing does */
 	void *run;
 };
+
+/* While somebody holds a task nobody else changes it.  hold: false, it is held.  unhold: those who wait are called, in
+ * their order, until one holds it.  wait: fn follows, not before the return, also when the task is gone then; ERR_BUSY:
+ * too many wait. */
+static inline bool task_hold(struct task *t)
+{
+	const bool was = t->held;
+
+	t->held = true;
+	return !was;
+}
+void task_unhold(struct tasks *tasks, struct task *t);
+int task_wait(struct tasks *tasks, struct task *t, void (*fn)(void *arg), void *arg) MUST_CHECK;
 
 struct task_env {
 	struct ev_loop *loop;
@@ -79,16 +109,22 @@ struct task_new {                       /* texts are copied */
 	const uint8_t *tdef, *call;     /* 32 and 16 bytes */
 	uint64_t ttl_ms;
 	uint32_t poll_ms;
+	enum task_state state;          /* WORKING, or parked from the beginning */
+	const char *note;               /* of one that is parked, or NULL */
+	const char *body; size_t len;   /* what another round needs; NULL: there is none without a question */
+	const struct writer_rows *also; /* as in struct task_move */
+	const void *bytes; size_t nbytes;
 	void (*stop)(void *run);
 	void *run;
 };
 /* rc below 0: there is none, nor a record.  Once, not before the return. */
 typedef void task_made_fn(void *arg, int rc, struct task *t);
-/* ev: task.create, to which the id is added.  ERR_LIMIT, ERR_AUDIT: it is not tried. */
-int task_create(struct tasks *tasks, const struct task_new *n, const struct audit_event *ev, task_made_fn *done,
-		void *arg) MUST_CHECK;
+/* ev: task.create, and what else there is to say, to which the id is added.  ERR_LIMIT, ERR_AUDIT: it is not tried. */
+int task_create(struct tasks *tasks, const struct task_new *task, const struct audit_event *ev, size_t n,
+		task_made_fn *done, void *arg) MUST_CHECK;
 
-/* The run has ended: its record, ev (call.end), and the row are one item.  text: what the caller would have been
+/* The run has ended: its record, ev (call.end), and the row are one item; one that is parked ends by task.end, behind
+ * what led to it.  The last of the n events says that it has ended.  text: what the caller would have been
  * answered, copied.  done: as of writer_change(); below 0, it is working until the next start.  The task is nobody's
  * run from here on.  ERR_LIMIT: the tenant has too much kept to keep a text of more than TASK_SMALL, and nothing was
  * done: it has to end with less. */
@@ -97,8 +133,31 @@ struct task_answer {
 	const char *note;               /* or NULL */
 	const char *text; size_t len;
 };
-int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, const struct task_answer *a,
+int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, size_t n, const struct task_answer *a,
 	     writer_audit_fn *done, void *arg) MUST_CHECK;
+
+/* To another state that is no end, in one item with events (at most WRITER_CHANGE_EVENTS, all of its tenant), which get
+ * the id: it is parked, has got answers, or a round of it begins.  A run that it is parked by is not its run from here
+ * on; the one that begins is when that is durable.  done as of writer_change(); ERR_CONFLICT: it has ended meanwhile.
+ * ERR_LIMIT: what is kept of its tenant is too much, and nothing was done. */
+struct task_move {
+	enum task_state state;
+	unsigned round;
+	const char *note;               /* or NULL */
+	const uint8_t *call;            /* the newest, or NULL: as it was */
+	const char *body; size_t len;   /* what another round needs, copied and sealed; NULL: as it was */
+	bool rerun;                     /* counted as another try of the same round */
+	/* More rows, in the same item: writer thread, behind the task's.  NULL: none. */
+	const struct writer_rows *also;
+	const void *bytes; size_t nbytes;
+};
+int task_move(struct tasks *tasks, struct task *t, const struct audit_event *ev, size_t n, const struct task_move *m,
+	      writer_audit_fn *done, void *arg) MUST_CHECK;
+/* What waits for a round: the first, which becomes the last; NULL: none.  count: how many. */
+struct task *tasks_next(struct tasks *tasks);
+size_t tasks_queued(const struct tasks *tasks);
+typedef void task_each_fn(void *arg, struct task *t);
+void tasks_each(struct tasks *tasks, task_each_fn *fn, void *arg);      /* fn may change it, as ever by the writer */
 
 /* NULL: unknown, of somebody else, expired. */
 struct task *task_find(struct tasks *tasks, int64_t tenant_id, int64_t principal_id, const char *id, size_t len);
@@ -107,8 +166,8 @@ struct task *task_by_id(struct tasks *tasks, const char *id);
 /* What it says of itself meanwhile; cut and cleaned. */
 void task_note(struct task *t, const char *note);
 
-/* ev: task.cancel, to which the id is added.  The run is stopped when that is durable; done then, or with ERR_AUDIT.
- * One that has ended: 1, and nothing happens. */
+/* ev: task.cancel, to which the id is added.  The run is stopped when that is durable; one that is parked ends with it.
+ * done then, or with ERR_AUDIT.  One that has ended: 1, and nothing happens. */
 typedef void task_done_fn(void *arg, int rc);
 int task_cancel(struct tasks *tasks, struct task *t, const struct audit_event *ev, task_done_fn *done,
 		void *arg) MUST_CHECK;
@@ -118,5 +177,7 @@ int task_cancel(struct tasks *tasks, struct task *t, const struct audit_event *e
  * return. */
 typedef void task_result_fn(void *arg, int rc, const char *text, size_t len);
 int task_result(struct tasks *tasks, struct task *t, task_result_fn *done, void *arg) MUST_CHECK;
+/* The body of one that is parked; the same. */
+int task_body(struct tasks *tasks, struct task *t, task_result_fn *done, void *arg) MUST_CHECK;
 
 #endif

@@ -28,6 +28,7 @@ struct arg_rules;                       /* immutable, counted */
  * "arg-rule". */
 int arg_rules_parse(const char *text, size_t len, struct arg_rules **ret, struct err *err) MUST_CHECK;
 void arg_rules_unref(struct arg_rules **r);
+void arg_rules_print(const struct arg_rules *r, struct str *out);        /* for arg_rules_parse(); NULL: nothing */
 /* May the tool be called with these arguments (NULL = none)?  ERR_DENIED: err->where is the pointer; what would be
  * allowed is not told.  rules NULL: anything. */
 int arg_rules_check(const struct arg_rules *rules, const char *tool, const json_t *args, struct err *err) MUST_CHECK;

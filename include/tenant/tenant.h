@@ -108,6 +108,18 @@ uint64_t principal_until(const struct tenants *t, const struct principal *p);
  * the tenant's principal "default".  ERR_NOT_FOUND, ERR_DENIED (suspended). */
 int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,
 		    struct err *err) MUST_CHECK;
+/* Somebody whose call goes on by itself, who shows nothing now: names, scopes and rules are those of then, standing is
+ * that of now, and a token has no end.  accessor: of the key that was shown, or "".  Takes scopes and rules, also when
+ * it fails.  ERR_DENIED: they would be refused now, or cannot be found. */
+struct principal_again {
+	int64_t tenant_id, principal_id;
+	const char *name, *accessor;
+	struct scopes *scopes;
+	struct arg_rules *rules;
+	int authn;
+};
+int principal_again(struct tenants *t, const struct principal_again *was, struct principal **ret,
+		    struct err *err) MUST_CHECK;
 /* A principal from a token that was verified.  A row of this name, if there is one, speaks for it: its pseudonym, its
  * suspension.  Without a row, id (negative) and pseudonym are derived from tenant and subject. */
 struct principal_claims {

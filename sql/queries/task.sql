@@ -2,14 +2,21 @@
 
 -- tasks_open(), and audit verify: all of them, or a tenant's.  any tenant: the index of the server.  Walks the table.
 -- name: task_list
-SELECT tid, tenant_id, principal_id, prn, tool, state, call, created_us, updated_us, ends_us, poll_ms, note, bytes, name
+SELECT tid, tenant_id, principal_id, prn, tool, state, call, created_us, updated_us, ends_us, poll_ms, note, bytes, name,
+  round, cred
 FROM task WHERE ?1 = 0 OR tenant_id = ?1;
 
 -- The writer: one begins.  Index task.tid.
 -- name: task_add
 INSERT INTO task(tid, tenant_id, principal_id, prn, cred, tool, tdef, state, round, reruns, first_call, call, created_us,
-  updated_us, ends_us, poll_ms, bytes, name)
-VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 1, 0, ?8, ?8, ?9, ?9, ?10, ?11, 0, ?12);
+  updated_us, ends_us, poll_ms, bytes, name, note, key, nonce, body)
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?13, 0, 0, ?8, ?8, ?9, ?9, ?10, ?11, ?14, ?12, ?15, ?16, ?17, ?18);
+
+-- The writer: one is parked, has got answers, or a round of it begins.  Index task.tid.
+-- name: task_move
+UPDATE task SET state = ?3, updated_us = ?4, note = ?5, round = ?6, call = coalesce(?7, call), reruns = reruns + ?8,
+  bytes = coalesce(?9, bytes), key = coalesce(?10, key), nonce = coalesce(?11, nonce), body = coalesce(?12, body)
+WHERE tid = ?1 AND tenant_id = ?2 AND state NOT IN (3, 4, 5);
 
 -- The writer: one has ended.  Index task.tid.
 -- name: task_end
@@ -19,11 +26,15 @@ WHERE tid = ?1 AND tenant_id = ?2 AND state NOT IN (3, 4, 5);
 
 -- The writer, at a start: those that ran.  any tenant: nobody runs them any more.  Walks the table.
 -- name: task_cut
-SELECT tid, tenant_id, prn, cred, tool, call, created_us, ends_us FROM task WHERE state IN (1, 7);
+SELECT tid, tenant_id, prn, cred, tool, call, created_us, ends_us FROM task WHERE state = 1;
 
 -- A reader: what has been sealed of one that has ended.  Index task.tid.
 -- name: task_sealed
 SELECT key, rnonce, result FROM task WHERE tid = ?1 AND tenant_id = ?2;
+
+-- A reader: what another round of one that is parked needs.  Index task.tid.
+-- name: task_body
+SELECT key, nonce, body, round FROM task WHERE tid = ?1 AND tenant_id = ?2;
 
 -- The writer: some whose time is over.  any tenant: each in its turn.  Index task_ends.
 -- name: task_due

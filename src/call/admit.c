@@ -102,6 +102,7 @@ static void add_tool(const struct call *c, struct call_limits *ret)
 	set->rate = lower_rate(set->rate, lower_rate(c->compiled->rate, c->tool->rate));
 	ret->req.set[LIMIT_TOOL] = set;
 	ret->req.tool_id = c->tool->def->tool_id;
+	ret->req.again = c->task != NULL;
 	ret->req.bytes = c->args_len;
 }
 
@@ -459,12 +460,28 @@ static int check_standing(struct call *c)
 	return refuse(c, REFUSE_NONE, "standing");
 }
 
+/* May it become a task, must it?  ERR_CAPABILITY: it must, and cannot. */
+static int may_task(struct call *c, struct err *err)
+{
+	const enum reg_task_support support = c->kind == REG_TOOL && !c->completing ? c->compiled->task.support :
+		REG_TASK_FORBIDDEN;
+	const bool can = c->modern && (c->caps & CAP_TASKS) && c->eng->env.tasks;
+
+	if (c->task)                    /* another round */
+		return 0;
+	c->may_task = can && support != REG_TASK_FORBIDDEN;
+	/* A command waits as long as it takes. */
+	if (can || support != REG_TASK_REQUIRED || c->tport == AUDIT_ADMIN_SOCKET)
+		return 0;
+	return err_set(err, ERR_CAPABILITY, "", "tool %s needs a client that can wait for tasks", c->tool_name);
+}
+
 /* TK-20 */
 static int check_task(struct call *c)
 {
 	struct err err;
 
-	if (call_task_check(c, &err) == 0)
+	if (may_task(c, &err) == 0)
 		return 0;
 	call_trouble(c)->err = err;
 	call_trouble(c)->missing_caps = CAP_TASKS;

@@ -4,6 +4,7 @@
 #include "assent/assent.h"
 #include "audit/audit.h"
 #include "audit/payload.h"
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -56,6 +57,9 @@ struct call_engine {
 	void (*task_made)(struct call *c);      /* engine.c, for promote.c: it is one, or is not to be */
 	void (*task_stop)(void *call);  /* somebody cancels it */
 	void (*decided)(struct call *c, int rc);        /* engine.c, for decide.c: as call_decide() */
+	void (*start_round)(struct call_engine *eng, const struct call_req *req);       /* and for park.c */
+	struct ev_timer *rounds;        /* armed while tasks wait for a round (call_task_turns()) */
+	bool stopping;                  /* none begins any more */
 	bool closed;                    /* freed while calls were running; they must touch nothing */
 };
 
@@ -125,6 +129,8 @@ struct call {
 	bool begun;                     /* its begin is durable (HARDENING F-4) */
 	struct task *task;              /* its caller has gone on, and it runs as this (TK-31); NULL: it is plain */
 	bool may_task;                  /* it can become one */
+	uint64_t ttl_ms;                /* of the task, from the beginning of the run */
+	writer_audit_fn *task_done;     /* engine.c's, behind what promote.c does at the end */
 	bool promoting, over;           /* that is on its way to the store, and it has ended meanwhile */
 	uint64_t started_us;            /* its run, of the loop's clock */
 	enum cancel_why why;
@@ -189,25 +195,8 @@ struct call_decision {                                  /* what an event borrows
 };
 
 /* state.c */
-void call_seal_state(struct call *c, const struct backend_ask *ask);    /* into c->sealed */
+void call_seal_state(struct call *c);   /* what its handler wants back, into c->sealed */
 int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
-
-/* promote.c: calls that become tasks */
-int call_task_check(struct call *c, struct err *err);   /* may it, must it?  0; ERR_CAPABILITY: it must, and cannot */
-bool call_task_first(struct call *c);                   /* before its run, if it shall be one at once: then not now */
-/* Of its run. */
-static inline uint64_t call_task_deadline(const struct call *c)
-{
-	const struct reg_task *how = &c->compiled->task;
-	uint64_t ms = c->compiled->timeout_ms;
-
-	if (c->task || c->may_task)
-		ms = how->timeout_ms < how->ttl_ms ? how->timeout_ms : how->ttl_ms;
-	return c->started_us + ms * 1000;
-}
-void call_task_arm(struct call *c);                     /* its timer, until it is one, or too long */
-bool call_task_due(struct call *c);                     /* that was for its becoming one, which begins */
-int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn *done);
 
 /* result.c */
 void call_tally_in(struct call *c, enum tally_place place);     /* for scrapers: it waits, then runs, or either */
@@ -219,6 +208,8 @@ static inline void call_took(const struct call *c, size_t bytes)
 }
 void call_take_result(struct call *c, struct backend_result *res);      /* taken */
 int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);   /* data taken; its outcome */
+/* What a handler may ask of this caller; NULL, or what is wrong with it. */
+const char *call_check_questions(const struct call *c, const struct backend_ask *ask);
 /* Replace what there is by isError and a text. */
 void call_put_failure(struct call *c, const char *text);
 

@@ -33,8 +33,8 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
-#include "call_int.h"
 #include "held_int.h"
+#include "task_call_int.h"
 
 static void set_state(struct call *c, enum call_state to)
 {
@@ -264,6 +264,8 @@ static void end_call(struct call *c, int outcome)
 		c->over = true;
 		return;
 	}
+	if (c->requests && !c->task)
+		call_seal_state(c);
 	CRASH_AT("run.done");
 	span_event(c->span, "ended");
 	call_span_ran(c, outcome);
@@ -367,12 +369,14 @@ static void deny(struct call *c)
 	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE ||
 	    c->trouble->refusal == REFUSE_POLICY || c->trouble->refusal == REFUSE_UNDECIDED)
 		metric_inc(METRIC_calls_denied);
-	if (c->trouble->refusal == REFUSE_AUDIT) {
+	if (c->trouble->refusal == REFUSE_AUDIT && !c->task) {
 		metric_inc(METRIC_calls_audit_refused);       /* there is no room for this record either */
 		ev_defer(c->eng->env.loop, reply, c);
 		return;
 	}
-	if (!files && !call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
+	if (c->task ? !call_task_over(c) : !files && !call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
+		if (c->task)
+			call_task_unbegun(c);
 		ev_defer(c->eng->env.loop, reply, c);
 		return;
 	}
@@ -388,9 +392,12 @@ static void deny(struct call *c)
 		ev.detail = c->hint;
 	set_state(c, CALL_AUDIT_END);
 	call_payload_request(c, &ev, &payload);
-	rc = files ? call_file(c, &ev, on_denied_durable) : writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
+	rc = files ? call_file(c, &ev, on_denied_durable) : c->task ? call_task_end(c, &ev, on_denied_durable) :
+		writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
 	call_payload_fini(&payload);
 	if (rc < 0) {
+		if (c->task)
+			call_task_unbegun(c);
 		refuse_for_audit(c);
 		ev_defer(c->eng->env.loop, reply, c);
 	}
@@ -405,30 +412,6 @@ static void fail(struct call *c, int outcome, const char *text)
 {
 	call_put_failure(c, text);
 	end_call(c, outcome);
-}
-
-/* What a handler may ask of this caller; NULL, or what is wrong with it. */
-static const char *check_questions(const struct call *c, const struct backend_ask *ask)
-{
-	const char *key;
-	json_t *question;
-
-	if (c->completing)                      /* MCP U-06 */
-		return "a completion cannot ask";
-	if (json_object_size(ask->requests) == 0)
-		return "the tool asked, but payload no question";
-	if (ask->state_len > ASK_STATE_MAX)
-		return "the tool's state between two rounds is too large";
-	json_object_foreach(ask->requests, key, question) {
-		const char *method = json_string_value(json_object_get(question, "method"));
-		uint32_t needs = method ? caps_for_request(method, json_object_get(question, "params")) : 0;
-
-		if (!needs)
-			return "the tool asked a question that no client knows";
-		if (needs & ~c->caps)           /* MCP R-03, M-10 */
-			return "the tool needs to ask something that this client did not declare to answer";
-	}
-	return NULL;
 }
 
 static void ask_legacy(struct call *c, struct backend_ask *ask)
@@ -455,14 +438,16 @@ static void ask_legacy(struct call *c, struct backend_ask *ask)
 
 static void take_ask(struct call *c, struct backend_ask *ask)
 {
-	const char *wrong = c->task || c->promoting ? "the tool asked when it had become a task already" :
-		check_questions(c, ask);
+	const char *wrong = c->task && c->task->round >= TASK_ROUNDS_MAX ? "the tool asked too often" :
+		call_check_questions(c, ask);
 
 	if (wrong) {
 		fail(c, AUDIT_TOOL_ERROR, wrong);
 	} else if (c->modern) {
-		call_seal_state(c, ask);
+		str_reset(&c->state_bytes);
+		str_put(&c->state_bytes, ask->state, ask->state_len);
 		c->requests = json_incref(ask->requests);
+		(void)call_task_first(c, true);         /* then the row comes first, and else the question is the call's */
 		end_call(c, AUDIT_INPUT_REQUIRED);
 	} else {
 		ask_legacy(c, ask);
@@ -583,6 +568,7 @@ static void run(struct call *c)
 	struct backend_param *params = backend_params(c->compiled);
 
 	c->started_us = ev_now_us(eng->env.loop);
+	c->ttl_ms = call_task_left_ms(c);
 	call_span_run(c);
 	const struct backend_req req = {
 		.params = params, .nparams = params ? c->compiled->nparams : 0,
@@ -614,7 +600,7 @@ static void run_durable(void *arg)
 {
 	struct call *c = arg;
 
-	if (c->eng->closed || call_task_first(c))
+	if (c->eng->closed || call_task_first(c, false))
 		return;
 	if (c->cancelled) {
 		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
@@ -647,7 +633,9 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 	if (c->eng->closed)
 		return;
 	if (rc < 0) {           /* AUDIT A-208; should it come through late: call_late_begin() */
-		call_refuse_begin(c, rc);
+		call_refuse_begin(c, c->task ? ERR_AUDIT : rc);
+		if (c->task)
+			call_task_unbegun(c);
 		reply(c);
 		return;
 	}
@@ -655,6 +643,14 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 	span_event(c->span, "begin.durable");
 	metric_inc(METRIC_calls_started);
 	pace(c, run_durable);
+}
+
+/* Its row says so in the same item. */
+static int begin_round(struct call *c, const struct audit_event *ev)
+{
+	const struct task_move m = { .state = TASK_WORKING, .round = c->task->round, .call = c->id };
+
+	return task_move(c->eng->env.tasks, c->task, ev, 1, &m, on_begin_durable, c);
 }
 
 /* AUDIT_BEGIN */
@@ -679,11 +675,13 @@ static void begin(struct call *c)
 	call_payload_request(c, &ev, &payload);
 	rc = call_note_sandbox(c);
 	if (rc == 0)
-		rc = call_begin_record(c, &ev, on_begin_durable);
+		rc = c->task ? begin_round(c, &ev) : call_begin_record(c, &ev, on_begin_durable);
 	call_payload_fini(&payload);
 	pdp_forget(&c->asking);
 	if (rc < 0) {
-		call_refuse_begin(c, rc);
+		call_refuse_begin(c, c->task ? ERR_AUDIT : rc);
+		if (c->task)
+			call_task_unbegun(c);
 		ev_defer(c->eng->env.loop, reply, c);
 	}
 }
@@ -704,24 +702,6 @@ static void forget_borrowed(struct call *c)
 					     .call = id_format(c->id, id) },
 			  "call of a request request=%s", c->request);
 	c->peer = c->client = c->model = c->request = NULL;
-}
-
-/* These are borrowed for call_start() alone. */
-static void keep_texts(struct call *c)
-{
-	const char **text[] = { &c->peer, &c->client, &c->model, &c->request };
-	size_t len = 0;
-	char *to;
-
-	for (size_t i = 0; i < NELEMS(text); i++)
-		len += *text[i] ? strlen(*text[i]) + 1 : 0;
-	c->kept = to = mem_alloc(len + 1);
-	for (size_t i = 0; i < NELEMS(text); i++) {
-		len = *text[i] ? strlen(*text[i]) + 1 : 0;
-		if (len)
-			*text[i] = memcpy(to, *text[i], len);
-		to += len;
-	}
 }
 
 /* --- who decides beside us (decide.c) */
@@ -752,7 +732,7 @@ static void decide(struct call *c)
 		return;
 	}
 	if (!c->kept)
-		keep_texts(c);
+		call_keep_texts(c);
 	set_state(c, CALL_DECIDING);
 }
 
@@ -769,7 +749,7 @@ static void decided_later(struct call *c, int rc)
 /* ADMIT -> QUEUED */
 static void wait_for_slots(struct call *c)
 {
-	keep_texts(c);
+	call_keep_texts(c);
 	set_state(c, CALL_QUEUED);
 	call_tally_in(c, TALLY_WAITING);
 	turn_soon(c->eng);
@@ -855,6 +835,14 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 		memcpy(text, req->args_text, args_len);
 	text[args_len] = '\0';
 	c->args_text = text;
+	if (req->task) {
+		c->task = req->task;
+		c->task->run = c;
+		c->task->stop = eng->task_stop;
+		c->has_prev = true;
+		memcpy(c->prev, c->task->call, sizeof(c->prev));
+		str_put(&c->state_bytes, req->state, req->state_len);
+	}
 	list_init(&c->paced);
 	list_push_back(&eng->calls, &c->all);
 	eng->running++;
@@ -882,6 +870,13 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		decide(c);
 	}
 	forget_borrowed(c);
+}
+
+static void start_round(struct call_engine *eng, const struct call_req *req)
+{
+	struct call *c;
+
+	call_start(eng, req, NULL, NULL, &c);
 }
 
 void call_answer(struct call *c, json_t *answers)
@@ -952,12 +947,16 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	eng->task_made = task_made;
 	eng->task_stop = task_stop;
 	eng->decided = decided_later;
+	eng->start_round = start_round;
 	list_init(&eng->calls);
 	eng->denials = denials_new(eng);
 	eng->degraded = map_new();
 	eng->turns = ev_timer_new(eng->env.loop, on_turns, eng);
 	list_init(&eng->paced);
 	eng->pace = ev_timer_new(eng->env.loop, on_pace, eng);
+	eng->rounds = ev_timer_new(eng->env.loop, call_task_turns, eng);
+	if (env->tasks && tasks_queued(env->tasks) > 0)
+		ev_timer_start(eng->rounds, 0);
 	return eng;
 }
 
@@ -971,6 +970,7 @@ void call_engine_free(struct call_engine **eng)
 	denials_free(&e->denials);
 	ev_timer_free(&e->turns);
 	ev_timer_free(&e->pace);
+	ev_timer_free(&e->rounds);
 	if (!list_empty(&e->calls)) {
 		/* Handlers still point to their calls: better to leave both than to free under them. */
 		e->closed = true;

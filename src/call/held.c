@@ -166,6 +166,8 @@ int call_check_approval(struct call *c)
 
 	if (!rule || !assent_rule_applies(rule, c->args))
 		return 0;
+	if (c->task)
+		return hold(c, NULL, "A person has to agree to each run of this tool, and nobody can to a further round of a task");
 	if (!all)
 		return hold(c, NULL, "A person has to agree to this call, and no server runs that could ask one");
 	digest_of(c, digest);

@@ -4,8 +4,10 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/metric.h"
 #include "proto/caps.h"
@@ -14,20 +16,7 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
-#include "call_int.h"
-
-int call_task_check(struct call *c, struct err *err)
-{
-	const enum reg_task_support support = c->kind == REG_TOOL && !c->completing ? c->compiled->task.support :
-		REG_TASK_FORBIDDEN;
-	const bool can = c->modern && (c->caps & CAP_TASKS) && c->eng->env.tasks;
-
-	c->may_task = can && support != REG_TASK_FORBIDDEN;
-	/* A command waits as long as it takes. */
-	if (can || support != REG_TASK_REQUIRED || c->tport == AUDIT_ADMIN_SOCKET)
-		return 0;
-	return err_set(err, ERR_CAPABILITY, "", "tool %s needs a client that can wait for tasks", c->tool_name);
-}
+#include "task_call_int.h"
 
 /* The caller has its handle. */
 static void hand_out(struct call *c)
@@ -67,23 +56,31 @@ static bool promote(struct call *c)
 	struct audit_event ev;
 
 	call_fill_event(c, AUDIT_TASK_CREATE, &ev);
-	c->promoting = task_create(c->eng->env.tasks, &n, &ev, on_made, c) == 0;
+	c->promoting = task_create(c->eng->env.tasks, &n, &ev, 1, on_made, c) == 0;
 	c->may_task = c->promoting;
 	return c->promoting;
 }
 
-bool call_task_first(struct call *c)
+/* TK-21: how long it is none, whatever comes. */
+static uint64_t after_ms(const struct call *c)
 {
-	return c->may_task && !c->promoting && c->compiled->task.after_ms == 0 && promote(c);
+	const struct reg_task *how = &c->compiled->task;
+	const bool first = !c->answers && c->state_bytes.len == 0;
+
+	return first && how->grace_ms > how->after_ms ? how->grace_ms : how->after_ms;
+}
+
+bool call_task_first(struct call *c, bool asks)
+{
+	return c->may_task && !c->promoting && (asks ? c->compiled->task.asks_inside : after_ms(c) == 0) && promote(c);
 }
 
 void call_task_arm(struct call *c)
 {
 	const uint64_t now = ev_now_us(c->eng->env.loop);
 	uint64_t due = c->task ? call_task_deadline(c) : c->started_us + (uint64_t)c->compiled->timeout_ms * 1000;
-
-	if (c->may_task && c->started_us + c->compiled->task.after_ms * 1000 < due)
-		due = c->started_us + c->compiled->task.after_ms * 1000;
+	if (c->may_task && c->started_us + after_ms(c) * 1000 < due)
+		due = c->started_us + after_ms(c) * 1000;
 	ev_timer_start(c->timer, due > now ? due - now : 0);
 }
 
@@ -93,7 +90,7 @@ bool call_task_due(struct call *c)
 
 	if (c->promoting)
 		return true;
-	if (c->task && c->compiled->task.ttl_ms <= c->compiled->task.timeout_ms) {      /* TK-12 */
+	if (c->task && c->ttl_ms <= c->compiled->task.timeout_ms) {     /* TK-12 */
 		c->cancelled = true;
 		c->why = CANCEL_DEADLINE;
 	}
@@ -124,6 +121,47 @@ static void put_unkept(const struct call *c, struct str *text)
 	put_fault(c, &e, text);
 }
 
+/* As whoever calls would be told. */
+static void refusal_error(const struct call *c, struct rpc_error *e)
+{
+	const struct call_trouble *t = c->trouble;
+
+	switch (t->refusal) {
+	case REFUSE_UNKNOWN_TOOL:
+	case REFUSE_SCOPE:
+		rpc_error_unknown_tool(e, c->rev, c->tool_name, c->tool_len);
+		return;
+	case REFUSE_ARGUMENTS:
+	case REFUSE_RULES:
+		rpc_error_arguments(e, t->err.msg);
+		return;
+	case REFUSE_CAPABILITY:
+		rpc_error_capability(e, t->missing_caps);
+		return;
+	case REFUSE_SANDBOX:
+	case REFUSE_POLICY:
+	case REFUSE_APPROVAL:
+		rpc_error_init(e, FAULT_TOOL, "%s", t->err.msg);
+		return;
+	case REFUSE_NONE:
+		if (t->err.code == ERR_DENIED) {
+			rpc_error_init(e, FAULT_DENIED, "%s", t->err.msg);
+			return;
+		}
+		break;
+	case REFUSE_STATE:
+	case REFUSE_PARAMS:
+	case REFUSE_RATE:
+	case REFUSE_BUSY:
+	case REFUSE_CANCELLED:
+	case REFUSE_AUDIT:
+	case REFUSE_UNDECIDED:
+	case REFUSE_INTERNAL:
+		break;
+	}
+	rpc_error_init(e, FAULT_INTERNAL, NULL);
+}
+
 static void put_error(const struct call *c, struct str *text)
 {
 	const struct call_trouble *t = c->trouble;
@@ -134,7 +172,7 @@ static void put_error(const struct call *c, struct str *text)
 	else if (t && t->rpc_code)
 		rpc_error_tool(&e, c->rev, t->rpc_code, t->err.msg, t->rpc_data);
 	else
-		rpc_error_init(&e, FAULT_INTERNAL, NULL);
+		refusal_error(c, &e);
 	put_fault(c, &e, text);
 }
 
@@ -149,29 +187,82 @@ static void put_result(const struct call *c, struct str *text)
 	encode_result_object(text, &to, &r);
 }
 
+/* What came of the run; then its record is as durable as its row, and others may change it. */
+static void on_over(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct call *c = arg;
+	struct task *t = c->eng->closed ? NULL : c->task;
+
+	CRASH_AT("task.over");
+	if (t)
+		task_unhold(c->eng->env.tasks, t);
+	c->task_done(c, rc, receipt);
+}
+
+static int end_with(struct call *c, const struct audit_event *ev, const struct task_answer *a, writer_audit_fn *done)
+{
+	int rc;
+
+	c->task_done = done;
+	c->task->held = true;
+	rc = task_end(c->eng->env.tasks, c->task, ev, 1, a, on_over, c);
+	if (rc < 0)
+		task_unhold(c->eng->env.tasks, c->task);
+	return rc;
+}
+
+/* It asks: it is parked with its questions. */
+static int park(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
+{
+	struct task_move m = { .state = TASK_INPUT, .round = c->task->round + 1 };
+	struct str body = STR_INIT;
+	int rc;
+
+	call_task_body(c, &body);
+	m.body = body.p;
+	m.len = body.len;
+	c->task_done = done;
+	c->task->held = true;
+	rc = task_move(c->eng->env.tasks, c->task, ev, 1, &m, on_over, c);
+	if (rc < 0)
+		task_unhold(c->eng->env.tasks, c->task);
+	str_fini(&body);
+	return rc;
+}
+
+/* Its text, of what is no end by the caller's will. */
+static void put_end(struct call *c, struct task_answer *a, struct str *text)
+{
+	if (c->cancelled && c->why != CANCEL_SHUTDOWN) {
+		a->state = TASK_CANCELLED;
+		a->note = c->trouble ? c->trouble->err.msg : NULL;
+	} else if (c->cancelled || c->trouble) {
+		a->state = TASK_FAILED;
+		put_error(c, text);
+	} else {
+		put_result(c, text);
+	}
+	a->text = text->p;
+	a->len = text->len;
+}
+
 int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
 {
 	struct task_answer a = { .state = TASK_COMPLETED };
 	struct str text = STR_INIT;
-	int rc;
+	int rc = c->requests ? park(c, ev, done) : ERR_LIMIT;
 
-	if (c->cancelled && c->why != CANCEL_SHUTDOWN) {
-		a.state = TASK_CANCELLED;
-		a.note = c->trouble ? c->trouble->err.msg : NULL;
-	} else if (c->cancelled || c->trouble) {
-		a.state = TASK_FAILED;
-		put_error(c, &text);
-	} else {
-		put_result(c, &text);
+	if (rc != ERR_LIMIT)
+		return rc;
+	if (!c->requests) {
+		put_end(c, &a, &text);
+		rc = end_with(c, ev, &a, done);
 	}
-	a.text = text.p;
-	a.len = text.len;
-	rc = task_end(c->eng->env.tasks, c->task, ev, &a, done, c);
 	if (rc == ERR_LIMIT) {          /* its tool is done, and the record of it says how */
 		str_reset(&text);
 		put_unkept(c, &text);
 		a = (struct task_answer){ .state = TASK_FAILED, .text = text.p, .len = text.len };
-		rc = task_end(c->eng->env.tasks, c->task, ev, &a, done, c);
+		rc = end_with(c, ev, &a, done);
 	}
 	str_fini(&text);
 	return rc;

@@ -409,6 +409,29 @@ void call_take_result(struct call *c, struct backend_result *res)
 	}
 }
 
+const char *call_check_questions(const struct call *c, const struct backend_ask *ask)
+{
+	const char *key;
+	json_t *question;
+
+	if (c->completing)                      /* MCP U-06 */
+		return "a completion cannot ask";
+	if (json_object_size(ask->requests) == 0)
+		return "the tool asked, but payload no question";
+	if (ask->state_len > ASK_STATE_MAX)
+		return "the tool's state between two rounds is too large";
+	json_object_foreach(ask->requests, key, question) {
+		const char *method = json_string_value(json_object_get(question, "method"));
+		uint32_t needs = method ? caps_for_request(method, json_object_get(question, "params")) : 0;
+
+		if (!needs)
+			return "the tool asked a question that no client knows";
+		if (needs & ~c->caps)           /* MCP R-03, M-10 */
+			return "the tool needs to ask something that this client did not declare to answer";
+	}
+	return NULL;
+}
+
 int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data)
 {
 	struct call_trouble *t;

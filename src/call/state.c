@@ -43,7 +43,7 @@ static const struct str *context_of(const struct call *c)
 	return s;
 }
 
-void call_seal_state(struct call *c, const struct backend_ask *ask)
+void call_seal_state(struct call *c)
 {
 	const struct str *context = context_of(c);
 	uint64_t expiry = clock_wall_us() / 1000000 + CALL_STATE_TTL_S;
@@ -52,7 +52,7 @@ void call_seal_state(struct call *c, const struct backend_ask *ask)
 	for (int shift = 56; shift >= 0; shift -= 8)
 		str_putc(&payload, (char)(expiry >> shift));
 	str_put(&payload, c->id, sizeof(c->id));
-	str_put(&payload, ask->state, ask->state_len);
+	str_put(&payload, c->state_bytes.p, c->state_bytes.len);
 	seal_make(c->eng->seal, context->p, context->len, payload.p, payload.len, &c->sealed);
 	str_fini(&payload);
 }

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "tenant/tenant.h"
 
-#include "call_int.h"
+#include "task_call_int.h"
 
 /* Would a cancel still make a difference? */
 static bool is_running(const struct call *c)
@@ -41,10 +41,11 @@ size_t call_cancel_where(struct call_engine *eng, const struct call_where *where
 		call_cancel(c, why);
 		n++;
 	}
-	return n;
+	return n + (why == CANCEL_SHUTDOWN ? 0 : call_task_cancel_where(eng, where));
 }
 
 void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
 {
+	eng->stopping = true;
 	(void)call_cancel_where(eng, &(struct call_where){ 0 }, why);
 }

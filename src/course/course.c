@@ -21,10 +21,12 @@ enum { WAITS = 1, GRANTED, REFUSED, LAPSED, USED, RECALLED };   /* of approvals 
 struct seen {
 	int64_t idx;                    /* of the record that begins it, or the first one that is there */
 	uint8_t state;                  /* of a task 0: it has no end */
-	uint8_t yes;                    /* who have agreed, so far */
+	uint8_t yes;                    /* who have agreed, so far; of a task enum phase */
 	bool cut;                       /* what came before is gone */
 	uint8_t digest[DIGEST];
 };
+/* What the newest record of a task that has not ended says of it (TK-33). */
+enum phase { UNKNOWN, RUNS, ASKS, ANSWERED };
 struct courses {
 	struct map *seen;               /* struct seen by 'T' and the id of a task, or 'A' and the number of an approval */
 	uint64_t newest_us;             /* of the records that were told */
@@ -84,6 +86,30 @@ static struct seen *add(struct courses *c, const struct name *name, int64_t idx)
 
 /* --- records */
 
+static enum phase phase_of(const struct course_record *r, enum phase before)
+{
+	if (r->kind == AUDIT_CALL_BEGIN)
+		return RUNS;
+	if (r->kind == AUDIT_CALL_END && r->outcome == AUDIT_INPUT_REQUIRED)
+		return ASKS;
+	return r->kind == AUDIT_TASK_INPUT && before != UNKNOWN ? ANSWERED : before;
+}
+
+/* Can the row of one that has not ended be in this state (task/task.h)? */
+static bool is_so_far(enum phase phase, int64_t state)
+{
+	switch (state) {
+	case 1:
+		return phase == UNKNOWN || phase == RUNS;
+	case 2:
+		return phase != RUNS;
+	case 7:
+		return phase == UNKNOWN || phase == ANSWERED;
+	default:
+		return state < 3 || state > 5;
+	}
+}
+
 static bool task(struct courses *c, const struct course_record *r, bool pruned)
 {
 	size_t len, n;
@@ -96,6 +122,8 @@ static bool task(struct courses *c, const struct course_record *r, bool pruned)
 		return true;
 	name = name_of('T', id, len);
 	s = map_get(c->seen, name.p, name.len);
+	if (s)
+		s->yes = (uint8_t)phase_of(r, s->yes);
 	state = r->kind == AUDIT_TASK_CREATE ? NULL : audit_field_find(r->ext, r->ext_len, AUDIT_TAG_TASK_END, &n);
 	if (r->kind != AUDIT_TASK_CREATE && (!state || n != 1))
 		return true;
@@ -103,6 +131,8 @@ static bool task(struct courses *c, const struct course_record *r, bool pruned)
 		s = add(c, &name, r->idx);
 	else
 		fits = s && state && !s->state;
+	if (s && !state)
+		s->yes = RUNS;
 	if (s && state && !s->state)
 		s->state = *state;
 	return fits;
@@ -193,7 +223,7 @@ static void compare_task(struct rows *r, struct db_stmt *st)
 
 	if ((uint64_t)db_col_i64(st, 8) > r->c->newest_us)
 		return;
-	if (s ? (s->state ? s->state != state : (state >= 3 && state <= 5)) : !r->pruned)
+	if (s ? (s->state ? s->state != state : !is_so_far(s->yes, state)) : !r->pruned)
 		r->found(r->arg, AUDIT_FINDING_TASK, s ? s->idx : -1, WRONG);
 }
 

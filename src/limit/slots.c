@@ -574,7 +574,7 @@ static void charge(struct limit_ticket *t, const struct limit_req *req)
 	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
 		struct entry *e = t->e[i];
 
-		if (!e)
+		if (!e || req->again)
 			continue;
 		bucket_pay(&e->bucket, e->rate, 1);
 		if (i == LIMIT_TENANT || (req->set[i] && (req->set[i]->calls_day || req->set[i]->bytes_day)))
@@ -592,7 +592,7 @@ int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *f
 	enum blocked why;
 	int rc = find_entries(l, req, e, err);
 
-	if (rc == 0)
+	if (rc == 0 && !req->again)
 		rc = check_rates(e, req, err);
 	if (rc == 0)
 		rc = budget_check(l, req, err);

@@ -136,6 +136,25 @@ static void put_cut(const struct task *t, struct str *text)
 	rpc_error_fini(&e);
 }
 
+/* What the state brings with it. */
+static const char *part_of(enum task_state state)
+{
+	switch (state) {
+	case TASK_COMPLETED:
+		return "result";
+	case TASK_FAILED:
+		return "error";
+	case TASK_INPUT:
+		return "inputRequests";
+	case TASK_WORKING:
+	case TASK_CANCELLED:
+	case TASK_HELD:
+	case TASK_QUEUED:
+		break;
+	}
+	return NULL;
+}
+
 static void answer_state(struct later *l)
 {
 	struct tasks *tasks = l->req->x->srv->env.tasks;
@@ -156,9 +175,11 @@ static void answer_state(struct later *l)
 		mcp_task_view(t, &task);
 		if (t->state == TASK_FAILED && !l->has_text)
 			put_cut(t, &l->text);
-		task.part = t->state == TASK_COMPLETED ? "result" : t->state == TASK_FAILED ? "error" : NULL;
+		task.part = part_of(t->state);
 		task.text = l->text.p;
 		task.text_len = l->text.len;
+		if (!task_is_over(t->state) && !l->has_text)
+			task.part = NULL;
 		req_result(l->req, &(struct enc_result){ .kind = ENC_TASK_STATE, .task = &task });
 	}
 	later_free(l);
@@ -204,12 +225,37 @@ static void on_result(void *arg, int rc, const char *text, size_t len)
 		answer_state(l);
 }
 
+/* What it asks.  If that is answered meanwhile, or is asked no more, so is this. */
+static void on_questions(void *arg, int rc, const char *text, size_t len)
+{
+	struct later *l = arg;
+	const struct task *t = task_by_id(l->req->x->srv->env.tasks, l->id);
+
+	l->rc = rc;
+	if (rc == 0 && t && t->state == TASK_INPUT && !text) {
+		l->rc = ERR_BUSY;       /* it asks something else by now */
+	} else if (text) {
+		l->has_text = true;
+		str_put(&l->text, text, len);
+	}
+	answer_state(l);
+}
+
 static void get(struct mcp_req *req, struct task *t)
 {
 	struct enc_task task;
 	struct later *l;
 	int rc;
 
+	if (t->state == TASK_INPUT) {
+		l = later_new(req, t);
+		rc = call_task_questions(req->x->srv->env.calls, t, on_questions, l);
+		if (rc < 0) {
+			l->rc = rc;
+			answer_state(l);
+		}
+		return;
+	}
 	if (!task_is_over(t->state)) {
 		mcp_task_view(t, &task);
 		req_result(req, &(struct enc_result){ .kind = ENC_TASK_STATE, .task = &task });
@@ -260,33 +306,66 @@ static void cancel(struct mcp_req *req, struct task *t)
 /* --- tasks/update */
 
 /* An object of objects (TK-08); else why not. */
-static const char *check_answers(struct jx_span raw)
+static const char *read_answers(struct jx_span raw, json_t **ret)
 {
-	json_t *answers = NULL, *value;
-	const char *key, *wrong = NULL;
+	json_t *value;
+	const char *key;
 
-	if (!rpc_is(raw, '{') || jx_parse_scanned(raw.p, raw.len, &answers, NULL) < 0)
+	if (!rpc_is(raw, '{') || jx_parse_scanned(raw.p, raw.len, ret, NULL) < 0)
 		return "params.inputResponses must be an object";
-	json_object_foreach(answers, key, value)
+	json_object_foreach(*ret, key, value)
 		if (!json_is_object(value))
-			wrong = "each member of params.inputResponses must be an object";
-	json_decref(answers);
-	return wrong;
+			return "each member of params.inputResponses must be an object";
+	return NULL;
 }
 
-/* No task of ours asks: whatever comes is for a question that is not open (TK-09). */
-static void update(struct mcp_req *req, const struct mcp_msg *msg)
+static void refuse_answers(struct mcp_req *req, const char *why)
 {
-	const char *wrong = check_answers(msg->rpc->responses);
 	struct rpc_error e;
 
-	if (!wrong) {
-		acknowledge(req);
+	rpc_error_init(&e, FAULT_PARAMS, NULL);
+	rpc_error_text(&e, "reason", why);
+	req_fault(req, &e);
+}
+
+static void on_updated(void *arg, int rc)
+{
+	struct later *l = arg;
+	struct rpc_error e;
+
+	if (!l->req->open) {
+	} else if (rc == 0) {
+		acknowledge(l->req);
+	} else if (rc == ERR_LIMIT) {
+		refuse_answers(l->req, "the answers of a round may have 1 MiB");
+	} else if (rc == ERR_NOT_FOUND) {
+		not_found(l->req);
+	} else {
+		if (rc == ERR_BUSY)
+			rpc_error_init(&e, FAULT_BUSY, NULL);
+		else
+			rpc_error_audit(&e, false);
+		req_fault(l->req, &e);
+	}
+	later_free(l);
+}
+
+/* Of what is not asked, the acknowledgement alone (TK-09). */
+static void update(struct mcp_req *req, const struct mcp_msg *msg, struct task *t)
+{
+	json_t *answers = NULL;
+	const char *wrong = read_answers(msg->rpc->responses, &answers);
+	struct audit_event ev;
+	struct later *l;
+
+	if (wrong) {
+		json_decref(answers);
+		refuse_answers(req, wrong);
 		return;
 	}
-	rpc_error_init(&e, FAULT_PARAMS, NULL);
-	rpc_error_text(&e, "reason", wrong);
-	req_fault(req, &e);
+	l = later_new(req, t);
+	fill_event(l, t, AUDIT_TASK_INPUT, &ev);
+	call_task_answer(req->x->srv->env.calls, t, req->x->who, answers, &ev, on_updated, l);
 }
 
 /* --- all three */
@@ -302,5 +381,5 @@ void m_tasks(struct mcp_req *req, const struct mcp_msg *msg)
 	else if (strcmp(req->method, "tasks/cancel") == 0)
 		cancel(req, t);
 	else
-		update(req, msg);
+		update(req, msg, t);
 }

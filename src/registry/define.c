@@ -343,10 +343,25 @@ static int read_support(const json_t *task, enum reg_task_support *ret, struct e
 	return err_set(err, ERR_INVALID, "/task/support", "must be forbidden, optional or required, is %.40s", text);
 }
 
+/* TK-21; "before" is what happens without the word too, but then nobody waits for a question. */
+static int read_asks(const json_t *task, struct reg_task *ret, struct err *err)
+{
+	const char *text = NULL;
+	int rc = jx_get_string(task, "/task", "asks", JX_OPTIONAL, &text, err);
+
+	if (rc < 0 || !text)
+		return rc;
+	ret->asks_inside = strcmp(text, "inside") == 0;
+	if (!ret->asks_inside && strcmp(text, "before") != 0)
+		return err_set(err, ERR_INVALID, "/task/asks", "must be before or inside, is %.40s", text);
+	ret->grace_ms = ret->asks_inside ? 0 : REG_TASK_ASK_GRACE_MS;
+	return 0;
+}
+
 /* TK-20 */
 static int read_task(const json_t *doc, struct reg_compiled *ret, struct err *err)
 {
-	static const char *const known[] = { "support", "after", "ttl", "poll", "timeout" };
+	static const char *const known[] = { "support", "after", "asks", "ttl", "poll", "timeout" };
 	struct reg_task *t = &ret->task;
 	json_t *task = NULL;
 	int rc = jx_get_object(doc, "", "task", JX_OPTIONAL, &task, err);
@@ -359,6 +374,8 @@ static int read_task(const json_t *doc, struct reg_compiled *ret, struct err *er
 	t->after_ms = t->support == REG_TASK_REQUIRED ? 0 : REG_TASK_AFTER_MS;
 	if (rc == 0 && task)
 		rc = read_span(task, "after", 0, REG_TIMEOUT_MAX_MS, "0s to 1h", &t->after_ms, err);
+	if (rc == 0 && task)
+		rc = read_asks(task, t, err);
 	if (rc == 0 && task)
 		rc = read_span(task, "ttl", REG_TASK_TTL_MIN_MS, REG_TASK_TTL_MAX_MS, "1m to 30d", &t->ttl_ms, err);
 	if (rc == 0 && task)

@@ -1,6 +1,6 @@
 /* Rows of tasks: what the writer does to them, each beside the record that says why, and what a reader's thread opens.
- * A result is sealed by XChaCha20-Poly1305 under a key made of the payload key of its caller and month; it is bound to
- * the task and the column. */
+ * A result, and what another round needs, are sealed by XChaCha20-Poly1305 under a key made of the payload key of their
+ * caller and month; bound to the task, the column and, where there are several, the round. */
 
 #include "config.h"
 
@@ -20,6 +20,25 @@
 
 #include "task_int.h"
 
+const char *task_status(enum task_state state)
+{
+	switch (state) {
+	case TASK_WORKING:
+	case TASK_HELD:
+	case TASK_QUEUED:
+		break;
+	case TASK_INPUT:
+		return "input_required";
+	case TASK_COMPLETED:
+		return "completed";
+	case TASK_FAILED:
+		return "failed";
+	case TASK_CANCELLED:
+		return "cancelled";
+	}
+	return "working";
+}
+
 static const char label[] = "toolcrib/k/1";
 
 /* The key of a task, of the payload key that its row names. */
@@ -28,20 +47,73 @@ static void key_of(const struct keys_dek *dek, const char *id, uint8_t ret[DIGES
 	digest_keyed(dek->key, label, sizeof(label), id, strlen(id), ret);
 }
 
-static size_t place_of(const char *id, char ret[64])
+/* round: of a body; -1: of a result. */
+static size_t place_of(const char *id, int64_t round, char ret[64])
 {
-	return (size_t)snprintf(ret, 64, "task/%s/result", id); /* fits */
+	if (round < 0)
+		return (size_t)snprintf(ret, 64, "task/%s/result", id); /* fits, as does the other */
+	return (size_t)snprintf(ret, 64, "task/%s/body/%lld", id, (long long)round);
 }
 
 /* --- the writer's thread */
 
-static int add(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err)
+/* What is sealed; ct NULL: nothing is. */
+struct sealed {
+	int64_t key;
+	uint8_t nonce[AEAD_NONCE], *ct;
+	size_t len;
+};
+
+/* Of whom and what: id, tenant, pseudonym, round as place_of() has it, time. */
+struct seal_of { const char *id, *prn; int64_t tenant_id, round; uint64_t us; };
+
+static int seal(const struct seal_of *of, const char *text, size_t len, struct db *db, struct audit_logs *logs,
+		struct sealed *ret, struct err *err)
 {
-	const struct task_add *t = bytes;
+	const struct keys_dek *dek = NULL;
+	uint8_t key[DIGEST_SIZE];
+	char ad[64];
+	int rc = keys_dek(audit_logs_keys(logs), db, of->tenant_id, of->prn, of->us, &dek, err);
+
+	if (rc < 0)
+		return rc;
+	key_of(dek, of->id, key);
+	ret->key = dek->id;
+	ret->len = len + AEAD_TAG;
+	ret->ct = mem_alloc(ret->len);
+	aead_encrypt(key, ad, place_of(of->id, of->round, ad), text, len, ret->nonce, ret->ct);
+	secret_wipe(key, sizeof(key));
+	return 0;
+}
+
+/* From this position on: the key, the nonce, the text. */
+static void bind_sealed(struct db_stmt *st, unsigned pos, const struct sealed *s)
+{
+	if (s->ct) {
+		db_bind_i64(st, pos, s->key);
+		db_bind_blob(st, pos + 1, s->nonce, sizeof(s->nonce));
+		db_bind_blob(st, pos + 2, s->ct, s->len);
+		return;
+	}
+	for (unsigned i = 0; i < 3; i++)
+		db_bind_null(st, pos + i);
+}
+
+static const char *sealed_of(const struct task_more *more, const char *behind)
+{
+	return behind + more->nbytes;
+}
+
+static int run_also(const struct task_more *more, const char *behind, struct db *db, struct audit_logs *logs,
+		    struct err *err)
+{
+	return more->also ? more->also->run(behind, more->nbytes, db, logs, err) : 0;
+}
+
+static int put_add(const struct task_add *t, const struct sealed *s, struct db *db, struct err *err)
+{
 	struct db_stmt *st = db_stmt_get(db, SQL_TASK_ADD);
 
-	(void)len;
-	(void)logs;
 	db_bind_textz(st, 1, t->id);
 	db_bind_i64(st, 2, t->tenant_id);
 	db_bind_i64(st, 3, t->principal_id);
@@ -54,34 +126,78 @@ static int add(const void *bytes, size_t len, struct db *db, struct audit_logs *
 	db_bind_i64(st, 10, (int64_t)t->ends_us);
 	db_bind_i64(st, 11, t->poll_ms);
 	db_bind_textz(st, 12, t->name);
+	db_bind_i64(st, 13, t->state);
+	db_bind_i64(st, 14, (int64_t)s->len);
+	db_bind_textz(st, 15, *t->note ? t->note : NULL);
+	bind_sealed(st, 16, s);
 	return db_run(&st, err);
 }
 
-/* What is sealed of an end; ct NULL: nothing could be. */
-struct sealed {
-	int64_t key;
-	uint8_t nonce[AEAD_NONCE], *ct;
-	size_t len;
-};
-
-static int seal(const struct task_finish *f, struct db *db, struct audit_logs *logs, struct sealed *ret,
-		struct err *err)
+static int add(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct keys_dek *dek = NULL;
-	uint8_t key[DIGEST_SIZE];
-	char ad[64];
-	int rc = keys_dek(audit_logs_keys(logs), db, f->tenant_id, f->prn, f->updated_us, &dek, err);
+	const struct task_add *t = bytes;
+	const char *behind = (const char *)(t + 1);
+	const struct seal_of of = { t->id, t->prn, t->tenant_id, 0, t->created_us };
+	struct sealed s = { .ct = NULL };
+	int rc = t->more.len ? seal(&of, sealed_of(&t->more, behind), t->more.len, db, logs, &s, err) : 0;
 
-	if (rc < 0)
-		return rc;
-	key_of(dek, f->id, key);
-	ret->key = dek->id;
-	ret->len = f->len + AEAD_TAG;
-	ret->ct = mem_alloc(ret->len);
-	aead_encrypt(key, ad, place_of(f->id, ad), f->text, f->len, ret->nonce, ret->ct);
-	secret_wipe(key, sizeof(key));
-	return 0;
+	(void)len;
+	if (rc == 0)
+		rc = put_add(t, &s, db, err);
+	if (rc == 0)
+		rc = run_also(&t->more, behind, db, logs, err);
+	free(s.ct);
+	return rc;
 }
+
+/* --- from one state to another */
+
+static int put_set(const struct task_set *m, const struct sealed *s, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_MOVE);
+	int rc;
+
+	db_bind_textz(st, 1, m->id);
+	db_bind_i64(st, 2, m->tenant_id);
+	db_bind_i64(st, 3, m->state);
+	db_bind_i64(st, 4, (int64_t)m->updated_us);
+	db_bind_textz(st, 5, *m->note ? m->note : NULL);
+	db_bind_i64(st, 6, m->round);
+	if (m->has_call)
+		db_bind_blob(st, 7, m->call, sizeof(m->call));
+	else
+		db_bind_null(st, 7);
+	db_bind_i64(st, 8, m->rerun);
+	if (s->ct)
+		db_bind_i64(st, 9, (int64_t)s->len);
+	else
+		db_bind_null(st, 9);
+	bind_sealed(st, 10, s);
+	rc = db_run(&st, err);
+	if (rc == 0 && db_changes(db) != 1)
+		rc = err_set(err, ERR_CONFLICT, m->id, "the task has ended");
+	return rc;
+}
+
+static int move(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct task_set *m = bytes;
+	const char *behind = (const char *)(m + 1);
+	const struct seal_of of = { m->id, m->prn, m->tenant_id, m->round, m->updated_us };
+	struct sealed s = { .ct = NULL };
+	int rc = m->has_body ? seal(&of, sealed_of(&m->more, behind), m->more.len, db, logs, &s, err) : 0;
+
+	(void)len;
+	if (rc == 0)
+		rc = put_set(m, &s, db, err);
+	if (rc == 0)
+		rc = run_also(&m->more, behind, db, logs, err);
+	free(s.ct);
+	CRASH_AT("task.moved");
+	return rc;
+}
+
+/* --- the end */
 
 static int set_end(const struct task_finish *f, const struct sealed *s, struct db *db, struct err *err)
 {
@@ -94,14 +210,7 @@ static int set_end(const struct task_finish *f, const struct sealed *s, struct d
 	db_bind_i64(st, 5, (int64_t)f->ends_us);
 	db_bind_textz(st, 6, *f->note ? f->note : NULL);
 	db_bind_i64(st, 7, (int64_t)s->len);
-	if (s->ct) {
-		db_bind_i64(st, 8, s->key);
-		db_bind_blob(st, 9, s->nonce, sizeof(s->nonce));
-		db_bind_blob(st, 10, s->ct, s->len);
-	} else {
-		for (unsigned pos = 8; pos <= 10; pos++)
-			db_bind_null(st, pos);
-	}
+	bind_sealed(st, 8, s);
 	return db_run(&st, err);
 }
 
@@ -109,8 +218,9 @@ static int set_end(const struct task_finish *f, const struct sealed *s, struct d
 static int end(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct task_finish *f = bytes;
+	const struct seal_of of = { f->id, f->prn, f->tenant_id, -1, f->updated_us };
 	struct sealed s = { .ct = NULL };
-	int rc = f->len ? seal(f, db, logs, &s, err) : 0;
+	int rc = f->len ? seal(&of, f->text, f->len, db, logs, &s, err) : 0;
 
 	(void)len;
 	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO) {
@@ -125,6 +235,7 @@ static int end(const void *bytes, size_t len, struct db *db, struct audit_logs *
 
 const struct writer_rows task_rows[] = {
 	[TASK_ROWS_ADD] = { "task", add },
+	[TASK_ROWS_MOVE] = { "state of a task", move },
 	[TASK_ROWS_END] = { "end of a task", end },
 };
 
@@ -266,7 +377,7 @@ int task_expire(struct task_expiry *x, struct db *db, struct audit_logs *logs, s
 
 /* --- a reader's thread */
 
-static int decrypt(struct keys *keys, const char *id, int64_t tenant_id, struct db_stmt *st, struct str *ret,
+static int decrypt(struct keys *keys, const char *id, int64_t tenant_id, bool body, struct db_stmt *st, struct str *ret,
 		   struct err *err)
 {
 	size_t nonce_len, len;
@@ -277,21 +388,22 @@ static int decrypt(struct keys *keys, const char *id, int64_t tenant_id, struct 
 	int rc;
 
 	if (nonce_len != AEAD_NONCE || len < AEAD_TAG)
-		return err_set(err, ERR_NOT_FOUND, id, "the result of a task is not as it was sealed");
+		return err_set(err, ERR_NOT_FOUND, id, "what was sealed of a task is not as it was");
 	rc = keys_find(keys, tenant_id, db_col_i64(st, 0), &dek, err);
 	if (rc < 0)
 		return rc;
 	key_of(dek, id, key);
 	text = mem_alloc(len - AEAD_TAG + 1);
-	rc = aead_decrypt(key, ad, place_of(id, ad), nonce, ct, len, text);
+	rc = aead_decrypt(key, ad, place_of(id, body ? db_col_i64(st, 3) : -1, ad), nonce, ct, len, text);
 	secret_wipe(key, sizeof(key));
 	if (rc == 0)
 		str_put(ret, text, len - AEAD_TAG);
 	free(text);
-	return rc < 0 ? err_set(err, ERR_NOT_FOUND, id, "the result of a task is not as it was sealed") : 1;
+	return rc < 0 ? err_set(err, ERR_NOT_FOUND, id, "what was sealed of a task is not as it was") : 1;
 }
 
-int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, struct str *ret, struct err *err)
+int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, bool body, struct str *ret,
+		struct err *err)
 {
 	char *path = path_join(place->store, DB_FILE);
 	struct keys *keys = NULL;
@@ -303,14 +415,15 @@ int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenan
 	if (rc == 0)
 		rc = keys_open_reader(place, &keys, err);
 	if (rc == 0) {
-		st = db_stmt_get(db, SQL_TASK_SEALED);
+		st = db_stmt_get(db, body ? SQL_TASK_BODY : SQL_TASK_SEALED);
 		db_bind_textz(st, 1, id);
 		db_bind_i64(st, 2, tenant_id);
 		rc = db_step(st, err);
 		if (rc == 0)
 			rc = err_set(err, ERR_NOT_FOUND, id, "its row is gone");
 		else if (rc == 1)
-			rc = db_col_type(st, 2) == DB_NULL ? 0 : decrypt(keys, id, tenant_id, st, ret, err);
+			rc = db_col_type(st, 2) == DB_NULL ? 0 : decrypt(keys, id, tenant_id, body, st, ret,
+								     err);
 		db_stmt_put(&st);
 	}
 	keys_close(&keys);

@@ -1,7 +1,10 @@
 #ifndef TASK_INT_H
 #define TASK_INT_H
 
+#include <string.h>
+
 #include "audit/audit.h"
+#include "base/mem.h"
 #include "task/task.h"
 
 /* Inside of src/task: what crosses to the writer's thread, as plain bytes, and what is done there. */
@@ -10,12 +13,32 @@ struct str;
 
 enum { TASK_PRN_MAX = 128, TASK_TEXT_MAX = AUDIT_TEXT_MAX + 1 };
 
+/* What is sealed, and more rows of the same item, stand behind what follows, one after the other. */
+struct task_more {
+	const struct writer_rows *also;         /* NULL: no rows */
+	size_t nbytes, len;                     /* of what is for them; of what is sealed */
+};
+
 struct task_add {                       /* of TASK_ROWS_ADD */
 	char id[TASK_ID_LEN + 1], prn[TASK_PRN_MAX], cred[TASK_PRN_MAX], tool[TASK_TEXT_MAX], name[TASK_TEXT_MAX];
+	char note[TASK_NOTE_MAX + 1];
 	uint8_t tdef[32], call[16];
 	int64_t tenant_id, principal_id;
 	uint64_t created_us, ends_us;
 	uint32_t poll_ms;
+	enum task_state state;
+	struct task_more more;
+};
+
+struct task_set {                       /* of TASK_ROWS_MOVE */
+	char id[TASK_ID_LEN + 1], prn[TASK_PRN_MAX], note[TASK_NOTE_MAX + 1];
+	int64_t tenant_id;
+	enum task_state state;
+	unsigned round;
+	uint64_t updated_us;
+	uint8_t call[16];
+	bool has_call, has_body, rerun;
+	struct task_more more;
 };
 
 struct task_finish {                    /* of TASK_ROWS_END; the text stands behind it */
@@ -27,8 +50,23 @@ struct task_finish {                    /* of TASK_ROWS_END; the text stands beh
 	char text[];
 };
 
-enum { TASK_ROWS_ADD, TASK_ROWS_END };
+enum { TASK_ROWS_ADD, TASK_ROWS_MOVE, TASK_ROWS_END };
 extern const struct writer_rows task_rows[];
+
+/* Who waits until a change of a task has come: first come, first called. */
+struct task_waiter { struct list link; char id[TASK_ID_LEN + 1]; void (*fn)(void *arg); void *arg; };
+struct task_waiters { struct list all; size_t n; };
+
+static inline struct task_waiter *task_waiter_of(const struct task_waiters *w, const char *id)
+{
+	LIST_FOREACH(link, &w->all) {
+		struct task_waiter *one = CONTAINER_OF(link, struct task_waiter, link);
+
+		if (strcmp(one->id, id) == 0)
+			return one;
+	}
+	return NULL;
+}
 
 /* One batch of those whose time is over at now_us. */
 struct task_expiry {
@@ -38,9 +76,9 @@ struct task_expiry {
 };
 int task_expire(struct task_expiry *x, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
 
-/* A reader's thread: what is sealed in a row, appended to *ret.  1: there is something, 0: nothing.  ERR_NOT_FOUND: it
- * cannot be opened any more. */
-int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, struct str *ret,
+/* A reader's thread: what is sealed in a row, the answer or the body, appended to *ret.  1: there is something, 0:
+ * nothing.  ERR_NOT_FOUND: it cannot be opened any more. */
+int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, bool body, struct str *ret,
 		struct err *err) MUST_CHECK;
 
 #endif

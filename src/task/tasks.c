@@ -32,6 +32,9 @@ struct tasks {
 	struct map *all;                /* id -> struct task */
 	struct map *owners;             /* struct owner by struct who: of tenants, principal 0, and of principals */
 	struct list jobs;               /* struct job.link: what has not come back */
+	struct list queue;              /* struct task.queued */
+	size_t queued;
+	struct task_waiters waiters;
 	struct ev_timer *expiry;
 	struct task_expiry *expiring;   /* the writer has it; NULL: nobody expires */
 	int64_t offset_us;              /* wall clock above the monotonic one, as it was seen last */
@@ -40,21 +43,6 @@ struct tasks {
 
 struct who { int64_t tenant_id, principal_id; };
 struct owner { size_t open; uint64_t bytes; };
-
-const char *task_status(enum task_state state)
-{
-	switch (state) {
-	case TASK_WORKING:
-		break;
-	case TASK_COMPLETED:
-		return "completed";
-	case TASK_FAILED:
-		return "failed";
-	case TASK_CANCELLED:
-		return "cancelled";
-	}
-	return "working";
-}
 
 /* --- entries and what is counted of them */
 
@@ -86,23 +74,52 @@ static void count(struct tasks *tasks, const struct task *t, int by)
 		metric_dec(METRIC_tasks_open);
 }
 
+static void enqueue(struct tasks *tasks, struct task *t)
+{
+	const bool is = !list_empty(&t->queued), should = t->state == TASK_QUEUED;
+
+	if (is == should)
+		return;
+	if (should)
+		list_push_back(&tasks->queue, &t->queued);
+	else
+		list_unlink(&t->queued);
+	tasks->queued = should ? tasks->queued + 1 : tasks->queued - 1;
+}
+
 static void recount(struct tasks *tasks, struct task *t, enum task_state state, uint64_t bytes)
 {
 	count(tasks, t, -1);
 	t->state = state;
 	t->bytes = bytes;
 	count(tasks, t, 1);
+	enqueue(tasks, t);
 }
 
-static struct task *task_new(const char *prn, const char *tool, const char *name)
+/* cred: NULL or "": none. */
+static struct task *task_new(const char *prn, const char *tool, const char *name, const char *cred)
 {
-	size_t prn_size = strlen(prn) + 1, tool_size = strlen(tool) + 1, name_size = strlen(name) + 1;
-	struct task *t = mem_zalloc(sizeof(*t) + prn_size + tool_size + name_size);
-	char *text = (char *)(t + 1);
+	const char *const from[] = { prn, tool, name, cred };
+	const char *to[NELEMS(from)] = { NULL };
+	size_t size = 0;
+	struct task *t;
+	char *text;
 
-	t->prn = memcpy(text, prn, prn_size);
-	t->tool = memcpy(text + prn_size, tool, tool_size);
-	t->name = memcpy(text + prn_size + tool_size, name, name_size);
+	for (size_t i = 0; i < NELEMS(from); i++)
+		size += from[i] ? strlen(from[i]) + 1 : 0;
+	t = mem_zalloc(sizeof(*t) + size);
+	text = (char *)(t + 1);
+	for (size_t i = 0; i < NELEMS(from); i++) {
+		if (!from[i] || !*from[i])
+			continue;
+		to[i] = memcpy(text, from[i], strlen(from[i]) + 1);
+		text += strlen(from[i]) + 1;
+	}
+	t->prn = to[0] ? to[0] : "";
+	t->tool = to[1] ? to[1] : "";
+	t->name = to[2] ? to[2] : "";
+	t->cred = to[3];
+	list_init(&t->queued);
 	return t;
 }
 
@@ -110,14 +127,24 @@ static void add(struct tasks *tasks, struct task *t)
 {
 	(void)map_set_z(tasks->all, t->id, t);
 	count(tasks, t, 1);
+	enqueue(tasks, t);
 }
+
+static void wake(struct tasks *tasks, const char *id);
 
 static void drop(struct tasks *tasks, struct task *t)
 {
+	char id[TASK_ID_LEN + 1];
+
+	memcpy(id, t->id, sizeof(id));
 	count(tasks, t, -1);
+	if (!list_empty(&t->queued))
+		tasks->queued--;
+	list_unlink(&t->queued);
 	(void)map_del_z(tasks->all, t->id);
 	free(t->note);
 	free(t);
+	wake(tasks, id);
 }
 
 void task_note(struct task *t, const char *note)
@@ -126,6 +153,75 @@ void task_note(struct task *t, const char *note)
 
 	free(t->note);
 	t->note = note && *note ? mem_strdup(text_printable(note, strlen(note), text, sizeof(text))) : NULL;
+}
+
+/* --- one change after the other */
+
+/* Whoever waits for it, until somebody holds it. */
+static void wake(struct tasks *tasks, const char *id)
+{
+	struct task_waiter *w, called;
+	const struct task *t;
+
+	while (!tasks->closed && (!(t = map_get_z(tasks->all, id)) || !t->held) &&
+	       (w = task_waiter_of(&tasks->waiters, id)) != NULL) {
+		called = *w;
+		list_unlink(&w->link);
+		tasks->waiters.n--;
+		free(w);
+		called.fn(called.arg);
+	}
+}
+
+void task_unhold(struct tasks *tasks, struct task *t)
+{
+	char id[TASK_ID_LEN + 1];
+
+	memcpy(id, t->id, sizeof(id));
+	t->held = false;
+	wake(tasks, id);
+}
+
+int task_wait(struct tasks *tasks, struct task *t, void (*fn)(void *arg), void *arg)
+{
+	struct task_waiter *w;
+
+	if (tasks->waiters.n >= TASK_WAITERS_MAX)
+		return ERR_BUSY;
+	w = mem_zalloc(sizeof(*w));
+	memcpy(w->id, t->id, sizeof(w->id));
+	w->fn = fn;
+	w->arg = arg;
+	list_push_back(&tasks->waiters.all, &w->link);
+	tasks->waiters.n++;
+	return 0;
+}
+
+struct task *tasks_next(struct tasks *tasks)
+{
+	struct task *t;
+
+	if (list_empty(&tasks->queue))
+		return NULL;
+	t = CONTAINER_OF(tasks->queue.next, struct task, queued);
+	list_unlink(&t->queued);
+	list_push_back(&tasks->queue, &t->queued);
+	return t;
+}
+
+size_t tasks_queued(const struct tasks *tasks)
+{
+	return tasks->queued;
+}
+
+void tasks_each(struct tasks *tasks, task_each_fn *fn, void *arg)
+{
+	const void *key;
+	size_t len;
+	void *v;
+
+	for (size_t it = 0; map_next(tasks->all, &it, &key, &len, &v); )
+		fn(arg, v);
 }
 
 /* --- what is on its way */
@@ -142,8 +238,11 @@ struct job {
 	task_result_fn *on_result;
 	void *arg;
 	struct task_answer answer;      /* of an end; no texts */
+	struct task_move move;          /* of a move; no texts */
+	bool body;                      /* of a result: what another round needs instead */
 	char *note;
-	uint64_t ends_us, updated_us, bytes;
+	uint64_t ends_us, updated_us, bytes, before;
+	uint8_t call[16];
 	struct str text;                /* of a result */
 	int rc;
 };
@@ -191,6 +290,52 @@ static void add_fields(struct audit_event *ev, const char *id, const uint8_t *st
 	ev->nfield = n;
 }
 
+/* The events with the id; state: in which it ends, said by the last one. */
+struct told {
+	struct audit_event ev[WRITER_CHANGE_EVENTS];
+	struct audit_field fields[WRITER_CHANGE_EVENTS][EVENT_FIELDS_MAX];
+};
+
+static void tell(const struct task *t, const struct audit_event *ev, size_t n, const uint8_t *state, struct told *ret)
+{
+	for (size_t i = 0; i < n && i < WRITER_CHANGE_EVENTS; i++) {
+		ret->ev[i] = ev[i];
+		add_fields(&ret->ev[i], t->id, i + 1 == n ? state : NULL, ret->fields[i]);
+	}
+}
+
+/* A row with what stands behind it. */
+static void *row_new(size_t size, struct task_more *more, const struct writer_rows *also, const void *bytes,
+		     size_t nbytes, const char *body, size_t len)
+{
+	char *row = mem_zalloc(size + nbytes + len);
+
+	*more = (struct task_more){ also, nbytes, len };
+	if (nbytes)
+		memcpy(row + size, bytes, nbytes);
+	if (len)
+		memcpy(row + size + nbytes, body, len);
+	return row;
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+	(void)snprintf(to, size, "%s", from ? from : "");       /* they fit: AUDIT A-409 */
+}
+
+static void copy_note(char to[TASK_NOTE_MAX + 1], const char *note)
+{
+	if (note)
+		(void)text_printable(note, strlen(note), to, TASK_NOTE_MAX + 1);
+}
+
+static uint64_t sealed_bytes(size_t len)
+{
+	return len ? len + AEAD_TAG : 0;
+}
+
+static void expire_at(struct tasks *tasks, uint64_t ends_us);
+
 /* --- create */
 
 static void on_made(void *arg, int rc, const struct audit_receipt *receipt)
@@ -201,6 +346,9 @@ static void on_made(void *arg, int rc, const struct audit_receipt *receipt)
 	(void)receipt;
 	if (rc == 0) {
 		metric_inc(METRIC_tasks_made);
+		t->held = false;
+		if (!j->tasks->closed)
+			expire_at(j->tasks, t->ends_us);
 	} else {
 		drop(j->tasks, t);
 		t = NULL;
@@ -221,40 +369,37 @@ static int check_room(struct tasks *tasks, const struct task_new *n)
 	return ERR_LIMIT;
 }
 
-static void copy(char *to, size_t size, const char *from)
+static struct task *task_of(const struct task_new *n, uint64_t now_us)
 {
-	(void)snprintf(to, size, "%s", from ? from : "");       /* they fit: AUDIT A-409 */
-}
+	struct task *t = task_new(n->prn, n->tool, n->name, n->cred);
 
-int task_create(struct tasks *tasks, const struct task_new *n, const struct audit_event *ev, task_made_fn *done,
-		void *arg)
-{
-	struct audit_field fields[EVENT_FIELDS_MAX];
-	struct audit_event with = *ev;
-	struct task_add *row;
-	struct job *j;
-	struct task *t;
-	int rc = check_room(tasks, n);
-
-	if (rc < 0)
-		return rc;
-	t = task_new(n->prn, n->tool, n->name);
 	id_random_text(t->id, TASK_ID_LEN);
-	t->state = TASK_WORKING;
+	t->state = n->state ? n->state : TASK_WORKING;
 	t->tenant_id = n->tenant_id;
 	t->principal_id = n->principal_id;
 	memcpy(t->call, n->call, sizeof(t->call));
-	t->created_us = t->updated_us = ev->time_us;
-	t->ends_us = ev->time_us + n->ttl_ms * 1000;
+	t->created_us = t->updated_us = now_us;
+	t->ends_us = now_us + n->ttl_ms * 1000;
 	t->poll_ms = n->poll_ms;
+	t->bytes = sealed_bytes(n->len);
 	t->stop = n->stop;
 	t->run = n->run;
-	row = mem_zalloc(sizeof(*row));
+	task_note(t, n->note);
+	return t;
+}
+
+static struct task_add *row_of(const struct task *t, const struct task_new *n)
+{
+	struct task_more more;
+	struct task_add *row = row_new(sizeof(*row), &more, n->also, n->bytes, n->nbytes, n->body, n->len);
+
+	row->more = more;
 	memcpy(row->id, t->id, sizeof(row->id));
 	copy(row->prn, sizeof(row->prn), n->prn);
 	copy(row->cred, sizeof(row->cred), n->cred);
 	copy(row->tool, sizeof(row->tool), n->tool);
 	copy(row->name, sizeof(row->name), n->name);
+	copy_note(row->note, n->note);
 	memcpy(row->tdef, n->tdef, sizeof(row->tdef));
 	memcpy(row->call, n->call, sizeof(row->call));
 	row->tenant_id = n->tenant_id;
@@ -262,12 +407,31 @@ int task_create(struct tasks *tasks, const struct task_new *n, const struct audi
 	row->created_us = t->created_us;
 	row->ends_us = t->ends_us;
 	row->poll_ms = t->poll_ms;
-	add_fields(&with, t->id, NULL, fields);
+	row->state = t->state;
+	return row;
+}
+
+int task_create(struct tasks *tasks, const struct task_new *task, const struct audit_event *ev, size_t n,
+		task_made_fn *done, void *arg)
+{
+	struct task_add *row;
+	struct told told;
+	struct job *j;
+	struct task *t;
+	int rc = check_room(tasks, task);
+
+	if (rc < 0)
+		return rc;
+	t = task_of(task, ev->time_us);
+	row = row_of(t, task);
+	tell(t, ev, n, NULL, &told);
 	j = job_new(tasks, t, arg);
 	j->made = t;
 	j->on_made = done;
-	add(tasks, t);                  /* counted, and nobody knows its name yet */
-	rc = writer_change(tasks->env.writer, &with, 1, &task_rows[TASK_ROWS_ADD], row, sizeof(*row), on_made, j);
+	t->held = true;                 /* counted, and nobody knows its name yet */
+	add(tasks, t);
+	rc = writer_change(tasks->env.writer, told.ev, n, &task_rows[TASK_ROWS_ADD], row,
+			   sizeof(*row) + task->nbytes + task->len, on_made, j);
 	free(row);
 	if (rc < 0) {
 		drop(tasks, t);
@@ -276,9 +440,104 @@ int task_create(struct tasks *tasks, const struct task_new *n, const struct audi
 	return rc;
 }
 
-/* --- end */
+/* --- from one state to another */
 
-static void expire_at(struct tasks *tasks, uint64_t ends_us);
+static void on_moved(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct job *j = arg;
+	struct task *t = map_get_z(j->tasks->all, j->id);
+
+	if (t && rc == 0) {
+		recount(j->tasks, t, j->move.state, j->bytes);
+		t->updated_us = j->updated_us;
+		t->round = j->move.round;
+		if (j->move.call)
+			memcpy(t->call, j->call, sizeof(t->call));
+		task_note(t, j->note);
+		if (!j->tasks->closed)
+			expire_at(j->tasks, t->ends_us);
+	} else if (t) {
+		recount(j->tasks, t, t->state, j->before);
+	}
+	if (!j->tasks->closed)
+		j->on_end(j->arg, rc, receipt);
+	job_free(j);
+}
+
+static uint64_t later_us(const struct task *t, uint64_t now_us)
+{
+	return now_us > t->updated_us ? now_us : t->updated_us;
+}
+
+/* ERR_LIMIT: so many bytes instead of those that are kept of it are too many. */
+static int check_bytes(struct tasks *tasks, const struct task *t, size_t len)
+{
+	const uint64_t others = owner_of(tasks, t->tenant_id, 0)->bytes - t->bytes;
+
+	if (len <= TASK_SMALL || others + sealed_bytes(len) <= TASKS_BYTES_MAX)
+		return 0;
+	metric_inc(METRIC_tasks_unkept);
+	return ERR_LIMIT;
+}
+
+static struct task_set *set_of(const struct task *t, const struct task_move *m, uint64_t now_us)
+{
+	struct task_more more;
+	struct task_set *row = row_new(sizeof(*row), &more, m->also, m->bytes, m->nbytes, m->body, m->len);
+
+	row->more = more;
+	memcpy(row->id, t->id, sizeof(row->id));
+	copy(row->prn, sizeof(row->prn), t->prn);
+	copy_note(row->note, m->note);
+	row->tenant_id = t->tenant_id;
+	row->state = m->state;
+	row->round = m->round;
+	row->updated_us = now_us;
+	row->has_call = m->call != NULL;
+	if (m->call)
+		memcpy(row->call, m->call, sizeof(row->call));
+	row->has_body = m->body != NULL;
+	row->rerun = m->rerun;
+	return row;
+}
+
+int task_move(struct tasks *tasks, struct task *t, const struct audit_event *ev, size_t n, const struct task_move *m,
+	      writer_audit_fn *done, void *arg)
+{
+	struct task_set *row;
+	struct told told;
+	struct job *j;
+	int rc = m->body ? check_bytes(tasks, t, m->len) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (task_is_parked(m->state)) {
+		t->run = NULL;
+		t->stop = NULL;
+	}
+	j = job_new(tasks, t, arg);
+	j->on_end = done;
+	j->move = *m;
+	j->note = m->note ? mem_strdup(m->note) : NULL;
+	j->updated_us = later_us(t, ev->time_us);
+	j->before = t->bytes;
+	j->bytes = m->body ? sealed_bytes(m->len) : t->bytes;
+	if (m->call)
+		memcpy(j->call, m->call, sizeof(j->call));
+	row = set_of(t, m, j->updated_us);
+	tell(t, ev, n, NULL, &told);
+	recount(tasks, t, t->state, j->bytes);          /* what is on its way is kept, or will be */
+	rc = writer_change(tasks->env.writer, told.ev, n, &task_rows[TASK_ROWS_MOVE], row,
+			   sizeof(*row) + m->nbytes + m->len, on_moved, j);
+	free(row);
+	if (rc < 0) {
+		recount(tasks, t, t->state, j->before);
+		job_free(j);
+	}
+	return rc;
+}
+
+/* --- end */
 
 static void on_ended(void *arg, int rc, const struct audit_receipt *receipt)
 {
@@ -286,7 +545,7 @@ static void on_ended(void *arg, int rc, const struct audit_receipt *receipt)
 	struct task *t = map_get_z(j->tasks->all, j->id);
 
 	if (t)
-		recount(j->tasks, t, rc == 0 ? j->answer.state : t->state, rc == 0 ? j->bytes : 0);
+		recount(j->tasks, t, rc == 0 ? j->answer.state : t->state, rc == 0 ? j->bytes : j->before);
 	if (rc == 0 && t) {
 		t->updated_us = j->updated_us;
 		t->ends_us = j->ends_us;
@@ -299,38 +558,14 @@ static void on_ended(void *arg, int rc, const struct audit_receipt *receipt)
 	job_free(j);
 }
 
-int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, const struct task_answer *a,
-	     writer_audit_fn *done, void *arg)
+static struct task_finish *finish_of(const struct task *t, const struct task_answer *a, const struct job *j,
+				     size_t size)
 {
-	const size_t size = offsetof(struct task_finish, text) + a->len;
-	const uint64_t bytes = a->len ? a->len + AEAD_TAG : 0;
-	const uint8_t state = (uint8_t)a->state;
-	struct task_finish *row;
-	struct audit_field fields[EVENT_FIELDS_MAX];
-	struct audit_event with = *ev;
-	struct job *j;
-	int rc;
+	struct task_finish *row = mem_zalloc(size > sizeof(*row) ? size : sizeof(*row));
 
-	t->run = NULL;
-	t->stop = NULL;
-	if (a->len > TASK_SMALL && owner_of(tasks, t->tenant_id, 0)->bytes + bytes > TASKS_BYTES_MAX) {
-		metric_inc(METRIC_tasks_unkept);
-		return ERR_LIMIT;
-	}
-	row = mem_zalloc(size > sizeof(*row) ? size : sizeof(*row));
-	j = job_new(tasks, t, arg);
-	j->on_end = done;
-	j->answer.state = a->state;
-	j->note = a->note ? mem_strdup(a->note) : NULL;
-	j->updated_us = ev->time_us > t->updated_us ? ev->time_us : t->updated_us;
-	j->ends_us = j->updated_us + UINT64_C(1000) * TASKS_KEPT_MS;
-	if (t->ends_us > j->ends_us)
-		j->ends_us = t->ends_us;
-	j->bytes = bytes;
 	memcpy(row->id, t->id, sizeof(row->id));
 	copy(row->prn, sizeof(row->prn), t->prn);
-	if (j->note)
-		(void)text_printable(j->note, strlen(j->note), row->note, sizeof(row->note));
+	copy_note(row->note, j->note);
 	row->tenant_id = t->tenant_id;
 	row->state = a->state;
 	row->updated_us = j->updated_us;
@@ -338,12 +573,41 @@ int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, 
 	row->len = a->len;
 	if (a->len)
 		memcpy(row->text, a->text, a->len);
-	add_fields(&with, t->id, &state, fields);
-	recount(tasks, t, t->state, bytes);     /* what is on its way is kept, or will be */
-	rc = writer_change(tasks->env.writer, &with, 1, &task_rows[TASK_ROWS_END], row, size, on_ended, j);
+	return row;
+}
+
+int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, size_t n, const struct task_answer *a,
+	     writer_audit_fn *done, void *arg)
+{
+	const size_t size = offsetof(struct task_finish, text) + a->len;
+	const uint8_t state = (uint8_t)a->state;
+	struct task_finish *row;
+	struct told told;
+	struct job *j;
+	int rc;
+
+	t->run = NULL;
+	t->stop = NULL;
+	rc = check_bytes(tasks, t, a->len);
+	if (rc < 0)
+		return rc;
+	j = job_new(tasks, t, arg);
+	j->on_end = done;
+	j->answer.state = a->state;
+	j->note = a->note ? mem_strdup(a->note) : NULL;
+	j->updated_us = later_us(t, ev->time_us);
+	j->ends_us = j->updated_us + UINT64_C(1000) * TASKS_KEPT_MS;
+	if (t->ends_us > j->ends_us)
+		j->ends_us = t->ends_us;
+	j->before = t->bytes;
+	j->bytes = sealed_bytes(a->len);
+	row = finish_of(t, a, j, size);
+	tell(t, ev, n, &state, &told);
+	recount(tasks, t, t->state, j->bytes);  /* what is on its way is kept, or will be */
+	rc = writer_change(tasks->env.writer, told.ev, n, &task_rows[TASK_ROWS_END], row, size, on_ended, j);
 	free(row);
 	if (rc < 0) {
-		recount(tasks, t, t->state, 0);
+		recount(tasks, t, t->state, j->before);
 		job_free(j);
 	}
 	return rc;
@@ -381,21 +645,102 @@ static void on_cancel(void *arg, int rc, const struct audit_receipt *receipt)
 	job_free(j);
 }
 
-int task_cancel(struct tasks *tasks, struct task *t, const struct audit_event *ev, task_done_fn *done, void *arg)
+/* One that was parked has ended, or has not. */
+static void on_parked_end(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct job *j = arg;
+	struct task *t = map_get_z(j->tasks->all, j->id);
+
+	(void)receipt;
+	if (!j->tasks->closed) {
+		if (t)
+			task_unhold(j->tasks, t);
+		if (j->on_done)
+			j->on_done(j->arg, rc < 0 ? ERR_AUDIT : 0);
+	}
+	job_free(j);
+}
+
+/* why: what the caller is told; ev: what led to it, or NULL. */
+static int end_parked(struct tasks *tasks, struct task *t, const struct audit_event *ev, const char *why, struct job *j)
+{
+	const struct task_answer a = { .state = TASK_CANCELLED, .note = why };
+	struct audit_event both[2];
+	size_t n = 0;
+	int rc;
+
+	if (ev)
+		both[n++] = *ev;
+	audit_event_init(&both[n], AUDIT_TASK_END, t->tenant_id);
+	both[n].actor = AUDIT_BY_SYSTEM;
+	both[n].prn = t->prn;
+	both[n].cred = t->cred;
+	both[n].tool = t->tool;
+	both[n].has_prev = true;
+	memcpy(both[n].prev, t->call, sizeof(both[n].prev));
+	n++;
+	t->held = true;
+	rc = task_end(tasks, t, both, n, &a, on_parked_end, j);
+	if (rc < 0)
+		t->held = false;
+	return rc;
+}
+
+static int cancel_now(struct tasks *tasks, struct task *t, const struct audit_event *ev, task_done_fn *done, void *arg)
 {
 	struct audit_field fields[EVENT_FIELDS_MAX];
 	struct audit_event with = *ev;
 	struct job *j;
 	int rc;
 
-	if (task_is_over(t->state) || !t->stop)
+	if (task_is_over(t->state) || (!t->stop && !task_is_parked(t->state)))
 		return 1;
-	add_fields(&with, t->id, NULL, fields);
 	j = job_new(tasks, t, arg);
 	j->on_done = done;
-	rc = writer_audit(tasks->env.writer, &with, on_cancel, j);
+	if (t->stop) {
+		add_fields(&with, t->id, NULL, fields);
+		rc = writer_audit(tasks->env.writer, &with, on_cancel, j);
+	} else {
+		rc = end_parked(tasks, t, ev, TASK_CANCEL_TEXT, j);
+	}
 	if (rc < 0)
 		job_free(j);
+	return rc;
+}
+
+/* A cancel that waits until what is on its way has come. */
+struct cancel {
+	struct tasks *tasks;
+	char id[TASK_ID_LEN + 1];
+	struct audit_event ev;
+	task_done_fn *done;
+	void *arg;
+};
+
+static void cancel_later(void *arg)
+{
+	struct cancel c = *(struct cancel *)arg;
+	struct task *t = task_by_id(c.tasks, c.id);
+	int rc = t ? cancel_now(c.tasks, t, &c.ev, c.done, c.arg) : 1;
+
+	free(arg);
+	if (rc != 0)
+		c.done(c.arg, rc < 0 ? rc : 0);
+}
+
+int task_cancel(struct tasks *tasks, struct task *t, const struct audit_event *ev, task_done_fn *done, void *arg)
+{
+	struct cancel *c;
+	int rc;
+
+	if (!t->held)
+		return cancel_now(tasks, t, ev, done, arg);
+	c = mem_zalloc(sizeof(*c));
+	*c = (struct cancel){ .tasks = tasks, .ev = *ev, .done = done, .arg = arg };
+	memcpy(c->id, t->id, sizeof(c->id));
+	rc = task_wait(tasks, t, cancel_later, c);
+	if (rc < 0)
+		free(c);
 	return rc;
 }
 
@@ -406,9 +751,9 @@ static void result_body(void *arg)
 	struct job *j = arg;
 	struct err err = { 0 };
 
-	j->rc = task_unseal(&j->tasks->env.place, j->id, j->tenant_id, &j->text, &err);
+	j->rc = task_unseal(&j->tasks->env.place, j->id, j->tenant_id, j->body, &j->text, &err);
 	if (j->rc < 0)
-		log_warn(NULL, "the result of a task cannot be read task=%s error=%s", j->id, err.msg);
+		log_warn(NULL, "what is sealed of a task cannot be read task=%s error=%s", j->id, err.msg);
 }
 
 static void result_done(void *arg)
@@ -420,17 +765,28 @@ static void result_done(void *arg)
 	job_free(j);
 }
 
-int task_result(struct tasks *tasks, struct task *t, task_result_fn *done, void *arg)
+static int read_sealed(struct tasks *tasks, struct task *t, bool body, task_result_fn *done, void *arg)
 {
 	struct job *j = job_new(tasks, t, arg);
 	int rc;
 
+	j->body = body;
 	j->on_result = done;
 	str_init(&j->text, 0);
 	rc = ev_work(tasks->env.loop, EV_LANE_READ, result_body, result_done, j);
 	if (rc < 0)
 		job_free(j);
 	return rc;
+}
+
+int task_result(struct tasks *tasks, struct task *t, task_result_fn *done, void *arg)
+{
+	return read_sealed(tasks, t, false, done, arg);
+}
+
+int task_body(struct tasks *tasks, struct task *t, task_result_fn *done, void *arg)
+{
+	return read_sealed(tasks, t, true, done, arg);
 }
 
 /* --- expiry */
@@ -491,6 +847,28 @@ static bool any_is_due(struct tasks *tasks, uint64_t now)
 	return false;
 }
 
+/* TK-12: those that are parked and have no time left. */
+static void end_late(struct tasks *tasks, uint64_t now)
+{
+	const void *key;
+	size_t len, n = 0;
+	void *v;
+
+	for (size_t it = 0; n < TASKS_EXPIRE_BATCH && map_next(tasks->all, &it, &key, &len, &v); ) {
+		struct task *t = v;
+		struct job *j;
+
+		if (!task_is_parked(t->state) || t->ends_us > now || t->held || t->run)
+			continue;
+		j = job_new(tasks, t, NULL);
+		if (end_parked(tasks, t, NULL, TASK_LATE_TEXT, j) < 0) {
+			job_free(j);
+			return;         /* at the next look */
+		}
+		n++;
+	}
+}
+
 static void on_expiry(void *arg)
 {
 	static const struct writer_job job = { .name = "tasks", .run = expiry_run, .done = expiry_done };
@@ -500,6 +878,8 @@ static void on_expiry(void *arg)
 	const bool stepped = llabs(offset - tasks->offset_us) > STEP_US;
 
 	tasks->offset_us = offset;
+	if (!stepped)
+		end_late(tasks, now);
 	if (!stepped && any_is_due(tasks, now)) {
 		tasks->expiring = mem_zalloc(sizeof(*tasks->expiring));
 		tasks->expiring->now_us = now;
@@ -516,7 +896,8 @@ static void on_expiry(void *arg)
 
 static void read_one(struct tasks *tasks, struct db_stmt *st)
 {
-	struct task *t = task_new(db_col_text(st, 3, NULL), db_col_text(st, 4, NULL), db_col_text(st, 13, NULL));
+	struct task *t = task_new(db_col_text(st, 3, NULL), db_col_text(st, 4, NULL), db_col_text(st, 13, NULL),
+				 db_col_text(st, 15, NULL));
 	size_t len;
 	const void *call = db_col_blob(st, 6, &len);
 
@@ -531,6 +912,7 @@ static void read_one(struct tasks *tasks, struct db_stmt *st)
 	t->ends_us = (uint64_t)db_col_i64(st, 9);
 	t->poll_ms = (uint32_t)db_col_i64(st, 10);
 	t->bytes = (uint64_t)db_col_i64(st, 12);
+	t->round = (unsigned)db_col_i64(st, 14);
 	task_note(t, db_col_text(st, 11, NULL));
 	add(tasks, t);
 }
@@ -563,6 +945,8 @@ int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err)
 	tasks->all = map_new();
 	tasks->owners = map_new();
 	list_init(&tasks->jobs);
+	list_init(&tasks->queue);
+	list_init(&tasks->waiters.all);
 	tasks->expiry = ev_timer_new(env->loop, on_expiry, tasks);
 	tasks->offset_us = (int64_t)clock_wall_us() - (int64_t)clock_mono_us();
 	rc = read_all(tasks, err);
@@ -588,6 +972,8 @@ static void tasks_free(struct tasks *tasks)
 	}
 	for (size_t it = 0; map_next(tasks->owners, &it, &key, &len, &v); )
 		free(v);
+	LIST_FOREACH_SAFE(link, tmp, &tasks->waiters.all)
+		free(CONTAINER_OF(link, struct task_waiter, link));
 	map_free(&tasks->all);
 	map_free(&tasks->owners);
 	ev_timer_free(&tasks->expiry);

@@ -141,6 +141,14 @@ int arg_rules_parse(const char *text, size_t len, struct arg_rules **ret, struct
 }
 
 /* NULL stays NULL */
+void arg_rules_print(const struct arg_rules *r, struct str *out)
+{
+	for (size_t i = 0; r && i < r->n; i++) {
+		str_printf(out, "%s%s %s %s ", i ? "\n" : "", r->rule[i].glob, r->rule[i].pointer, op_names[r->rule[i].op]);
+		jx_write(r->rule[i].value, out);
+	}
+}
+
 static struct arg_rules *arg_rules_ref(struct arg_rules *r)
 {
 	if (r)

@@ -445,6 +445,58 @@ int principal_from_claims(struct tenants *t, const struct principal_claims *clai
 	return 0;
 }
 
+/* --- principals of calls that go on by themselves */
+
+static int again(struct tenants *t, const struct tenant_image *img, const struct principal_again *was,
+		 struct principal **ret, struct err *err)
+{
+	const struct tenant_principal *p = was->principal_id > 0 ? tenant_principal(img, was->principal_id) : NULL;
+	struct tenant_principal derived = rowless;
+	struct tenant_shown shown = { .cred = NULL };
+	enum cred_refusal why;
+	int rc;
+
+	if (was->principal_id <= 0 && !tenant_principal_named(img, was->name)) {
+		derive(t, img, was->name, &derived);
+		p = derived.id == was->principal_id ? &derived : NULL;
+	}
+	if (*was->accessor) {
+		shown.cred = map_get(t->creds, was->accessor, KEY_ACCESSOR_SIZE - 1);
+		if (!shown.cred || shown.cred->home != img)
+			return err_set(err, ERR_DENIED, "", "the key does not exist any more");
+		shown.proof = tenant_proof(shown.cred->hash);
+	}
+	rc = tenant_standing(img, p, shown.cred ? &shown : NULL, &why, err);
+	if (rc < 0)
+		return rc;
+	*ret = tenant_principal_new(img, p);
+	if (shown.cred) {
+		(*ret)->cred_id = shown.cred->id;
+		(*ret)->proof = shown.proof;
+		memcpy((*ret)->accessor, was->accessor, KEY_ACCESSOR_SIZE - 1);
+	}
+	return 0;
+}
+
+int principal_again(struct tenants *t, const struct principal_again *was, struct principal **ret, struct err *err)
+{
+	const struct tenant_image *img = tenant_find(t, was->tenant_id);
+	struct scopes *scopes = was->scopes;
+	struct arg_rules *rules = was->rules;
+	int rc = img ? again(t, img, was, ret, err) :
+		err_set(err, ERR_DENIED, "", "the tenant does not exist any more");
+
+	if (rc < 0) {
+		scopes_unref(&scopes);
+		arg_rules_unref(&rules);
+		return rc;
+	}
+	(*ret)->authn = was->authn;
+	(*ret)->scopes = scopes;
+	(*ret)->rules = rules;
+	return 0;
+}
+
 /* --- rows of tenant, principal and cred to images, and the last use of keys back to rows */
 
 /* Copy a text column into a fixed field.  ERR_CORRUPT when it does not fit: it was checked when written. */

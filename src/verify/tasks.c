@@ -23,7 +23,7 @@ static void tasks_close(struct verify_log *c)
 static int tasks_record(struct verify_log *c, const struct audit_read *got, struct err *err)
 {
 	const struct audit_value *kind = &got->row.v[COL_KIND], *ext = &got->row.v[COL_EXT], *ts = &got->row.v[COL_TS];
-	const struct course_record r = { (int)kind->n, got->idx, ts->present ? (uint64_t)ts->n : 0,
+	const struct course_record r = { (int)kind->n, got->row.v[COL_OUTCOME].n, got->idx, ts->present ? (uint64_t)ts->n : 0,
 					 ext->present ? ext->p : NULL, ext->len };
 	enum audit_finding_code code;
 

@@ -23,6 +23,13 @@ FOLD = "audit: {fold_age: 1, plain_rows: 0}\n"
 ONCE = ("wal.truncate", "prune.bundle", "prune.intent", "prune.done")
 
 
+ASKS = """#!/bin/sh
+read -r job
+case $job in
+*'"answers":{'*) echo ran >>%s; echo '{"result":{"content":[{"type":"text","text":"ran"}]}}';;
+*) echo '{"ask":{"requests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}}';;
+esac
+"""
 EXT = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
@@ -99,6 +106,8 @@ class CrashPoints(crib.Case):
         self.assertIn("result", peer.call("echo", {"text": "x"}, crib.MODERN))
         peer.close()
         self.finish(w, scenario)
+        if scenario == "ask":
+            self.settled(w)
         rows = dict(c.rows("SELECT tid, state FROM task"))
         self.assertLessEqual(self.made_tasks, set(rows))
         self.assertNotIn(1, rows.values())      # nothing runs any more
@@ -211,6 +220,46 @@ class CrashPoints(crib.Case):
             pass                        # it has died
         peer.close()
 
+    def asking(self, w):
+        """Tasks that ask, and are answered, until the server has died.  Each run with answers leaves a line."""
+        c = w.crib
+        self.ran = c.dir / "ran"
+        self.ran.touch()
+        c.dir.joinpath("ask").write_text(ASKS % self.ran)
+        c.dir.joinpath("ask").chmod(0o755)
+        c.tool(crib.tool_yaml("ask", f'{{type: exec, argv: ["{c.dir}/ask"], stdin: json, output: stream, sandbox: {{write: ["{self.ran}"]}}}}',
+                              extra="task: {support: required}\n"), "ask.yaml")
+        c.cli("grant", "add", "acme", "ask")
+        peer = c.tcp(w.key)
+        try:
+            for _ in range(4):
+                task = peer.call("ask", {}, crib.MODERN, {**EXT, "elicitation": {}})["result"]["taskId"]
+                self.made_tasks.add(task)
+                self.settle(peer, task)
+        except (AssertionError, OSError, KeyError):
+            pass                        # it has died
+        peer.close()
+
+    def settle(self, peer, task):
+        """Answer what it asks, until it is over; how it has ended."""
+        def look():
+            got = peer.ask("tasks/get", {"taskId": task}, crib.MODERN, EXT)["result"]
+            if got["status"] == "input_required":
+                answers = {key: {"action": "accept", "content": {}} for key in got["inputRequests"]}
+                peer.ask("tasks/update", {"taskId": task, "inputResponses": answers}, crib.MODERN, EXT)
+            return got["status"] not in ("working", "input_required") and got["status"]
+        return crib.wait_for("the end of the task", look)
+
+    def settled(self, w):
+        """None is lost: each has completed, behind one run, or was cut off in one."""
+        peer = w.crib.tcp(w.key)
+        ends = [self.settle(peer, task) for task in self.made_tasks]
+        peer.close()
+        self.assertLessEqual(set(ends), {"completed", "failed"})
+        ran = len(self.ran.read_text().splitlines())
+        self.assertLessEqual(ends.count("completed"), ran)
+        self.assertLessEqual(ran, len(w.crib.rows("SELECT 1 FROM task")))
+
     def live(self, w, env, scenario):
         """A start, load, admin commands, a rekey, a stop: somewhere there the process dies."""
         c = w.crib
@@ -231,6 +280,8 @@ class CrashPoints(crib.Case):
                 c.run("tenant", "add", f"t{i}")
         elif scenario == "task":
             self.tasks(w)
+        elif scenario == "ask":
+            self.asking(w)
         elif scenario == "key":
             for i in range(5):
                 c.run("key", "create", f"acme/bot{i}")

@@ -14,12 +14,7 @@ SLEEP = "{type: builtin, function: sleep}"
 MS = "{type: object, properties: {ms: {type: integer}}}"
 UNKNOWN = "A" * 22
 CONF = "drain_ms: 100\n"
-# Asks in its first run; with an answer it does not end by itself.
-ASKS = """read -r job
-case $job in
-*'"answers":{'*) exec sleep 600;;
-*) echo '{"ask":{"requests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}}';;
-esac""".replace("{", "{{").replace("}", "}}")
+CAPS = {**EXT, "elicitation": {}}
 
 
 def tool(name, handler, task, schema="{type: object}", extra=""):
@@ -139,34 +134,146 @@ class Tasks(crib.Case):
         c.cli("tool", "disable", "must", "--kill")
         self.assertEqual(self.over(third["taskId"])["status"], "cancelled")
 
-    def test_a_tool_that_asks(self):
-        """Before it is a task, its question is the call's, and the retry may become one; later there is nobody to ask."""
+    def asking(self, name, task, questions=("q",), then="exec sleep 600", extra="limits: {timeout: 10m}\n"):
+        """A tool that asks in its first run, and with answers does what then says."""
+        asked = {q: {"method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}}
+                 for q in questions}
+        script = ("read -r job\ncase $job in\n*'\"answers\":{'*) %s;;\n*) echo '%s';;\nesac" %
+                  (then, json.dumps({"ask": {"requests": asked}}))).replace("{", "{{").replace("}", "}}")
+        handler = f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(script)}], stdin: json, output: stream}}"
+        self.crib.tool(tool(name, handler, task, extra=extra))
+        self.crib.run("grant", "add", "acme", name)
+
+    def update(self, id, answers, peer=None):
+        return self.get_raw(id, peer, "tasks/update", inputResponses=answers)
+
+    def asks(self, id, peer=None):
+        def look():
+            got = self.get(id, peer)["result"]
+            return got["status"] == "input_required" and got
+        return crib.wait_for("a question of the task", look)
+
+    def test_questions_before_and_inside(self):
+        """TK-21: a question of a call, or of its task."""
+        self.asking("early", "{support: optional, after: 10s}")
+        self.asking("late", "{support: required, asks: before}")
+        self.asking("inner", "{support: optional, after: 10s, asks: inside}")
+        for name in ("early", "late"):
+            first = self.peer.call(name, {}, crib.MODERN, CAPS)["result"]
+            self.assertEqual((first["resultType"], list(first["inputRequests"])), ("input_required", ["q"]), name)
+            if name == "early":
+                continue
+            second = self.peer.call(name, {}, crib.MODERN, CAPS, requestState=first["requestState"],
+                                    inputResponses={"q": {"action": "accept", "content": {}}})["result"]
+            self.assertEqual(second["resultType"], "task")
+            self.get_raw(second["taskId"], method="tasks/cancel")
+            self.assertEqual(self.over(second["taskId"])["status"], "cancelled")
+        task = self.peer.call("inner", {}, crib.MODERN, CAPS)["result"]
+        self.assertEqual(task["resultType"], "task")
+        self.assertNotIn("inputRequests", task)
+        self.assertEqual(list(self.asks(task["taskId"])["inputRequests"]), ["1:q"])
+        # Whoever has no tasks is asked as ever.
+        got = self.peer.call("inner", {}, crib.MODERN, {"elicitation": {}})["result"]
+        self.assertEqual(got["resultType"], "input_required")
+        for bad in ("{support: optional, asks: sometimes}", "{support: optional, asks: 1}"):
+            self.assertIn("asks", self.crib.run("tool", "add", "-", stdin=tool("bad", SLEEP, bad, MS)).stderr)
+
+    def test_answers(self):
+        """TK-08, TK-09, TK-33: the run is over while it asks; answers one by one, the last one begins the next."""
         c = self.crib
-        handler = f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(ASKS)}], stdin: json, output: stream}}"
-        for name, task in (("early", "{support: optional}"), ("never", "{support: required}")):
-            c.tool(tool(name, handler, task, extra="limits: {timeout: 10m}\n"))
-        caps = {**EXT, "elicitation": {}}
-        first = self.peer.call("early", {}, crib.MODERN, caps)["result"]
-        self.assertEqual((first["resultType"], list(first["inputRequests"])), ("input_required", ["q"]))
-        second = self.peer.call("early", {}, crib.MODERN, caps, requestState=first["requestState"],
-                                inputResponses={"q": {"action": "accept", "content": {}}})["result"]
-        self.assertEqual(second["resultType"], "task")
-        self.get_raw(second["taskId"], method="tasks/cancel")
-        self.assertEqual(self.over(second["taskId"])["status"], "cancelled")
-        got = self.over(self.peer.call("never", {}, crib.MODERN, caps)["result"]["taskId"])
-        self.assertEqual((got["status"], got["result"]["isError"]), ("completed", True))
-        self.assertEqual(got["result"]["content"][0]["text"], "the tool asked when it had become a task already")
-        self.assertNotIn("inputRequests", got)
-        # Answers to what nobody asked: they are not kept, and have to be answers.
-        task = self.made()
-        for bad in ({}, {"inputResponses": []}, {"inputResponses": None}, {"inputResponses": {"q": "yes"}}, {"inputResponses": {"q": None}}):
-            got = self.peer.ask("tasks/update", {"taskId": task["taskId"], **bad}, crib.MODERN, EXT)["error"]
+        self.asking("two", "{support: required}", ("a", "b"), "echo '%s'" % json.dumps({"result": {"content": [{"type": "text", "text": "both"}]}}))
+        task = self.peer.call("two", {}, crib.MODERN, CAPS)["result"]["taskId"]
+        got = self.asks(task)
+        self.assertEqual(sorted(got["inputRequests"]), ["1:a", "1:b"])
+        self.assertEqual(got["inputRequests"]["1:a"]["method"], "elicitation/create")
+        self.assertEqual(c.rows("SELECT kind, outcome FROM v_records WHERE tenant = 'acme' AND kind LIKE 'call.%' ORDER BY idx"),
+                         [("call.begin", None), ("call.end", "input_required")])
+        for bad in ({}, {"inputResponses": []}, {"inputResponses": None}, {"inputResponses": {"1:a": "yes"}}, {"inputResponses": {"1:a": None}}):
+            got = self.peer.ask("tasks/update", {"taskId": task, **bad}, crib.MODERN, EXT)["error"]
             self.assertEqual(got["code"], -32602, bad)
             self.assertIn("inputResponses", got["data"]["reason"])
-        got = self.peer.ask("tasks/update", {"taskId": task["taskId"], "inputResponses": {"1:q": {"action": "accept"}}}, crib.MODERN, EXT)
-        self.assertEqual(got["result"]["resultType"], "complete")
-        self.assertEqual(self.get(task["taskId"])["result"]["status"], "working")
+        yes = {"action": "accept", "content": {}}
+        for passed in ({"a": yes}, {"2:a": yes}, {"1:c": yes}, {"01:a": yes}, {}):
+            self.assertEqual(sorted(self.update(task, passed)["result"]), ["_meta", "resultType"])
         self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.input'"), [(0,)])
+        self.update(task, {"1:a": yes, "1:c": yes})
+        self.assertEqual(sorted(self.get(task)["result"]["inputRequests"]), ["1:b"])
+        self.update(task, {"1:a": yes})                 # that is answered
+        stranger, colleague = c.http(self.other), c.http(c.key("acme/colleague"))
+        unknown = re.sub(r'"id": \d+', "", json.dumps(self.get_raw(UNKNOWN, method="tasks/update", inputResponses={"1:b": yes})))
+        for peer in (stranger, colleague):
+            self.assertEqual(re.sub(r'"id": \d+', "", json.dumps(self.update(task, {"1:b": yes}, peer))), unknown)
+        self.assertEqual(self.get(task)["result"]["status"], "input_required")
+        self.update(task, {"1:b": yes})
+        done = self.over(task)
+        self.assertEqual((done["status"], done["result"]["content"][0]["text"]), ("completed", "both"))
+        self.update(task, {"1:b": yes})
+        self.assertEqual(c.rows("SELECT kind, detail FROM v_records WHERE kind = 'task.input' ORDER BY idx"),
+                         [("task.input", "1 answered, 1 open"), ("task.input", "1 answered, 0 open")])
+        begins = c.rows("SELECT call, previous FROM v_records WHERE tenant = 'acme' AND kind = 'call.begin' ORDER BY idx")
+        self.assertEqual(begins[1][1], begins[0][0])
+        done = c.run("audit", "verify")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_two_answer_at_once(self):
+        """The first is kept, both are acknowledged, one record."""
+        c = self.crib
+        self.asking("one", "{support: required}", then="echo '%s'" % json.dumps({"result": {"content": [{"type": "text", "text": "once"}]}}))
+        peers = [c.tcp(self.key) for _ in range(8)]
+        task = self.peer.call("one", {}, crib.MODERN, CAPS)["result"]["taskId"]
+        self.asks(task)
+        for peer in peers:
+            peer.send(peer.request("tasks/update", {"taskId": task, "inputResponses": {"1:q": {"action": "accept"}}}, crib.MODERN, EXT))
+        for peer in peers:
+            self.assertEqual(peer.receive()["result"]["resultType"], "complete")
+        self.assertEqual(self.over(task)["result"]["content"][0]["text"], "once")
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.input'"), [(1,)])
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'call.begin'"), [(2,)])
+
+    def test_parked_over_a_crash(self):
+        """What asks is there after kill -9 and goes on; what an update had answered stays answered."""
+        c = self.crib
+        self.asking("two", "{support: required}", ("a", "b"), "echo '%s'" % json.dumps({"result": {"content": [{"type": "text", "text": "both"}]}}))
+        task = self.peer.call("two", {}, crib.MODERN, CAPS)["result"]["taskId"]
+        self.asks(task)
+        self.update(task, {"1:a": {"action": "accept", "content": {}}})
+        self.peer.close()
+        c.daemon.kill()
+        c.daemon.wait()
+        c.daemon = None
+        done = c.run("audit", "verify")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        c.start(CONF)
+        self.peer = c.http(self.key)
+        self.assertEqual(list(self.asks(task)["inputRequests"]), ["1:b"])
+        self.update(task, {"1:b": {"action": "accept", "content": {}}})
+        self.assertEqual(self.over(task)["result"]["content"][0]["text"], "both")
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.end'"), [(0,)])
+
+    def test_a_round_is_admitted_anew(self):
+        """Whose grant went meanwhile fails; cancel, suspend and disable end what is parked, each on record."""
+        c = self.crib
+        self.asking("one", "{support: required}")
+        ids = [self.peer.call("one", {}, crib.MODERN, CAPS)["result"]["taskId"] for _ in range(3)]
+        for id in ids:
+            self.asks(id)
+        self.get_raw(ids[0], method="tasks/cancel")
+        got = self.get(ids[0])["result"]
+        self.assertEqual((got["status"], got["statusMessage"]), ("cancelled", "the call was cancelled"))
+        self.assertNotIn("inputRequests", got)
+        c.cli("grant", "remove", "acme", "one", "--yes")
+        c.cli("grant", "remove", "acme", "*", "--yes")
+        self.update(ids[1], {"1:q": {"action": "accept"}})
+        got = self.over(ids[1])
+        self.assertEqual((got["status"], got["error"]["code"]), ("failed", -32602))
+        self.assertIn("Unknown tool", got["error"]["message"])
+        c.cli("tool", "disable", "one", "--kill")
+        self.assertEqual(self.over(ids[2])["status"], "cancelled")
+        rows = c.rows("SELECT kind, count(*) FROM v_records WHERE tenant = 'acme' AND kind IN ('task.cancel', 'task.end', 'call.denied') "
+                      "GROUP BY kind ORDER BY kind")
+        self.assertEqual(rows, [("call.denied", 1), ("task.cancel", 2), ("task.end", 2)])
+        done = c.run("audit", "verify")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_progress_is_shown(self):
         """TK-06: what the tool says of itself last; what it prints that is no text for people is not passed on."""
@@ -213,13 +320,17 @@ class Tasks(crib.Case):
     def test_rows_are_held_against_records(self):
         """TK-43: both verifiers find a row that says what no record says, that is missing, or that nothing began."""
         c = self.crib
+        self.asking("one", "{support: required}")
         done, cut = self.made(ms=100), self.made()
         self.over(done["taskId"])
+        self.asks(self.peer.call("one", {}, crib.MODERN, CAPS)["result"]["taskId"])
         c.stop(signal.SIGTERM)
         kept = (c.store / "toolcrib.db").read_bytes()
         for sql, found in (("SELECT 1", False), ("UPDATE task SET state = 1 WHERE state = 3", True), ("UPDATE task SET state = 5 WHERE state = 3", True),
                            ("UPDATE task SET state = 3 WHERE state = 4", True), ("UPDATE task SET tid = 'x' WHERE state = 3", True),
-                           ("DELETE FROM task", False)):
+                           ("UPDATE task SET state = 1 WHERE state = 2", True), ("UPDATE task SET state = 7 WHERE state = 2", True),
+                           ("UPDATE task SET state = 4 WHERE state = 2", True), ("DELETE FROM task WHERE state = 2", True),
+                           ("DELETE FROM task WHERE state IN (3, 4, 5)", False)):
             (c.store / "toolcrib.db").write_bytes(kept)
             db = sqlite3.connect(c.store / "toolcrib.db")
             db.execute(sql)

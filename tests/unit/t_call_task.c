@@ -131,11 +131,143 @@ static void what_comes_before_its_row(void **state)
 		rig_wait_end(r, h);
 		assert_string_not_equal(h->task, "");
 		t = task_by_id(r->tasks, h->task);
-		wait_over(r, t, TASK_COMPLETED);
+		wait_over(r, t, asks ? TASK_INPUT : TASK_COMPLETED);
 		assert_int_equal(rig_records(r, r->acme, AUDIT_CALL_END), asks + 1);
-		assert_int_equal(r->rec[0].outcome, asks ? AUDIT_TOOL_ERROR : AUDIT_OK);
+		assert_int_equal(r->rec[0].outcome, asks ? AUDIT_INPUT_REQUIRED : AUDIT_OK);
 		heard_free(h);
 	}
+}
+
+struct answered { bool done; int rc; };
+
+static void on_answered(void *arg, int rc)
+{
+	struct answered *a = arg;
+
+	a->done = true;
+	a->rc = rc;
+}
+
+static int answer(struct rig *r, struct task *t, const char *text)
+{
+	struct answered a = { .done = false };
+	struct audit_event ev;
+	json_t *answers = NULL;
+
+	assert_int_equal(jx_parse(text, strlen(text), &answers, NULL), 0);
+	audit_event_init(&ev, AUDIT_TASK_INPUT, r->acme);
+	call_task_answer(r->engine, t, r->bot, answers, &ev, on_answered, &a);
+	if (!a.done)
+		rig_wait(r, &a.done);
+	return a.rc;
+}
+
+/* Its task asks, after halfway. */
+static struct task *asks(struct rig *r)
+{
+	struct task *t = made(r, &patient);
+
+	fake_ask(ELICIT, "kept", 4);
+	wait_over(r, t, TASK_INPUT);
+	assert_int_equal(t->round, 1);
+	assert_null(t->run);
+	return t;
+}
+
+/* TK-33: the call is gone, answers of what is open begin the next round, with the handler's state; others are passed over. */
+static void it_asks_and_goes_on(void **state)
+{
+	struct rig *r = *state;
+	struct task *t = asks(r);
+	bool never = false;
+
+	(void)ev_loop_run_until(r->loop, &never, 5);
+	assert_int_equal(call_engine_running(r->engine), 0);
+	assert_int_equal(answer(r, t, "{\"confirm\":{},\"2:confirm\":{},\"1:other\":{}}"), 0);
+	assert_int_equal(t->state, TASK_INPUT);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_TASK_INPUT), 0);
+	assert_int_equal(answer(r, t, "{\"1:confirm\":{\"action\":\"accept\"}}"), 0);
+	rig_wait_start(r);
+	assert_int_equal(t->state, TASK_WORKING);
+	assert_string_equal(fake.state, "kept");
+	assert_string_equal(fake.answers, "{\"confirm\":{\"action\":\"accept\"}}");
+	assert_int_equal(answer(r, t, "{\"1:confirm\":{}}"), 0);        /* TK-09 */
+	fake_ask(ELICIT, "", 0);
+	wait_over(r, t, TASK_INPUT);
+	assert_int_equal(t->round, 2);
+	assert_int_equal(answer(r, t, "{\"1:confirm\":{}}"), 0);        /* of a round that is over */
+	assert_int_equal(t->state, TASK_INPUT);
+	assert_int_equal(answer(r, t, "{\"2:confirm\":{}}"), 0);
+	rig_wait_start(r);
+	fake_result("done");
+	wait_over(r, t, TASK_COMPLETED);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_TASK_INPUT), 2);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_CALL_BEGIN), 3);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_CALL_END), 3);
+}
+
+/* The limit, and one more. */
+static void answers_have_a_limit(void **state)
+{
+	struct rig *r = *state;
+	struct task *t = asks(r);
+	const size_t frame = strlen("{\"confirm\":{\"x\":\"\"}}");
+
+	for (int over = 1; over >= 0; over--) {
+		struct str text = STR_INIT;
+
+		str_puts(&text, "{\"1:confirm\":{\"x\":\"");
+		for (size_t i = 0; i < CALL_TASK_ANSWERS_MAX - frame + (size_t)over; i++)
+			str_putc(&text, 'x');
+		str_puts(&text, "\"}}");
+		assert_int_equal(answer(r, t, str_text(&text)), over ? ERR_LIMIT : 0);
+		assert_int_equal(rig_records(r, r->acme, AUDIT_TASK_INPUT), !over);
+		str_fini(&text);
+	}
+	rig_wait_start(r);
+	fake_result("done");
+	wait_over(r, t, TASK_COMPLETED);
+}
+
+static void it_asks_so_often_and_no_more(void **state)
+{
+	struct rig *r = *state;
+	struct task *t = asks(r);
+	char text[64];
+
+	for (unsigned i = 1; i <= TASK_ROUNDS_MAX; i++) {
+		assert_int_equal(t->round, i);
+		(void)snprintf(text, sizeof(text), "{\"%u:confirm\":{}}", i);
+		assert_int_equal(answer(r, t, text), 0);
+		rig_wait_start(r);
+		fake_ask(ELICIT, "", 0);
+		wait_over(r, t, i < TASK_ROUNDS_MAX ? TASK_INPUT : TASK_COMPLETED);
+	}
+	assert_int_equal(rig_records(r, r->acme, AUDIT_CALL_END), TASK_ROUNDS_MAX + 1);
+	assert_int_equal(r->rec[0].outcome, AUDIT_TOOL_ERROR);
+}
+
+/* TK-34, TK-12: what is parked is cancelled with a record, and ends when its time is over. */
+static void what_is_parked_ends(void **state)
+{
+	struct rig *r = *state;
+	struct task *t = asks(r), *late;
+	const struct call_where where = { .tenant_id = r->acme, .tool = "long" };
+	bool never = false;
+
+	assert_int_equal(call_cancel_where(r->engine, &(struct call_where){ .tenant_id = r->acme, .tool = "other" }, CANCEL_STOPPED), 0);
+	assert_int_equal(call_cancel_where(r->engine, &where, CANCEL_STOPPED), 1);
+	for (int i = 0; i < 500 && t->state == TASK_INPUT; i++)
+		(void)ev_loop_run_until(r->loop, &never, 10);
+	assert_int_equal(t->state, TASK_CANCELLED);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_TASK_CANCEL), 1);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_TASK_END), 1);
+	late = asks(r);
+	clock_step(130 * SECOND);
+	for (int i = 0; i < 500 && late->state == TASK_INPUT; i++)
+		(void)ev_loop_run_until(r->loop, &never, 10);
+	assert_int_equal(late->state, TASK_CANCELLED);
+	assert_string_equal(late->note, TASK_LATE_TEXT);
 }
 
 struct counted { unsigned n; bool all; };
@@ -161,7 +293,7 @@ static void a_full_principal_calls_plainly(void **state)
 		struct audit_event ev;
 
 		audit_event_init(&ev, AUDIT_TASK_CREATE, r->acme);
-		assert_int_equal(task_create(r->tasks, &n, &ev, on_made, &c), 0);
+		assert_int_equal(task_create(r->tasks, &n, &ev, 1, on_made, &c), 0);
 	}
 	rig_wait(r, &c.all);
 	for (int i = 0; i < 2; i++) {
@@ -189,6 +321,10 @@ SUITE(call_task)
 		K(its_ttl_cancels_it),
 		K(its_timeout_ends_it),
 		K(what_comes_before_its_row),
+		K(it_asks_and_goes_on),
+		K(answers_have_a_limit),
+		K(it_asks_so_often_and_no_more),
+		K(what_is_parked_ends),
 		K(a_full_principal_calls_plainly),
 	};
 

@@ -84,7 +84,7 @@ static int create_of(struct rig *r, int64_t tenant_id, int64_t principal_id, str
 	int rc;
 
 	*told = (struct told){ .text = STR_INIT };
-	rc = task_create(r->tasks, &n, &ev, on_made, told);
+	rc = task_create(r->tasks, &n, &ev, 1, on_made, told);
 	assert_false(told->done);
 	if (rc == 0) {
 		wait_told(r, told);
@@ -109,7 +109,7 @@ static int end_begin(struct rig *r, struct task *t, enum task_state state, size_
 
 	memset(text, 'x', len);
 	*told = (struct told){ .text = STR_INIT };
-	rc = task_end(r->tasks, t, &ev, &(struct task_answer){ .state = state, .text = text, .len = len }, on_end, told);
+	rc = task_end(r->tasks, t, &ev, 1, &(struct task_answer){ .state = state, .text = text, .len = len }, on_end, told);
 	free(text);
 	return rc;
 }

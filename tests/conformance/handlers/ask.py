@@ -81,6 +81,9 @@ PLANS = {
     ASKS + "tampered_state": Plan("integrity-ok", {"confirm": CONFIRM}, state=True),
     ASKS + "capabilities": Plan(
         "done", {"user_name": NAME, "greeting": sample("Generate a greeting", 50), "client_roots": ROOTS}, declared=True),
+    "confirm_delete": Plan("deleted {arguments/filename}", {"confirm": CONFIRM}, any_action=True),
+    "multi_input": Plan("both: {first/content/name}, {second/content/name}", {"first": NAME, "second": NAME}, any_action=True),
+    "test_tool_with_task": Plan("Hello, {user_name/content/name}!", {"user_name": NAME}),
     "prompt:" + ASKS + "prompt": Plan("Use the following context: {user_context/content/context}",
                                       {"user_context": form("What context should the prompt use?", "context", context=text())}),
 }

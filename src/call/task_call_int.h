@@ -1,0 +1,71 @@
+#ifndef TASK_CALL_INT_H
+#define TASK_CALL_INT_H
+
+#include "call_int.h"
+
+/* Inside of src/call: calls that wait, for slots or as tasks. */
+
+/* These are borrowed for call_start() alone. */
+static inline void call_keep_texts(struct call *c)
+{
+	const char **text[] = { &c->peer, &c->client, &c->model, &c->request };
+	size_t len = 0;
+	char *to;
+
+	for (size_t i = 0; i < NELEMS(text); i++)
+		len += *text[i] ? strlen(*text[i]) + 1 : 0;
+	c->kept = to = mem_alloc(len + 1);
+	for (size_t i = 0; i < NELEMS(text); i++) {
+		len = *text[i] ? strlen(*text[i]) + 1 : 0;
+		if (len)
+			*text[i] = memcpy(to, *text[i], len);
+		to += len;
+	}
+}
+
+/* promote.c: calls that become tasks */
+/* Before its run, or as it asks: it shall be one at once.  Then not now. */
+bool call_task_first(struct call *c, bool asks);
+/* Of its run. */
+static inline uint64_t call_task_deadline(const struct call *c)
+{
+	uint64_t ms = c->compiled->timeout_ms;
+
+	if (c->task || c->may_task)
+		ms = c->compiled->task.timeout_ms < c->ttl_ms ? c->compiled->task.timeout_ms : c->ttl_ms;
+	return c->started_us + ms * 1000;
+}
+/* Of the life of its task, when its run begins. */
+static inline uint64_t call_task_left_ms(const struct call *c)
+{
+	const uint64_t now = clock_wall_us();
+
+	if (!c->task)
+		return c->compiled->task.ttl_ms;
+	return c->task->ends_us > now ? (c->task->ends_us - now) / 1000 : 0;
+}
+void call_task_arm(struct call *c);                     /* its timer, until it is one, or too long */
+bool call_task_due(struct call *c);                     /* that was for its becoming one, which begins */
+/* Its end, that of a round that was refused too; or its questions: then it is parked. */
+int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn *done);
+/* park.c: tasks that are parked */
+void call_task_body(const struct call *c, struct str *ret);     /* what another round of it needs */
+void call_task_later(struct call_engine *eng);          /* there was no room: those that wait, after a while */
+void call_task_turns(void *eng);                        /* an ev_fn: those that wait for a round */
+size_t call_task_cancel_where(struct call_engine *eng, const struct call_where *where);
+/* Another round was refused: for good, or it waits for its turn again. */
+static inline bool call_task_over(const struct call *c)
+{
+	const enum call_refusal why = c->trouble->refusal;
+
+	return why == REFUSE_CANCELLED ? c->why != CANCEL_SHUTDOWN :
+		why != REFUSE_RATE && why != REFUSE_BUSY && why != REFUSE_AUDIT && why != REFUSE_UNDECIDED;
+}
+static inline void call_task_unbegun(struct call *c)    /* no round of it runs; later, unless it has ended */
+{
+	c->task->run = NULL;
+	c->task->stop = NULL;
+	call_task_later(c->eng);
+}
+
+#endif
