@@ -261,6 +261,13 @@ class Approve(Persons):
                 said = subprocess.run([*words, c.store, *crib.evidence(c.store)], capture_output=True, text=True)
                 self.assertEqual("ASSENT" in said.stdout, found, (sql, words, said.stdout, said.stderr))
 
+    def test_what_is_too_long_to_be_shown_is_asked_of_nobody(self):
+        room = 65536 - len(json.dumps({"amount": 5000, "payee": ""}))
+        self.ask(args={"amount": 5000, "payee": "x" * room})
+        got = self.call(args={"amount": 5000, "payee": "x" * (room + 1)})
+        self.assertIn("too long to be shown", self.text(got))
+        self.assertEqual(self.kinds().count("call.held"), 1)
+
     def test_bad_definitions(self):
         c = self.crib
         for block, want in (("{by: []}", "1 to 16"), ("{by: [\"finance\"]}", "group:NAME"), ("{by: [\"group:f\"], count: 9}", "count"),
