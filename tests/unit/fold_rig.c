@@ -171,8 +171,8 @@ static int clean(struct fold *f, struct err *err)
 {
 	int rc = fold_sql(f->db, "INSERT OR IGNORE INTO open_call(log, idx, call) SELECT b.log, b.idx, b.call FROM rec b WHERE b.kind = 1001 "
 			  "AND b.idx < (SELECT first + cnt FROM blk WHERE log = b.log ORDER BY first DESC LIMIT 1) "
-			  "AND NOT EXISTS (SELECT 1 FROM rec e INDEXED BY rec_call WHERE e.log = b.log AND e.call = b.call AND e.kind <> 1001 "
-			  "AND e.call IS NOT NULL)", NULL, err);
+			  "AND (b.log, b.call) NOT IN (SELECT e.log, e.call FROM rec e WHERE e.kind <> 1001 AND e.call IS NOT NULL)",
+			  NULL, err);
 
 	if (rc == 0 && !f->with->leftovers)
 		rc = fold_sql(f->db, "DELETE FROM pay WHERE rec IN (SELECT r.id FROM rec r "
