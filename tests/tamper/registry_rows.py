@@ -1,6 +1,6 @@
 """Tamperings of rows that no record vouched for once: versions that are not in force, settings, whose log it is, labels,
-holds, what waits, what an upstream's tools are here (A-T65 to A-T74).  The rows of Made are few; what a kind needs and the
-store lacks is put in with the place of a record, as an enemy would."""
+holds, what waits, what an upstream's tools are here (A-T65 to A-T74), the inventory and its systems (A-T54 to A-T56).
+The rows of Made are few; what a kind needs and the store lacks is put in with the place of a record, as an enemy would."""
 import hashlib
 import json
 
@@ -112,7 +112,32 @@ def principal_name(s, rnd):
           rnd.choice(s.all("SELECT id FROM principal n WHERE NOT EXISTS (SELECT 1 FROM alias a WHERE a.name = n.pseudonym)"))[0])
 
 
+def inventory_invented(s, rnd):
+    """Who answers for a tool, and that it was reviewed, is put in."""
+    where = rnd.choice(((None, None), place(s, rnd), (1, -1 - place(s, rnd)[1])))
+    subject = rnd.choice(s.all("SELECT 3, id, 0 FROM tool UNION ALL SELECT 1, id, id FROM tenant"))
+    s.run("INSERT OR REPLACE INTO inventory(subject_kind, subject_id, tenant_id, owner, risk, review_days, since_us, set_us, set_by, "
+          "reviewed_us, reviewed_by, rec_log, rec_idx) VALUES(?, ?, ?, 'Order desk', ?, 90, 1, 1, 'uid 0', 2, 'uid 1', ?, ?)", *subject,
+          rnd.choice(("minimal", "high", "prohibited")), *where)
+
+
+def system_invented(s, rnd):
+    """A system that nobody registered."""
+    where = rnd.choice(((None, None), place(s, rnd), (1, -1 - place(s, rnd)[1])))
+    s.run("INSERT INTO system(tenant_id, name, provider, model, role, state, created_us, rec_log, rec_idx) "
+          "SELECT id, 'claims-agent', 'Example AI', 'x-large', 'deployer', ?, 1, ?, ? FROM tenant WHERE id = ?", rnd.choice((1, 2)), *where,
+          rnd.choice(s.all("SELECT id FROM tenant"))[0])
+
+
+def system_borrowed(s, rnd):
+    """A principal becomes an AI system, behind the back of its record."""
+    number, idx = rnd.choice(s.all("SELECT id, rec_idx FROM principal WHERE rec_idx >= 0"))
+    s.run("UPDATE principal SET system_id = ? WHERE id = ?", rnd.randrange(1, 1 << 30), number)
+    s.run("UPDATE principal SET rec_idx = ? WHERE id = ?", idx, number)
+
+
 KINDS = [
+    Kind("A-T54", inventory_invented, **FOUND), Kind("A-T55", system_invented, **FOUND), Kind("A-T56", system_borrowed, **FOUND),
     Kind("A-T65", version_text, **FOUND), Kind("A-T66", version_invented, **FOUND), Kind("A-T67", version_deleted, **FOUND),
     Kind("A-T68", setting, **FOUND), Kind("A-T69", tenants_relabelled, **FOUND), Kind("A-T70", label, found=NEVER),
     Kind("A-T71", hold, **FOUND), Kind("A-T72", pending, **FOUND), Kind("A-T73", remote_state, **FOUND),
