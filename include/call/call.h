@@ -40,6 +40,7 @@ struct writer;
 #define CALL_ROUNDS_MAX 8               /* asks carried for a legacy caller (product.md 6) */
 #define CALL_ASK_TIMEOUT_MS 300000      /* waiting for a legacy caller's answers */
 #define CALL_STATE_TTL_S 3600           /* life of a sealed request state */
+#define CALL_TASK_RETRY_MS 60000        /* of who needs a task, and has too many */
 #define CALL_TASK_ANSWERS_MAX (1u << 20)        /* bytes of the answers of one round of a task */
 
 struct call_env {                       /* borrowed for the engine's life */

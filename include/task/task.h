@@ -119,6 +119,7 @@ struct task_new {                       /* texts are copied */
 };
 /* rc below 0: there is none, nor a record.  Once, not before the return. */
 typedef void task_made_fn(void *arg, int rc, struct task *t);
+bool task_room(struct tasks *tasks, int64_t tenant_id, int64_t principal_id);   /* for one more; counts when not */
 /* ev: task.create, and what else there is to say, to which the id is added.  ERR_LIMIT, ERR_AUDIT: it is not tried. */
 int task_create(struct tasks *tasks, const struct task_new *task, const struct audit_event *ev, size_t n,
 		task_made_fn *done, void *arg) MUST_CHECK;

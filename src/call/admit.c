@@ -476,13 +476,19 @@ static int may_task(struct call *c, struct err *err)
 	return err_set(err, ERR_CAPABILITY, "", "tool %s needs a client that can wait for tasks", c->tool_name);
 }
 
-/* TK-20 */
+/* TK-20; who needs a task and has too many is told so before anything runs. */
 static int check_task(struct call *c)
 {
 	struct err err;
 
-	if (may_task(c, &err) == 0)
-		return 0;
+	if (may_task(c, &err) == 0) {
+		if (!c->may_task || c->compiled->task.support != REG_TASK_REQUIRED ||
+		    task_room(c->eng->env.tasks, c->who->tenant_id, c->who->principal_id))
+			return 0;
+		(void)err_set(&call_trouble(c)->err, ERR_RATE, "tenant/tasks", "too many tasks are open or kept");
+		c->trouble->err.retry_ms = CALL_TASK_RETRY_MS;
+		return refuse(c, REFUSE_RATE, "tenant/tasks");
+	}
 	call_trouble(c)->err = err;
 	call_trouble(c)->missing_caps = CAP_TASKS;
 	return refuse(c, REFUSE_CAPABILITY, "capability");

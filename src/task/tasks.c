@@ -358,15 +358,15 @@ static void on_made(void *arg, int rc, const struct audit_receipt *receipt)
 	job_free(j);
 }
 
-static int check_room(struct tasks *tasks, const struct task_new *n)
+bool task_room(struct tasks *tasks, int64_t tenant_id, int64_t principal_id)
 {
-	const struct owner *tenant = owner_of(tasks, n->tenant_id, 0);
+	const struct owner *tenant = owner_of(tasks, tenant_id, 0);
 
 	if (map_count(tasks->all) < TASKS_MAX && tenant->open < TASKS_TENANT_MAX && tenant->bytes < TASKS_BYTES_MAX &&
-	    owner_of(tasks, n->tenant_id, n->principal_id)->open < TASKS_PRINCIPAL_MAX)
-		return 0;
+	    owner_of(tasks, tenant_id, principal_id)->open < TASKS_PRINCIPAL_MAX)
+		return true;
 	metric_inc(METRIC_tasks_refused);
-	return ERR_LIMIT;
+	return false;
 }
 
 static struct task *task_of(const struct task_new *n, uint64_t now_us)
@@ -418,7 +418,7 @@ int task_create(struct tasks *tasks, const struct task_new *task, const struct a
 	struct told told;
 	struct job *j;
 	struct task *t;
-	int rc = check_room(tasks, task);
+	int rc = task_room(tasks, task->tenant_id, task->principal_id) ? 0 : ERR_LIMIT;
 
 	if (rc < 0)
 		return rc;
