@@ -52,8 +52,9 @@ function front(name, decide) {
   return async (request, response) => {
     let body = '';
     for await (const part of request) body += part;
+    const id = request.headers['x-request-id'];         // none where it is asked what it says of itself
     const say = (status, answer) => response.writeHead(status, {
-      'content-type': 'application/json', 'x-request-id': request.headers['x-request-id'] }).end(JSON.stringify(answer));
+      'content-type': 'application/json', ...(id && { 'x-request-id': id }) }).end(JSON.stringify(answer));
     try {
       if (request.method !== 'POST' || request.url !== '/access/v1/evaluation') return say(404, {});
       const asked = JSON.parse(body);
