@@ -149,7 +149,7 @@ struct call_form {
 	enum reg_kind kind;
 	bool completing;
 	const char *uri; size_t uri_len;                /* of a resource: what is read, and its type or NULL */
-	const char *mime;
+	const char *mime, *page;                        /* page: as reg_compiled has it */
 };
 int call_shape(const struct call_form *form, struct backend_result *res, struct err *err) MUST_CHECK;
 /* A message that is no call: 0, or ERR_RATE with retry_ms (SEC S-803).  loose: also when a little too often. */

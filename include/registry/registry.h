@@ -101,6 +101,7 @@ struct reg_compiled {                   /* made on first use; lives as long as i
 	const char *const *policy; size_t npolicy;
 	int audit_level;                /* audit.level, enum audit_level; -1 = as the tenant or the server says */
 	const char *mime;               /* mimeType of a resource or template, or NULL */
+	const char *page;               /* its _meta.ui, JSON, for each of its contents (UI-07), or NULL */
 	const struct reg_completion *completions; size_t ncompletions;
 };
 

@@ -138,6 +138,19 @@ static json_t *part_of(json_t *block)
 	return part;
 }
 
+/* UI-07: hosts read csp, permissions and domain of a page in its contents. */
+static void put_page(const char *page, json_t *part)
+{
+	json_t *meta = json_object_get(part, "_meta"), *ui = NULL;
+
+	if (json_object_get(meta, "ui") || jx_parse_scanned(page, strlen(page), &ui, NULL) < 0)
+		return;
+	if (meta)
+		json_object_set_new(meta, "ui", ui);
+	else
+		json_object_set_new(part, "_meta", json_pack("{s:o}", "ui", ui));
+}
+
 static void fill_part(const struct call_form *form, json_t *part, bool json)
 {
 	const char *mime = form->mime;
@@ -150,6 +163,8 @@ static void fill_part(const struct call_form *form, json_t *part, bool json)
 		mime = "text/plain";
 	if (mime && !json_object_get(part, "mimeType"))
 		json_object_set_new(part, "mimeType", json_string(mime));
+	if (form->page)
+		put_page(form->page, part);
 }
 
 static int shape_resource(const struct call_form *form, const struct backend_result *res, json_t *ret, struct err *err)
@@ -376,7 +391,8 @@ static void check_links(const struct call *c, const struct backend_result *res)
 
 void call_take_result(struct call *c, struct backend_result *res)
 {
-	const struct call_form form = { c->kind, c->completing, c->tool_name, c->tool_len, c->compiled->mime };
+	const struct call_form form = { c->kind, c->completing, c->tool_name, c->tool_len, c->compiled->mime,
+		c->compiled->page };
 	char text[600];
 	struct err err;
 	size_t n;

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "documents/documents.h"
 #include "json/yaml.h"
 
 #include "ctl_int.h"
@@ -340,6 +341,7 @@ static int take_group(struct ctl_files *files, json_t *documents, size_t *ret_le
 		rc = parse(files, path_of(files, files->file), files->lines, str_text(&files->text), len, &docs, err);
 	if (rc < 0)
 		return rc;
+	rc = document_take_files(path_of(files, files->file), docs, err);
 	for (size_t i = 0; i < yaml_count(docs); i++)
 		(void)json_array_append(documents, yaml_root(docs, i));
 	note(files, yaml_count(docs), len);
@@ -348,7 +350,7 @@ static int take_group(struct ctl_files *files, json_t *documents, size_t *ret_le
 	files->at += len;
 	files->lines += lines;
 	*ret_len = len;
-	return 0;
+	return rc;
 }
 
 /* --- all files */

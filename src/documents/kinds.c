@@ -3,6 +3,7 @@
  * tenants have is in tenants.c.  The order of apply_kinds[] is that in which apply stores them. */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,99 @@
 
 #include "audit/audit.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
+#include "json/yaml.h"
 #include "registry/define.h"
 #include "remote/remote.h"
 
 #include "documents/documents.h"
 
 #include "documents_int.h"
+
+/* --- pages of own apps, which stand in files beside their documents (UI-06) */
+
+/* What lies in the folder, or below it, and is led to by no link out of it.  free() it; NULL: err says why. */
+static char *file_beside(const char *path, const char *name, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+	char *file = path_join(folder, name), *root = realpath(folder, NULL), *found = realpath(file, NULL);
+	size_t n = root ? strlen(root) : 0;
+	char *ret = NULL;
+
+	if (*name == '\0' || *name == '/')
+		(void)err_set(err, ERR_INVALID, "/handler/file", "must be the name of a file beside the document");
+	else if (!root || !found)
+		(void)err_set(err, ERR_UNREACHABLE, "/handler/file", "%.200s: %s", file, strerror(errno));
+	else if (strncmp(found, root, n) != 0 || (n > 1 && found[n] != '/'))
+		(void)err_set(err, ERR_INVALID, "/handler/file", "%.200s lies outside of the document's folder", name);
+	else
+		ret = mem_strdup(found);
+	free(found);
+	free(root);
+	free(file);
+	free(folder);
+	return ret;
+}
+
+static int read_beside(const char *path, const char *name, struct str *ret, struct err *err)
+{
+	char *file = file_beside(path, name, err);
+	struct err why;
+
+	if (!file)
+		return err->code;
+	int rc = path_read(file, DOCUMENT_FILE_MAX, ret, &why);
+	free(file);
+	if (rc < 0)
+		return err_set(err, why.code, "/handler/file", "%.200s: %s", name, why.msg);
+	if (ret->len == 0)
+		return err_set(err, ERR_INVALID, "/handler/file", "%.200s is empty", name);
+	if (!text_utf8_valid(ret->p, ret->len) || memchr(ret->p, '\0', ret->len))
+		return err_set(err, ERR_INVALID, "/handler/file", "%.200s is not text in UTF-8", name);
+	return 0;
+}
+
+static int take_file(const char *path, json_t *doc, struct err *err)
+{
+	json_t *handler = json_object_get(doc, "handler");
+	const char *type = json_string_value(json_object_get(handler, "type")), *name = NULL;
+	struct str text = STR_INIT;
+
+	if (!type || strcmp(type, "static") != 0 || !json_object_get(handler, "file"))
+		return 0;
+	int rc = jx_get_string(handler, "/handler", "file", JX_REQUIRED, &name, err);
+	if (rc == 0 && (json_object_get(handler, "text") || json_object_get(handler, "result")))
+		rc = err_set(err, ERR_INVALID, "/handler/file", "a static handler has one of file, text and result");
+	if (rc == 0 && strcmp(path, "-") == 0)
+		rc = err_set(err, ERR_INVALID, "/handler/file", "a document from standard input has no folder beside which it lies");
+	if (rc == 0)
+		rc = read_beside(path, name, &text, err);
+	if (rc == 0) {
+		(void)json_object_del(handler, "file");
+		json_object_set_new(handler, "text", json_stringn(text.p, text.len));
+	}
+	str_fini(&text);
+	return rc;
+}
+
+int document_take_files(const char *path, const struct yaml_docs *docs, struct err *err)
+{
+	char where[sizeof(err->where)];
+	int rc = 0;
+
+	for (size_t i = 0; i < yaml_count(docs) && rc == 0; i++) {
+		rc = take_file(path, yaml_root(docs, i), err);
+		if (rc < 0) {
+			yaml_where(docs, i, err->where, where, sizeof(where));
+			memcpy(err->where, where, sizeof(where));
+		}
+	}
+	return rc;
+}
 
 /* --- secret: {kind: secret, name: shop} says that one must be set; a value never stands in a file */
 

@@ -226,6 +226,8 @@ static int static_bind(const json_t *handler, struct arena *mem, const void **re
 	if (!plan)
 		return backend_bind_full("", err);
 	int rc = jx_only(handler, "", known, NELEMS(known), err);
+	if (rc < 0 && json_object_get(handler, "file"))
+		err_hint(err, "toolcrib reads such a file when it reads the document from one");
 	if (rc == 0)
 		rc = jx_get_bool(handler, "", "template", JX_OPTIONAL, &template, err);
 	if (rc == 0)

@@ -714,14 +714,35 @@ static int compile_tool(const json_t *doc, struct catalogue_use *use, struct are
 	return rc < 0 ? rc : collect_params(json_object_get(doc, "inputSchema"), mem, &ret->params, &ret->nparams, err);
 }
 
+/* A page of ours: of an upstream's, the upstream says what it is. */
+static bool is_own_page(const json_t *doc)
+{
+	const char *uri = json_string_value(json_object_get(doc, "uri"));
+	const char *type = json_string_value(json_object_get(json_object_get(doc, "handler"), "type"));
+
+	if (!uri)
+		uri = json_string_value(json_object_get(doc, "uriTemplate"));
+	return uri && uri_is_page(uri) && type && strcmp(type, "mcp") != 0;
+}
+
 static int compile_resource(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
 {
 	const char *mime = json_string_value(json_object_get(doc, "mimeType"));
+	const json_t *ui = json_object_get(json_object_get(doc, "_meta"), "ui");
+	struct str text = STR_INIT;
 
-	if (!mime)
-		return 0;
-	ret->mime = arena_strdup(mem, mime);
-	return ret->mime ? 0 : err_set(err, ERR_LIMIT, "/mimeType", "the definition is too large");
+	if (mime)
+		ret->mime = arena_strdup(mem, mime);
+	else if (is_own_page(doc))
+		ret->mime = mime = CAP_UI_MIME;
+	if (json_is_object(ui)) {
+		jx_write(ui, &text);
+		ret->page = arena_strndup(mem, text.p, text.len);
+		str_fini(&text);
+	}
+	if ((mime && !ret->mime) || (json_is_object(ui) && !ret->page))
+		return err_set(err, ERR_LIMIT, "", "the definition is too large");
+	return 0;
 }
 
 static int compile_kind(const json_t *doc, enum reg_kind kind, struct catalogue_use *use, struct arena *mem,
@@ -826,8 +847,10 @@ static int make_row(const json_t *doc, const struct define_kind *kind, struct de
 	int rc = 0;
 
 	(void)json_object_del(stored, "kind"); /* may be absent */
+	if (!json_object_get(stored, "mimeType") && is_own_page(stored))        /* UI-06 */
+		json_object_set_new(stored, "mimeType", json_string(CAP_UI_MIME));
 	for (const char *const *name = kind->listed; *name; name++) {
-		json_t *v = json_object_get(doc, *name);
+		json_t *v = json_object_get(stored, *name);
 
 		if (v)
 			json_object_set_new(listed, *name, json_incref(v));
@@ -882,6 +905,29 @@ void define_free(struct define_item *d)
 	catalogue_refs_fini(&d->refs);
 }
 
+static void lint_page(const json_t *doc, define_warn_fn *warn, void *arg)
+{
+	const char *uri = json_string_value(json_object_get(doc, "uri"));
+	const char *mime = json_string_value(json_object_get(doc, "mimeType"));
+
+	if (uri && uri_is_page(uri) && mime && strcmp(mime, CAP_UI_MIME) != 0)
+		warn(arg, "/mimeType", "hosts take a ui: resource for a page only as " CAP_UI_MIME);
+}
+
+/* Who shows no pages sees the text, and so does the model. */
+static void lint_fixed_result(const json_t *doc, define_warn_fn *warn, void *arg)
+{
+	const json_t *content = json_object_get(json_object_get(json_object_get(doc, "handler"), "result"), "content"), *block;
+	size_t i;
+
+	if (!json_object_get(json_object_get(json_object_get(doc, "_meta"), "ui"), "resourceUri") || !json_is_array(content))
+		return;
+	json_array_foreach((json_t *)(uintptr_t)content, i, block)
+		if (json_string_length(json_object_get(block, "text")) > 0)
+			return;
+	warn(arg, "/handler/result/content", "there is no text: the model, and clients that show no pages, see nothing");
+}
+
 void define_lint(const json_t *doc, define_warn_fn *warn, void *arg)
 {
 	struct forward f = { warn, arg, "/inputSchema" };
@@ -890,8 +936,13 @@ void define_lint(const json_t *doc, define_warn_fn *warn, void *arg)
 	enum reg_kind kind;
 	struct err ignored;
 
-	if (define_kind_of(doc, &kind, &ignored) < 0 || kind != REG_TOOL)
+	if (define_kind_of(doc, &kind, &ignored) < 0)
+		return;
+	if (kind == REG_RESOURCE)
+		lint_page(doc, warn, arg);
+	if (kind != REG_TOOL)
 		return;                 /* what hosts stumble over is known of tools */
+	lint_fixed_result(doc, warn, arg);
 	if (name && strchr(name, '.'))
 		warn(arg, "/name", "some hosts refuse tool names with a dot");
 	if (json_string_length(json_object_get(doc, "description")) > DESCRIPTION_WIDE)

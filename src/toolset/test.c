@@ -209,7 +209,7 @@ static void test_result(void *arg, struct backend_result *res)
 {
 	struct test_job *job = arg;
 	const struct call_form form = { .kind = job->def.kind, .uri = job->uri, .uri_len = job->uri ? strlen(job->uri) : 0,
-					.mime = job->compiled.mime };
+					.mime = job->compiled.mime, .page = job->compiled.page };
 	struct schema_report report = { 0 };
 	struct err err;
 	int rc = call_shape(&form, res, &err);

@@ -1,5 +1,6 @@
 """Apps of upstreams (decision 0120): pages under ui: URIs of ours, who is told of them, and what pages may call."""
 import json
+import os
 
 import crib
 
@@ -281,6 +282,129 @@ class Apps(crib.Case):
         self.assertIn("far_a_tick", tools)
         got = http.ask("resources/read", {"uri": here}, rev=crib.MODERN, caps=SHOWS)["result"]["contents"][0]
         self.assertEqual((got["uri"], got["text"].split()[0]), (here, "<p>a"))
+
+
+BOARD = """kind: resource
+name: board
+uri: ui://shop/board.html
+_meta: {ui: {csp: {connectDomains: ["https://shop.example"]}, prefersBorder: true}, com.example/k: 1}
+handler: {type: static, file: pages/board.html}
+"""
+HTML = "<!doctype html><p>{not a template} \u00e9</p>\n"
+
+
+class OwnPages(crib.Case):
+    def setUp(self):
+        super().setUp()
+        self.crib.init().start()
+        self.key = self.crib.tenant("acme", "resource:*", "*")
+        self.folder = self.crib.dir / "docs"
+        (self.folder / "pages").mkdir(parents=True)
+        self.page = self.folder / "pages" / "board.html"
+        self.page.write_text(HTML)
+        self.doc = self.folder / "board.yaml"
+        self.doc.write_text(BOARD)
+
+    def ask(self, method, params=None):
+        peer = self.crib.tcp(self.key)
+        try:
+            return peer.ask(method, params, rev=crib.MODERN, caps=SHOWS)
+        finally:
+            peer.close()
+
+    def read(self):
+        return self.ask("resources/read", {"uri": "ui://shop/board.html"})["result"]["contents"]
+
+    def refused(self, *words):
+        done = self.crib.run("resource", "add", self.doc)
+        self.assertEqual(done.returncode in (1, 3), True, done)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_a_page_from_a_file_is_a_versioned_definition(self):
+        """UI-06, UI-07"""
+        self.assertIn("resource board: version 1 stored", self.crib.cli("resource", "add", self.doc))
+        ui = {"csp": {"connectDomains": ["https://shop.example"]}, "prefersBorder": True}
+        self.assertEqual(self.read(), [{"uri": "ui://shop/board.html", "mimeType": MIME, "text": HTML, "_meta": {"ui": ui}}])
+        listed = self.ask("resources/list")["result"]["resources"][0]
+        self.assertEqual((listed["mimeType"], listed["_meta"]), (MIME, {"ui": ui, "com.example/k": 1}))
+        self.assertIn(UI, self.ask("server/discover")["result"]["capabilities"]["extensions"])
+        # The page is part of the definition: unchanged, or another version, with its diff.
+        self.assertIn("unchanged", self.crib.cli("resource", "add", self.doc))
+        self.page.write_text(HTML.replace("not a", "no"))
+        self.assertIn("version 2 stored", self.crib.cli("resource", "add", self.doc))
+        self.assertIn("{no template}", self.read()[0]["text"])
+        self.assertIn("{[-not a-]{+no+} template}", self.crib.run("resource", "diff", "board", "1", "2").stdout)
+        self.crib.cli("--yes", "resource", "revert", "board", "1")
+        self.assertEqual(self.read()[0]["text"], HTML)
+        # What export writes is the same definition.
+        text = self.crib.cli("export", "--tenant", "acme")
+        self.assertNotIn("pages/board.html", text)
+        self.assertIn("not a template", text)
+
+    def test_a_new_page_waits_for_a_second_administrator(self):
+        self.crib.cli("resource", "add", self.doc)
+        self.crib.cli("--yes", "approval", "versions", "required")
+        self.page.write_text("<p>other</p>")
+        said = self.crib.cli("resource", "add", self.doc)
+        self.assertIn("wait", said)
+        self.assertEqual(self.read()[0]["text"], HTML)
+
+    def test_meta_of_the_contents_goes_first(self):
+        self.doc.write_text(BOARD.replace("file: pages/board.html", "result: {contents: [{text: a, _meta: {ui: {domain: d}}}, "
+                                          "{text: b, _meta: {com.example/x: 2}}, {text: c}]}"))
+        self.crib.cli("resource", "add", self.doc)
+        ui = {"csp": {"connectDomains": ["https://shop.example"]}, "prefersBorder": True}
+        self.assertEqual([part["_meta"] for part in self.read()],
+                         [{"ui": {"domain": "d"}}, {"com.example/x": 2, "ui": ui}, {"ui": ui}])
+
+    def test_files_that_cannot_be_pages_are_refused_with_their_place(self):
+        outside = self.crib.dir / "secret.html"
+        outside.write_text("secret")
+        (self.folder / "link.html").symlink_to(outside)
+        (self.folder / "inside.html").symlink_to(self.page)
+        (self.folder / "empty.html").touch()
+        (self.folder / "latin.html").write_bytes(b"<p>\xe9</p>")
+        (self.folder / "nul.html").write_bytes(b"<p>\0</p>")
+        os.mkfifo(self.folder / "fifo.html")
+        for name, why in (("../secret.html", "lies outside of the document's folder"), ("link.html", "lies outside"),
+                          (str(outside), "must be the name of a file beside the document"), ('""', "must be the name of a file"),
+                          ("none.html", "No such file"), ("empty.html", "is empty"), ("latin.html", "is not text in UTF-8"),
+                          ("nul.html", "is not text in UTF-8"), ("fifo.html", "fifo.html"), ("pages", "pages"), ("7", "string"),
+                          (".", "."), ("pages/board.html, text: x", "one of file, text and result")):
+            with self.subTest(name=name):
+                self.doc.write_text(BOARD.replace("pages/board.html", name))
+                self.refused(f"board.yaml:5:", why)
+        self.doc.write_text(BOARD.replace("pages/board.html", "inside.html"))
+        self.assertIn("version 1 stored", self.crib.cli("resource", "add", self.doc))
+        done = self.crib.run("resource", "add", "-", stdin=BOARD)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no folder", done.stderr)
+
+    def test_a_page_has_as_many_bytes_as_a_definition_may(self):
+        self.page.write_text("x" * (512 << 10))
+        self.refused("the definition has")
+        self.page.write_text("x" * ((512 << 10) + 1))
+        self.refused("board.yaml:5:")
+        self.page.write_text("x" * ((512 << 10) - 1000))
+        self.crib.cli("resource", "add", self.doc)
+        self.assertEqual(len(self.read()[0]["text"]), (512 << 10) - 1000)
+
+    def test_lint_knows_pages(self):
+        self.page.write_text("x")
+        self.doc.write_text(BOARD + "mimeType: text/html\n---\nname: t\ndescription: d\ninputSchema: {type: object}\n"
+                            "_meta: {ui: {resourceUri: ui://shop/board.html}}\nhandler: {type: static, result: {content: "
+                            "[{type: image, data: aGVsbG8=, mimeType: image/png}]}}\n")
+        done = self.crib.run("tool", "lint", self.doc)
+        self.assertIn("hosts take a ui: resource for a page only as", done.stdout + done.stderr)
+        self.assertIn("there is no text: the model", done.stdout + done.stderr)
+
+    def test_a_page_with_dots_in_its_uri_is_refused(self):
+        for uri in ("ui://shop/../board", "ui://shop/./x", "ui://shop/%2E%2e/x", "ui://../x", "ui://shop/x/.."):
+            self.doc.write_text(BOARD.replace("ui://shop/board.html", uri))
+            self.refused("has a . or .. between its slashes")
+        self.doc.write_text(BOARD.replace("ui://shop/board.html", "ui://shop/...x/a..b"))
+        self.crib.cli("resource", "add", self.doc)
 
 
 if __name__ == "__main__":
