@@ -341,9 +341,7 @@ static int take_group(struct ctl_files *files, json_t *documents, size_t *ret_le
 		rc = parse(files, path_of(files, files->file), files->lines, str_text(&files->text), len, &docs, err);
 	if (rc < 0)
 		return rc;
-	rc = document_take_files(path_of(files, files->file), docs, err);
-	for (size_t i = 0; i < yaml_count(docs); i++)
-		(void)json_array_append(documents, yaml_root(docs, i));
+	rc = document_take_files(path_of(files, files->file), docs, documents, err);
 	note(files, yaml_count(docs), len);
 	yaml_free(&docs);
 	str_drop_front(&files->text, len);

@@ -91,12 +91,13 @@ static int take_file(const char *path, json_t *doc, struct err *err)
 	return rc;
 }
 
-int document_take_files(const char *path, const struct yaml_docs *docs, struct err *err)
+int document_take_files(const char *path, const struct yaml_docs *docs, json_t *documents, struct err *err)
 {
 	char where[sizeof(err->where)];
 	int rc = 0;
 
 	for (size_t i = 0; i < yaml_count(docs) && rc == 0; i++) {
+		(void)json_array_append(documents, yaml_root(docs, i));
 		rc = take_file(path, yaml_root(docs, i), err);
 		if (rc < 0) {
 			yaml_where(docs, i, err->where, where, sizeof(where));
