@@ -41,6 +41,7 @@ extern const struct backend_ops handler_mcp;         /* the handler of hosted it
 #define UPSTREAM_ARGV_MAX 64
 #define UPSTREAM_ENV_MAX 64
 #define UPSTREAM_HEADERS_MAX 32
+#define UPSTREAM_ORIGINS_MAX 64         /* of each list of `ui` */
 #define UPSTREAM_IDLE_MIN_MS 1000
 #define UPSTREAM_IDLE_MAX_MS 86400000
 #define UPSTREAM_IDLE_DEFAULT_MS 600000 /* a link without a call for so long is ended */

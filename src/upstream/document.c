@@ -288,6 +288,60 @@ static int read_idle(const json_t *doc, struct upstream_conf *c, struct err *err
 	return rc;
 }
 
+/* A scheme and a host, perhaps a port, as a csp has it, no path. */
+static bool is_origin(const char *text, size_t len)
+{
+	const char *host = strstr(text, "://");
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-*:[]";
+
+	if (!host || strlen(text) != len || len > 255)
+		return false;
+	if (strncmp(text, "https://", 8) != 0 && strncmp(text, "wss://", 6) != 0 && strncmp(text, "http://", 7) != 0)
+		return false;
+	host += 3;
+	return *host && host[strspn(host, letters)] == '\0';
+}
+
+static int read_origins(const json_t *ui, const char *member, struct upstream_conf *c, const char *const **ret,
+			size_t *ret_n, struct err *err)
+{
+	json_t *list = NULL, *v;
+	char at[32];
+	size_t i;
+	int rc = jx_get_array(ui, "/ui", member, JX_OPTIONAL, &list, err);
+
+	if (rc < 0)
+		return rc;
+	(void)snprintf(at, sizeof(at), "/ui/%s", member); /* fits */
+	if (json_array_size(list) > UPSTREAM_ORIGINS_MAX)
+		return err_set(err, ERR_INVALID, at, "holds more than %d origins", UPSTREAM_ORIGINS_MAX);
+	const char **origins = arena_alloc(c->mem, (json_array_size(list) + 1) * sizeof(*origins));
+	json_array_foreach(list, i, v) {
+		if (!json_is_string(v) || !is_origin(json_string_value(v), json_string_length(v)))
+			return err_set(err, ERR_INVALID, at, "each must be an origin, as https://api.example.com is one");
+		if (!origins || !(origins[i] = arena_strdup(c->mem, json_string_value(v))))
+			return backend_bind_full(at, err);
+	}
+	*ret = origins;
+	*ret_n = json_array_size(list);
+	return 0;
+}
+
+static int read_ui(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	static const char *const known[] = { "connect", "resources" };
+	json_t *ui = NULL;
+	int rc = jx_get_object(doc, "", "ui", JX_OPTIONAL, &ui, err);
+
+	if (rc < 0 || !ui)
+		return rc;
+	c->ui.given = true;
+	rc = jx_only(ui, "/ui", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = read_origins(ui, "connect", c, &c->ui.connect, &c->ui.nconnect, err);
+	return rc < 0 ? rc : read_origins(ui, "resources", c, &c->ui.resources, &c->ui.nresources, err);
+}
+
 /* A member that belongs to the other way of reaching a server. */
 static int check_way(const json_t *doc, const struct upstream_conf *c, struct err *err)
 {
@@ -314,7 +368,7 @@ static int check_way(const json_t *doc, const struct upstream_conf *c, struct er
 static int check_head(const json_t *doc, struct err *err)
 {
 	static const char *const known[] = { "kind", "name", "description", "command", "env", "cwd", "sandbox", "url",
-		"headers", "transport", "allow", "ca", "prefix", "uriPrefix", "shared", "asks", "idle" };
+		"headers", "transport", "allow", "ca", "prefix", "uriPrefix", "shared", "asks", "ui", "idle" };
 	const char *kind = "upstream", *text = NULL;
 
 	if (!json_is_object(doc))
@@ -353,6 +407,8 @@ int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err 
 	if (rc == 0)
 		rc = c->argv ? read_values(doc, "env", UPSTREAM_ENV_MAX, c, err)
 			     : read_values(doc, "headers", UPSTREAM_HEADERS_MAX, c, err);
+	if (rc == 0)
+		rc = read_ui(doc, c, err);
 	if (rc == 0)
 		rc = read_idle(doc, c, err);
 	if (rc < 0)

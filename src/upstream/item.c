@@ -557,14 +557,51 @@ static int take_hosted(const struct mcp_plan *plan, const char *prefix, const js
 	return rc;
 }
 
-int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result, struct backend_result *res,
+/* Those of the origins that a page wants which the document names. */
+static json_t *cut_origins(const json_t *wanted, const char *const *allowed, size_t n)
+{
+	json_t *ret = json_array(), *v;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)wanted, i, v)
+		for (size_t k = 0; k < n && json_is_string(v); k++)
+			if (strcmp(json_string_value(v), allowed[k]) == 0 && strlen(allowed[k]) == json_string_length(v)) {
+				json_array_append(ret, v);
+				break;
+			}
+	return ret;
+}
+
+/* UI-08: hosts read csp of a page in its contents first, so that it always stands there. */
+static void cut_page(const struct upstream_ui *ui, json_t *part)
+{
+	const json_t *meta = json_object_get(part, "_meta"), *page = json_object_get(meta, "ui");
+	const json_t *csp = json_object_get(page, "csp");
+	json_t *cut = json_object(), *page_cut = json_is_object(page) ? json_copy((json_t *)(uintptr_t)page) : json_object();
+	json_t *meta_cut = json_is_object(meta) ? json_copy((json_t *)(uintptr_t)meta) : json_object();
+
+	json_object_set_new(cut, "connectDomains",
+			    cut_origins(json_object_get(csp, "connectDomains"), ui->connect, ui->nconnect));
+	json_object_set_new(cut, "resourceDomains",
+			    cut_origins(json_object_get(csp, "resourceDomains"), ui->resources, ui->nresources));
+	json_object_set_new(page_cut, "csp", cut);
+	json_object_set_new(meta_cut, "ui", page_cut);
+	json_object_set_new(part, "_meta", meta_cut);
+}
+
+int mcp_take(const struct mcp_plan *plan, const struct upstream_conf *conf, json_t *result, struct backend_result *res,
 	     struct err *err)
 {
-	json_t *meta = json_object_get(result, "_meta");
+	json_t *meta = json_object_get(result, "_meta"), *part;
+	const char *uri_prefix = conf ? conf->uri_prefix : "";
 	bool tool = plan->kind == UPSTREAM_TOOL;
+	size_t i;
 	int rc = tool ? tool_result(result, uri_prefix, res, err) : take_hosted(plan, uri_prefix, result, res, err);
 
 	res->links_there = true;
+	json_array_foreach(rc == 0 && conf && conf->ui.given && !plan->argument && !tool ?
+			   json_object_get(res->structured, "contents") : NULL, i, part)
+		cut_page(&conf->ui, part);
 	if (rc == 0 && json_is_object(meta)) {
 		upstream_strip_meta(meta);      /* MCP B-44 */
 		upstream_refs_here(meta, uri_prefix);

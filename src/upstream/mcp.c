@@ -28,7 +28,8 @@ struct mcp_op {
 	struct backend_op op;
 	char *upstream;
 	const struct mcp_plan *plan;
-	char uri_prefix[UPSTREAM_PREFIX_MAX + 1];
+	const char *uri_prefix;
+	struct upstream_conf *conf;     /* as it was at the start; NULL: the upstream is not known */
 	struct link_call *call;           /* NULL: it has ended */
 	size_t result_max;
 	uint32_t caps;
@@ -43,6 +44,7 @@ struct mcp_op {
 static void op_free(struct mcp_op *x)
 {
 	ev_timer_free(&x->deadline);
+	upstream_conf_free(&x->conf);
 	free(x->upstream);
 	free(x);
 }
@@ -139,7 +141,7 @@ static void on_result(void *arg, struct jx_span span)
 	if (rc == 0 && type && strcmp(type, "complete") != 0)
 		rc = bad_result(&err, "is of a kind that was not asked for");
 	if (rc == 0)
-		rc = mcp_take(x->plan, x->uri_prefix, result, &res, &err);
+		rc = mcp_take(x->plan, x->conf, result, &res, &err);
 	json_decref(result);
 	if (rc < 0) {
 		give_error(x, &err);
@@ -423,8 +425,8 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 	backend_op_init(&x->op, env, sink, arg);
 	x->upstream = mem_strdup(plan->upstream);
 	x->plan = plan;
-	if (conf)
-		memcpy(x->uri_prefix, conf->uri_prefix, sizeof(x->uri_prefix));
+	x->conf = conf ? upstream_conf_ref((struct upstream_conf *)(uintptr_t)conf) : NULL;
+	x->uri_prefix = conf ? conf->uri_prefix : "";
 	x->result_max = req->result_max;
 	x->caps = req->caps;
 	x->done = -1;

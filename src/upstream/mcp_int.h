@@ -15,7 +15,7 @@ struct mcp_plan {
 };
 
 /* A result there as one of ours; what is taken over leaves it.  ERR_TOOL. */
-int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result, struct backend_result *res,
+int mcp_take(const struct mcp_plan *plan, const struct upstream_conf *conf, json_t *result, struct backend_result *res,
 	     struct err *err) MUST_CHECK;
 /* Of what the protocol keeps for itself; pages by their URIs here. */
 void mcp_clean_meta(json_t *obj, const char *prefix);

@@ -14,6 +14,9 @@ enum upstream_transport { UPSTREAM_PIPE, UPSTREAM_HTTP, UPSTREAM_SSE };
 
 struct upstream_value { const char *name; const struct tpl *value; };
 
+/* `ui`: from where its pages may load, and where they may ask (UI-08); whatever else they want of csp is taken out. */
+struct upstream_ui { bool given; const char *const *connect, *const *resources; size_t nconnect, nresources; };
+
 struct upstream_conf {                  /* in its own arena, mem; counted */
 	struct arena *mem;
 	unsigned refs;
@@ -29,6 +32,7 @@ struct upstream_conf {                  /* in its own arena, mem; counted */
 	const struct upstream_value *values; size_t nvalues;    /* environment, or headers */
 	bool shared;                    /* one link for all tenants */
 	bool asks;                      /* its questions go to the caller (MCP B-45) */
+	struct upstream_ui ui;
 	uint32_t idle_ms;
 };
 int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err *err) MUST_CHECK;

@@ -55,6 +55,9 @@ static void take(struct jx_span span)
 	static const struct mcp_plan plans[] = { { .kind = UPSTREAM_TOOL }, { .kind = UPSTREAM_PROMPT }, { .kind = UPSTREAM_RESOURCE },
 		{ .kind = UPSTREAM_PROMPT, .argument = "a" } };
 
+	static const char *const origins[] = { "https://a" };
+	const struct upstream_conf conf = { .uri_prefix = "u+", .ui = { .given = true, .connect = origins, .nconnect = 1 } };
+
 	for (size_t i = 0; i < NELEMS(plans); i++) {
 		struct backend_result res = { .content = NULL };
 		json_t *result = NULL;
@@ -64,7 +67,7 @@ static void take(struct jx_span span)
 			json_decref(result);
 			return;
 		}
-		if (mcp_take(&plans[i], "u+", result, &res, &err) == 0) {
+		if (mcp_take(&plans[i], &conf, result, &res, &err) == 0) {
 			FUZZ_CHECK(json_is_array(res.content) && content_check_all(res.content, "", &err) == 0);
 			FUZZ_CHECK(i == 0 || json_is_object(res.structured));
 			json_decref(res.content);

@@ -260,6 +260,35 @@ class Apps(crib.Case):
         self.crib.cli("grant", "add", "acme", "get-time")
         self.assertEqual(self.modern(key, "tools/call", call)["result"]["content"][0]["text"], "own")
 
+    # --- UI-08
+
+    def test_what_a_page_may_reach_is_cut_to_the_document(self):
+        key = self.crib.tenant("acme", "a_*", "resource:a_*")
+        doc = {"kind": "upstream", "name": "a", "sandbox": {"read": [str(self.folder)]},
+               "command": ["/usr/bin/python3", str(self.folder / "server.py"), "a", "-"]}
+        path = self.crib.dir / "upstream.yaml"
+
+        def page(**ui):
+            path.write_text(json.dumps({**doc, **ui}))
+            self.crib.cli("upstream", "add", "--file", path)
+            self.crib.cli("upstream", "sync", "a")
+            return self.read(key, "ui://a/get-time/mcp-app.html")["result"]["contents"][0]["_meta"]["ui"]["csp"]
+        whole = "https://a.example"
+        self.assertEqual(page(), {"connectDomains": [whole]})
+        self.assertEqual(page(ui={"connect": ["https://x.example", whole], "resources": [whole]}),
+                         {"connectDomains": [whole], "resourceDomains": []})
+        for ui in ({}, {"connect": ["https://a.exampl", "https://a.example.com"]}, {"resources": [whole]}):
+            self.assertEqual(page(ui=ui), {"connectDomains": [], "resourceDomains": []}, ui)
+        for ui, why in (({"connect": ["a.example"]}, "ui/connect: each must"), ({"connect": ["https://a.example/x"]}, "must be an origin"),
+                        ({"connect": [7]}, "must be an origin"), ({"resources": "x"}, "ui/resources"), ({"pin": True}, "ui/pin"),
+                        ([], "ui"), ({"connect": ["https://a"] * 65}, "more than 64 origins")):
+            path.write_text(json.dumps({**doc, "ui": ui}))
+            done = self.crib.run("upstream", "add", "--file", path)
+            self.assertEqual(done.returncode, 1, (ui, done.stdout))
+            self.assertIn(why, done.stderr)
+        path.write_text(json.dumps({**doc, "ui": {"connect": ["https://a"] * 64}}))
+        self.crib.cli("upstream", "add", "--file", path)
+
     # --- through a second server
 
     def test_through_two_servers_a_page_stays_a_page(self):
