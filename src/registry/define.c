@@ -905,29 +905,6 @@ void define_free(struct define_item *d)
 	catalogue_refs_fini(&d->refs);
 }
 
-static void lint_page(const json_t *doc, define_warn_fn *warn, void *arg)
-{
-	const char *uri = json_string_value(json_object_get(doc, "uri"));
-	const char *mime = json_string_value(json_object_get(doc, "mimeType"));
-
-	if (uri && uri_is_page(uri) && mime && strcmp(mime, CAP_UI_MIME) != 0)
-		warn(arg, "/mimeType", "hosts take a ui: resource for a page only as " CAP_UI_MIME);
-}
-
-/* Who shows no pages sees the text, and so does the model. */
-static void lint_fixed_result(const json_t *doc, define_warn_fn *warn, void *arg)
-{
-	const json_t *content = json_object_get(json_object_get(json_object_get(doc, "handler"), "result"), "content"), *block;
-	size_t i;
-
-	if (!json_object_get(json_object_get(json_object_get(doc, "_meta"), "ui"), "resourceUri") || !json_is_array(content))
-		return;
-	json_array_foreach((json_t *)(uintptr_t)content, i, block)
-		if (json_string_length(json_object_get(block, "text")) > 0)
-			return;
-	warn(arg, "/handler/result/content", "there is no text: the model, and clients that show no pages, see nothing");
-}
-
 void define_lint(const json_t *doc, define_warn_fn *warn, void *arg)
 {
 	struct forward f = { warn, arg, "/inputSchema" };
@@ -938,11 +915,9 @@ void define_lint(const json_t *doc, define_warn_fn *warn, void *arg)
 
 	if (define_kind_of(doc, &kind, &ignored) < 0)
 		return;
-	if (kind == REG_RESOURCE)
-		lint_page(doc, warn, arg);
+	define_lint_pages(doc, kind, warn, arg);
 	if (kind != REG_TOOL)
 		return;                 /* what hosts stumble over is known of tools */
-	lint_fixed_result(doc, warn, arg);
 	if (name && strchr(name, '.'))
 		warn(arg, "/name", "some hosts refuse tool names with a dot");
 	if (json_string_length(json_object_get(doc, "description")) > DESCRIPTION_WIDE)

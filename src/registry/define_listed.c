@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "proto/caps.h"
 #include "schema/schema.h"
 #include "tenant/scope.h"
 
@@ -508,6 +509,39 @@ int define_read_complete(const json_t *doc, enum reg_kind kind, reg_bind_fn *bin
 	}
 	ret->completions = list;
 	return 0;
+}
+
+/* --- pages of apps */
+
+static void lint_page(const json_t *doc, define_warn_fn *warn, void *arg)
+{
+	const char *uri = json_string_value(json_object_get(doc, "uri"));
+	const char *mime = json_string_value(json_object_get(doc, "mimeType"));
+
+	if (uri && uri_is_page(uri) && mime && strcmp(mime, CAP_UI_MIME) != 0)
+		warn(arg, "/mimeType", "hosts take a ui: resource for a page only as " CAP_UI_MIME);
+}
+
+/* Who shows no pages sees the text, and so does the model. */
+static void lint_fixed_result(const json_t *doc, define_warn_fn *warn, void *arg)
+{
+	const json_t *content = json_object_get(json_object_get(json_object_get(doc, "handler"), "result"), "content"), *block;
+	size_t i;
+
+	if (!json_object_get(json_object_get(json_object_get(doc, "_meta"), "ui"), "resourceUri") || !json_is_array(content))
+		return;
+	json_array_foreach((json_t *)(uintptr_t)content, i, block)
+		if (json_string_length(json_object_get(block, "text")) > 0)
+			return;
+	warn(arg, "/handler/result/content", "there is no text: the model, and clients that show no pages, see nothing");
+}
+
+void define_lint_pages(const json_t *doc, enum reg_kind kind, define_warn_fn *warn, void *arg)
+{
+	if (kind == REG_RESOURCE)
+		lint_page(doc, warn, arg);
+	else if (kind == REG_TOOL)
+		lint_fixed_result(doc, warn, arg);
 }
 
 /* --- the kinds */
