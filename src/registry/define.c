@@ -714,37 +714,6 @@ static int compile_tool(const json_t *doc, struct catalogue_use *use, struct are
 	return rc < 0 ? rc : collect_params(json_object_get(doc, "inputSchema"), mem, &ret->params, &ret->nparams, err);
 }
 
-/* A page of ours: of an upstream's, the upstream says what it is. */
-static bool is_own_page(const json_t *doc)
-{
-	const char *uri = json_string_value(json_object_get(doc, "uri"));
-	const char *type = json_string_value(json_object_get(json_object_get(doc, "handler"), "type"));
-
-	if (!uri)
-		uri = json_string_value(json_object_get(doc, "uriTemplate"));
-	return uri && uri_is_page(uri) && type && strcmp(type, "mcp") != 0;
-}
-
-static int compile_resource(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
-{
-	const char *mime = json_string_value(json_object_get(doc, "mimeType"));
-	const json_t *ui = json_object_get(json_object_get(doc, "_meta"), "ui");
-	struct str text = STR_INIT;
-
-	if (mime)
-		ret->mime = arena_strdup(mem, mime);
-	else if (is_own_page(doc))
-		ret->mime = mime = CAP_UI_MIME;
-	if (json_is_object(ui)) {
-		jx_write(ui, &text);
-		ret->page = arena_strndup(mem, text.p, text.len);
-		str_fini(&text);
-	}
-	if ((mime && !ret->mime) || (json_is_object(ui) && !ret->page))
-		return err_set(err, ERR_LIMIT, "", "the definition is too large");
-	return 0;
-}
-
 static int compile_kind(const json_t *doc, enum reg_kind kind, struct catalogue_use *use, struct arena *mem,
 			struct reg_compiled *ret, struct err *err)
 {
@@ -755,7 +724,7 @@ static int compile_kind(const json_t *doc, enum reg_kind kind, struct catalogue_
 		return compile_prompt(doc, &ret->input, err);
 	case REG_RESOURCE:
 	case REG_TEMPLATE:
-		return compile_resource(doc, mem, ret, err);
+		return define_compile_resource(doc, mem, ret, err);
 	case REG_KINDS:
 		break;
 	}
@@ -847,7 +816,7 @@ static int make_row(const json_t *doc, const struct define_kind *kind, struct de
 	int rc = 0;
 
 	(void)json_object_del(stored, "kind"); /* may be absent */
-	if (!json_object_get(stored, "mimeType") && is_own_page(stored))        /* UI-06 */
+	if (!json_object_get(stored, "mimeType") && define_is_own_page(stored))        /* UI-06 */
 		json_object_set_new(stored, "mimeType", json_string(CAP_UI_MIME));
 	for (const char *const *name = kind->listed; *name; name++) {
 		json_t *v = json_object_get(stored, *name);

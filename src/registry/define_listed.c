@@ -513,6 +513,37 @@ int define_read_complete(const json_t *doc, enum reg_kind kind, reg_bind_fn *bin
 
 /* --- pages of apps */
 
+/* A page of ours: of an upstream's, the upstream says what it is. */
+bool define_is_own_page(const json_t *doc)
+{
+	const char *uri = json_string_value(json_object_get(doc, "uri"));
+	const char *type = json_string_value(json_object_get(json_object_get(doc, "handler"), "type"));
+
+	if (!uri)
+		uri = json_string_value(json_object_get(doc, "uriTemplate"));
+	return uri && uri_is_page(uri) && type && strcmp(type, "mcp") != 0;
+}
+
+int define_compile_resource(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	const char *mime = json_string_value(json_object_get(doc, "mimeType"));
+	const json_t *ui = json_object_get(json_object_get(doc, "_meta"), "ui");
+	struct str text = STR_INIT;
+
+	if (mime)
+		ret->mime = arena_strdup(mem, mime);
+	else if (define_is_own_page(doc))
+		ret->mime = mime = CAP_UI_MIME;
+	if (json_is_object(ui)) {
+		jx_write(ui, &text);
+		ret->page = arena_strndup(mem, text.p, text.len);
+		str_fini(&text);
+	}
+	if ((mime && !ret->mime) || (json_is_object(ui) && !ret->page))
+		return err_set(err, ERR_LIMIT, "", "the definition is too large");
+	return 0;
+}
+
 static void lint_page(const json_t *doc, define_warn_fn *warn, void *arg)
 {
 	const char *uri = json_string_value(json_object_get(doc, "uri"));

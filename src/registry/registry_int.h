@@ -30,6 +30,8 @@ int define_read_complete(const json_t *doc, enum reg_kind kind, reg_bind_fn *bin
 			 struct reg_compiled *ret, struct err *err) MUST_CHECK;
 int define_check_texts(const json_t *v, struct err *err) MUST_CHECK;    /* titles and descriptions anywhere below */
 enum reg_output define_output_form(const json_t *schema);
+bool define_is_own_page(const json_t *doc);
+int define_compile_resource(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err) MUST_CHECK;
 void define_lint_pages(const json_t *doc, enum reg_kind kind, define_warn_fn *warn, void *arg);
 
 /* A definition, shared: one reference of the registry while it is its tool's current one or a grant names its version,
