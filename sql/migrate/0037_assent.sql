@@ -191,6 +191,15 @@ SELECT strftime('%Y-%m-%dT%H:%M:%S', r.ts / 1000000, 'unixepoch') || printf('.%0
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(r.ext))
     SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '0106' LIMIT 1) AS approver,
+  (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(r.ext))
+    SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '011B' LIMIT 1) AS decision,
   r.n_req AS request_bytes, r.n_res AS result_bytes, r.n_sto AS stored_bytes,
   CASE WHEN r.kind BETWEEN 1001 AND 1004 THEN
     CASE coalesce(r.flags, 0) & 3 WHEN 0 THEN 'metadata' WHEN 1 THEN 'request' WHEN 2 THEN 'request_response' END END AS level,

@@ -22,6 +22,6 @@ FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER B
 -- name: report_export
 SELECT idx AS "index", log, time, tenant, kind, call, principal, pseudonym, "key", tool, outcome, rule, ms, transport, authn, actor,
   on_behalf_of, address, client, system, model, revision, definition, policy, scopes, sandbox, object, detail, generation, receivers, before,
-  after, range_from, range_to, ground, ticket, approver, request_bytes, result_bytes, stored_bytes, level, flags, status, signal,
+  after, range_from, range_to, ground, ticket, approver, decision, request_bytes, result_bytes, stored_bytes, level, flags, status, signal,
   cpu_ms, rss_kib, clock, boot, build, previous, trace, beg AS begin
 FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER BY idx LIMIT ?4;
