@@ -165,13 +165,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        37: "6265d117328716bb24a0d34d7e680c6815c714df632983b9c0eb47ef968aef3b",
+        37: "8a4ee15743ce73658ac076de4bb009a471ddad80f164f9de72226280ba3c90bd",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        37: "2dabae8981eb17bd9d92d5c5375281f4cbb5c6d8ddb92ab98110f1f4614290f8",
+        37: "b7bb4a0ba97660c56ec9c6b24f5ac6c56d9c6ae1036df7f36516d03261574e8a",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
