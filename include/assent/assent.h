@@ -68,6 +68,15 @@ struct assent_env {
 	const struct conf_role *roles; size_t nroles;   /* borrowed */
 	/* Is the definition still the one that its tenant has under that name? */
 	bool (*stands)(void *arg, const struct assent *a);
+	/* It was agreed to, or is over: whoever waits for it looks again.  NULL: nobody does. */
+	void (*changed)(void *arg, const struct assent *a);
+	void *arg;
+};
+/* Who has something else to put into the same item: fn calls writer_change(), or what does, with these rows among its
+ * own, and done follows as it would.  fn NULL: nobody has. */
+struct assent_carrier {
+	int (*fn)(void *arg, const struct audit_event *ev, const struct writer_rows *rows, const void *bytes, size_t len,
+		  writer_audit_fn *done, void *done_arg);
 	void *arg;
 };
 int assents_open(const struct assent_env *env, struct assents **ret, struct err *err) MUST_CHECK;
@@ -92,16 +101,18 @@ struct assent_new {                     /* texts are copied */
 	const char *rule;               /* its text */
 	const char *shown; size_t shown_len;            /* JSON, to be sealed */
 };
+/* The open one that this call asked for; NULL.  A walk of those that are open. */
+struct assent *assent_of_call(struct assents *all, int64_t tenant_id, const uint8_t call[16]);
 /* May one more wait?  ERR_LIMIT with a sentence. */
 int assent_room(struct assents *all, int64_t tenant_id, int64_t principal_id, struct err *err) MUST_CHECK;
 /* ev: call.held, to which the approval is added.  *ret: it, borrowed; it is found from now on.  done: as of
  * writer_change(); below 0 there is none.  ERR_AUDIT: it is not tried. */
-int assent_file(struct assents *all, const struct assent_new *n, const struct audit_event *ev, writer_audit_fn *done,
-		void *arg, struct assent **ret) MUST_CHECK;
+int assent_file(struct assents *all, const struct assent_new *n, const struct audit_event *ev, struct assent_carrier by,
+		writer_audit_fn *done, void *arg, struct assent **ret) MUST_CHECK;
 /* One that is granted: ev, call.begin, to which approval and votes are added, and the use are one item.  done: rc
  * ERR_CONFLICT: it was not there any more, and nothing was recorded. */
-int assent_use(struct assents *all, struct assent *a, const struct audit_event *ev, writer_audit_fn *done,
-	       void *arg) MUST_CHECK;
+int assent_use(struct assents *all, struct assent *a, const struct audit_event *ev, struct assent_carrier by,
+	       writer_audit_fn *done, void *arg) MUST_CHECK;
 /* It is over: detail says why.  Recorded as call.lapsed. */
 void assent_lapse(struct assents *all, struct assent *a, const char *why);
 

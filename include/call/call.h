@@ -17,7 +17,7 @@
 /* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is
  * the pipeline (AUDIT 2).  Loop thread. */
 
-struct assents;
+struct assent; struct assents;
 struct audit_event;
 struct exec_workers;
 struct call;
@@ -178,6 +178,12 @@ int call_task_questions(struct call_engine *eng, struct task *t, task_result_fn 
  * before the return. */
 void call_task_answer(struct call_engine *eng, struct task *t, struct principal *who, json_t *answers,
 		      const struct audit_event *ev, task_done_fn *done, void *arg);
+/* Somebody has agreed to a call, or nobody will any more: the tasks that wait for it are looked at. */
+void call_look_at_held(struct call_engine *eng, const struct assent *a);
+/* The id of the task that waits for it, borrowed until the loop turns; NULL: its caller has to call again. */
+const char *call_held_as(struct call_engine *eng, const struct assent *a);
+/* A task that is about to be cancelled: if it waits for a person, nobody need agree any more. */
+void call_task_withdrawn(struct call_engine *eng, const struct task *t);
 /* Nobody will read the answer (legacy HTTP): the call runs on, out is not used again. */
 void call_detach(struct call *c);
 /* Hear of it when what a resource gives is another; plan and tenant of req are filled in.  *ret NULL: nobody says so.

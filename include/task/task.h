@@ -68,6 +68,7 @@ struct task {                           /* borrowed until the loop turns, or whi
 	uint8_t call[16];               /* of its newest call */
 	unsigned round;                 /* how often it has asked */
 	bool held;                      /* a change of it is on its way (task_hold()) */
+	bool rests;                     /* HELD: nothing has come since it was looked at (task_look()) */
 	uint64_t created_us, updated_us, ends_us;       /* wall clock; ends: when it is over, or goes */
 	uint32_t poll_ms;
 	uint64_t bytes;                 /* sealed */
@@ -154,6 +155,8 @@ struct task_move {
 };
 int task_move(struct tasks *tasks, struct task *t, const struct audit_event *ev, size_t n, const struct task_move *m,
 	      writer_audit_fn *done, void *arg) MUST_CHECK;
+/* One that is HELD is to be looked at, as all are at a start: it waits for a round meanwhile; or is not any more. */
+void task_look(struct tasks *tasks, struct task *t, bool due);
 /* What waits for a round: the first, which becomes the last; NULL: none.  count: how many. */
 struct task *tasks_next(struct tasks *tasks);
 size_t tasks_queued(const struct tasks *tasks);

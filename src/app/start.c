@@ -603,12 +603,20 @@ static bool still_stands(void *arg, const struct assent *of)
 	return stands;
 }
 
+static void look_again(void *arg, const struct assent *of)
+{
+	struct app *a = arg;
+
+	if (a->calls)
+		call_look_at_held(a->calls, of);
+}
+
 static int assents_start(struct app *a, struct err *err)
 {
 	const struct conf *conf = a->opt.conf;
 	const struct assent_env env = { .loop = a->loop, .writer = a->writer, .place = { a->store, a->master },
 		.roles = conf ? conf->roles : a->opt.roles, .nroles = conf ? conf->nroles : a->opt.nroles,
-		.stands = still_stands, .arg = a };
+		.stands = still_stands, .changed = look_again, .arg = a };
 
 	return assents_open(&env, &a->assents, err);
 }

@@ -131,6 +131,21 @@ struct assent *assent_by_id(struct assents *all, int64_t id)
 	return map_get_u64(all->by_id, (uint64_t)id);
 }
 
+struct assent *assent_of_call(struct assents *all, int64_t tenant_id, const uint8_t call[16])
+{
+	const void *key;
+	size_t len;
+	void *v;
+
+	for (size_t it = 0; map_next(all->by_id, &it, &key, &len, &v); ) {
+		struct assent *a = v;
+
+		if (a->tenant_id == tenant_id && memcmp(a->call, call, sizeof(a->call)) == 0 && assent_is_open((int)a->state))
+			return a;
+	}
+	return NULL;
+}
+
 void assents_each(struct assents *all, assent_each_fn *fn, void *arg)
 {
 	const void *key;
@@ -192,6 +207,12 @@ static void look_in(struct assents *all, uint64_t ms)
 		ev_timer_start(all->timer, ms * 1000);
 }
 
+static void tell(const struct assents *all, const struct assent *a)
+{
+	if (a && all->env.changed && !all->closed)
+		all->env.changed(all->env.arg, a);
+}
+
 /* Of a new one, a use, a lapse. */
 static void on_written(void *arg, int rc, const struct audit_receipt *receipt)
 {
@@ -201,8 +222,10 @@ static void on_written(void *arg, int rc, const struct audit_receipt *receipt)
 
 	if (a) {
 		a->busy = false;
-		if ((rc == 0) == (j->to != ASSENT_WAITS))       /* it is over, or never was */
+		if ((rc == 0) == (j->to != ASSENT_WAITS)) {     /* it is over, or never was */
+			tell(all, j->to == ASSENT_LAPSED ? a : NULL);
 			drop(all, a);
+		}
 	}
 	if (rc == 0 && j->to == ASSENT_WAITS)
 		metric_inc(METRIC_approvals_asked);
@@ -211,6 +234,13 @@ static void on_written(void *arg, int rc, const struct audit_receipt *receipt)
 	if (j->done && !all->closed)
 		j->done(j->arg, rc, receipt);
 	job_free(j);
+}
+
+static int carry(const struct assents *all, struct assent_carrier by, const struct audit_event *ev, int what,
+		 const void *row, size_t size, struct job *j)
+{
+	return by.fn ? by.fn(by.arg, ev, &assent_rows[what], row, size, on_written, j) :
+		writer_change(all->env.writer, ev, 1, &assent_rows[what], row, size, on_written, j);
 }
 
 /* The event of a caller with ours behind the fields it has. */
@@ -295,8 +325,8 @@ static struct assent_add *row_of(const struct assent *a, const struct assent_new
 	return row;
 }
 
-int assent_file(struct assents *all, const struct assent_new *n, const struct audit_event *ev, writer_audit_fn *done,
-		void *arg, struct assent **ret)
+int assent_file(struct assents *all, const struct assent_new *n, const struct audit_event *ev, struct assent_carrier by,
+		writer_audit_fn *done, void *arg, struct assent **ret)
 {
 	struct audit_field fields[FIELDS_MAX];
 	struct audit_event with = *ev;
@@ -314,7 +344,8 @@ int assent_file(struct assents *all, const struct assent_new *n, const struct au
 	add_fields(&with, fields, which, NULL);
 	add(all, a);                    /* an identical call joins it */
 	j = job_new(all, a, ASSENT_WAITS, done, arg);
-	rc = writer_change(all->env.writer, &with, 1, &assent_rows[ASSENT_ROWS_ADD], row, size, on_written, j);
+	*ret = a;
+	rc = carry(all, by, &with, ASSENT_ROWS_ADD, row, size, j);
 	free(row);
 	if (rc < 0) {
 		drop(all, a);
@@ -323,13 +354,13 @@ int assent_file(struct assents *all, const struct assent_new *n, const struct au
 	}
 	if (!ev_timer_armed(all->timer))
 		look_in(all, LOOK_MAX_MS);
-	*ret = a;
 	return 0;
 }
 
 /* --- its end */
 
-int assent_use(struct assents *all, struct assent *a, const struct audit_event *ev, writer_audit_fn *done, void *arg)
+int assent_use(struct assents *all, struct assent *a, const struct audit_event *ev, struct assent_carrier by,
+	       writer_audit_fn *done, void *arg)
 {
 	struct assent_end row = { .id = a->id, .tenant_id = a->tenant_id, .us = ev->time_us };
 	struct audit_field fields[FIELDS_MAX];
@@ -348,7 +379,7 @@ int assent_use(struct assents *all, struct assent *a, const struct audit_event *
 		memcpy(with.prev, a->call, sizeof(with.prev));
 	}
 	j = job_new(all, a, ASSENT_USED, done, arg);
-	rc = writer_change(all->env.writer, &with, 1, &assent_rows[ASSENT_ROWS_USE], &row, sizeof(row), on_written, j);
+	rc = carry(all, by, &with, ASSENT_ROWS_USE, &row, sizeof(row), j);
 	str_fini(&votes);
 	if (rc < 0) {
 		a->busy = false;
@@ -470,6 +501,7 @@ void assent_done(struct assents *all, const struct assent_deed *d)
 		a->said = mem_printf("Refused by %s%s%s", d->who, *d->reason ? ": " : "", d->reason);
 		a->due_us = d->us + UINT64_C(1000) * ASSENT_REFUSED_MS;
 	}
+	tell(all, d->state != ASSENT_WAITS ? a : NULL);
 	if (d->state == ASSENT_RECALLED)
 		drop(all, a);
 	if (d->state != ASSENT_WAITS)

@@ -76,6 +76,7 @@ struct call_trouble {
 	int64_t approval_id;            /* with REFUSE_APPROVAL: for which it waits, until then; 0: for none */
 	uint64_t approval_until_us;
 	bool files;                     /* the request for it is filed with its record */
+	struct { writer_audit_fn *done; void *arg; } filed;     /* follows when that is durable, of one that waits as a task */
 };
 
 struct call {

@@ -645,14 +645,6 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 	pace(c, run_durable);
 }
 
-/* Its row says so in the same item. */
-static int begin_round(struct call *c, const struct audit_event *ev)
-{
-	const struct task_move m = { .state = TASK_WORKING, .round = c->task->round, .call = c->id };
-
-	return task_move(c->eng->env.tasks, c->task, ev, 1, &m, on_begin_durable, c);
-}
-
 /* AUDIT_BEGIN */
 static void begin(struct call *c)
 {
@@ -675,7 +667,7 @@ static void begin(struct call *c)
 	call_payload_request(c, &ev, &payload);
 	rc = call_note_sandbox(c);
 	if (rc == 0)
-		rc = c->task ? begin_round(c, &ev) : call_begin_record(c, &ev, on_begin_durable);
+		rc = call_begin_record(c, &ev, on_begin_durable);
 	call_payload_fini(&payload);
 	pdp_forget(&c->asking);
 	if (rc < 0) {

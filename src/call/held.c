@@ -14,11 +14,14 @@
 #include "base/clock.h"
 #include "base/metric.h"
 #include "json/json.h"
+#include "proto/caps.h"
 #include "tenant/tenant.h"
 
 #include "held_int.h"
+#include "task_call_int.h"
 
 enum { WHEN_SIZE = 32 };
+#define LAPSED_TEXT "The approval of this call has lapsed; nothing has run"
 
 /* To the minute, for people. */
 static const char *when(uint64_t us, char ret[WHEN_SIZE])
@@ -124,6 +127,13 @@ static void digest_of(const struct call *c, uint8_t ret[32])
 	assent_digest(&what, ret);
 }
 
+/* HA-06: whatever its tool says of tasks. */
+static bool waits_as_task(const struct call *c)
+{
+	return c->modern && (c->caps & CAP_TASKS) && c->eng->env.tasks &&
+		task_room(c->eng->env.tasks, c->who->tenant_id, c->who->principal_id);
+}
+
 /* Nobody was asked yet: deny() files it. */
 static int hold_new(struct call *c)
 {
@@ -157,21 +167,41 @@ static int hold_lapsed(struct call *c, struct assent *a)
 	return hold(c, NULL, text);
 }
 
+/* Its task was made to wait for this one. */
+static int check_held(struct call *c, const struct assent *a)
+{
+	struct assents *all = c->eng->env.assents;
+
+	if (!a)
+		return hold(c, NULL, LAPSED_TEXT);
+	if (a->state == ASSENT_REFUSED)
+		return hold(c, NULL, a->said ? a->said : "Refused");
+	if (a->state == ASSENT_GRANTED && !a->busy && a->due_us > clock_wall_us() && assent_stands(all, a)) {
+		c->assent_id = a->id;
+		return 0;
+	}
+	task_look(c->eng->env.tasks, c->task, a->busy || a->state == ASSENT_GRANTED);
+	return hold_waiting(c, a);
+}
+
 int call_check_approval(struct call *c)
 {
 	const struct assent_rule *rule = c->kind == REG_TOOL && !c->completing ? c->compiled->approve : NULL;
 	struct assents *all = c->eng->env.assents;
+	const bool held = c->task && c->task->state == TASK_HELD;
 	uint8_t digest[32];
 	struct assent *a;
 
-	if (!rule || !assent_rule_applies(rule, c->args))
-		return 0;
-	if (c->task)
+	if (!rule || !assent_rule_applies(rule, c->args))       /* who waits was told that he would be asked for */
+		return held ? hold(c, NULL, LAPSED_TEXT) : 0;
+	if (c->task && !held)
 		return hold(c, NULL, "A person has to agree to each run of this tool, and nobody can to a further round of a task");
 	if (!all)
 		return hold(c, NULL, "A person has to agree to this call, and no server runs that could ask one");
 	digest_of(c, digest);
 	a = assent_find(all, c->who->tenant_id, digest);
+	if (held)
+		return check_held(c, a);
 	if (!a)
 		return hold_new(c);
 	if (a->state == ASSENT_REFUSED)
@@ -188,6 +218,61 @@ int call_check_approval(struct call *c)
 
 /* --- filing, and use */
 
+/* The caller has its handle; the record says that the call is held. */
+static void on_filed(void *arg, int rc, struct task *t)
+{
+	static const struct audit_receipt none = { .idx = -1 };
+	struct call *c = arg;
+
+	if (c->eng->closed)
+		return;
+	if (rc == 0) {
+		struct call_end end = { .call_id = c->id, .task = t, .span = c->span };
+		const struct call_out *out = c->out;
+
+		c->out = NULL;
+		c->span = NULL;
+		if (out)
+			out->finish(c->out_arg, &end);
+	}
+	c->trouble->filed.done(c->trouble->filed.arg, rc, &none);
+}
+
+struct filing { struct call *c; struct assent *a; };
+
+/* The request and the task that waits for it are one item. */
+static int file_as_task(void *arg, const struct audit_event *ev, const struct writer_rows *rows, const void *bytes,
+			size_t len, writer_audit_fn *done, void *done_arg)
+{
+	const struct filing *f = arg;
+	struct call *c = f->c;
+	const struct reg_task *how = &c->compiled->task;
+	const struct assent_rule *rule = c->compiled->approve;
+	char note[TASK_NOTE_MAX], until[WHEN_SIZE];
+	struct task_new n = {
+		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .prn = c->who->pseudonym,
+		.cred = c->who->cred_id ? c->who->accessor : NULL, .tool = c->tool->full_name, .name = c->tool->name,
+		.tdef = c->tool->def->digest, .call = c->id, .poll_ms = (uint32_t)how->poll_ms, .state = TASK_HELD,
+		.note = note, .also = rows, .bytes = bytes, .nbytes = len,
+		.ttl_ms = how->ttl_ms + rule->timeout_ms + rule->use_ms,
+	};
+	struct audit_event evs[2] = { *ev };
+	struct str body = STR_INIT;
+	int rc;
+
+	(void)snprintf(note, sizeof(note), "Waiting for approval %" PRId64 " by %.100s until %s", f->a->id, f->a->whom,
+		       when(f->a->due_us, until));
+	call_fill_event(c, AUDIT_TASK_CREATE, &evs[1]);
+	call_task_body(c, &body);
+	n.body = body.p;
+	n.len = body.len;
+	c->trouble->filed.done = done;
+	c->trouble->filed.arg = done_arg;
+	rc = task_create(c->eng->env.tasks, &n, evs, NELEMS(evs), on_filed, c);
+	str_fini(&body);
+	return rc;
+}
+
 int call_file(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
 {
 	struct str shown = STR_INIT;
@@ -196,7 +281,8 @@ int call_file(struct call *c, const struct audit_event *ev, writer_audit_fn *don
 		.principal = c->who->name, .prn = c->who->pseudonym, .cred = c->who->cred_id ? c->who->accessor : NULL,
 		.tool = c->tool->full_name, .name = c->tool->name, .tdef = c->tool->def->digest,
 		.rule = c->compiled->approve->text };
-	struct assent *a = NULL;
+	struct filing f = { c, NULL };
+	const struct assent_carrier by = { waits_as_task(c) ? file_as_task : NULL, &f };
 	uint8_t digest[32];
 	int rc;
 
@@ -205,24 +291,36 @@ int call_file(struct call *c, const struct audit_event *ev, writer_audit_fn *don
 	n.digest = digest;
 	n.shown = str_text(&shown);
 	n.shown_len = shown.len;
-	rc = assent_file(c->eng->env.assents, &n, ev, done, c, &a);
+	rc = assent_file(c->eng->env.assents, &n, ev, by, done, c, &f.a);
 	str_fini(&shown);
 	if (rc == 0)
-		(void)hold_waiting(c, a);
+		(void)hold_waiting(c, f.a);
 	return rc;
+}
+
+/* The row of its task says so in the same item. */
+static int begin_round(void *arg, const struct audit_event *ev, const struct writer_rows *rows, const void *bytes,
+		       size_t len, writer_audit_fn *done, void *done_arg)
+{
+	struct call *c = arg;
+	const struct task_move m = { .state = TASK_WORKING, .round = c->task->round, .call = c->id, .also = rows,
+				     .bytes = bytes, .nbytes = len };
+
+	return task_move(c->eng->env.tasks, c->task, ev, 1, &m, done, done_arg);
 }
 
 int call_begin_record(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
 {
 	struct assent *a = c->assent_id ? assent_by_id(c->eng->env.assents, c->assent_id) : NULL;
+	const struct assent_carrier by = { c->task ? begin_round : NULL, c };
 
 	if (!c->assent_id)
-		return writer_audit(c->eng->env.writer, ev, done, c);
+		return c->task ? begin_round(c, ev, NULL, NULL, 0, done, c) : writer_audit(c->eng->env.writer, ev, done, c);
 	/* It has waited for a slot since. */
 	if (!a || a->busy || a->state != ASSENT_GRANTED || a->due_us <= clock_wall_us() ||
 	    !assent_stands(c->eng->env.assents, a))
 		return ERR_CONFLICT;
-	return assent_use(c->eng->env.assents, a, ev, done, c);
+	return assent_use(c->eng->env.assents, a, ev, by, done, c);
 }
 
 void call_refuse_begin(struct call *c, int rc)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assent/assent.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/pack.h"
@@ -265,7 +266,7 @@ static void on_turn_body(void *arg, int rc, const char *text, size_t len)
 	if (turn.eng->closed || !t)
 		return;
 	t->held = false;                /* waiters are called below: it runs by then, or has failed */
-	if (rc == ERR_BUSY || t->state != TASK_QUEUED) {
+	if (rc == ERR_BUSY || (t->state != TASK_QUEUED && t->state != TASK_HELD)) {
 		look_in(turn.eng, LATER_MS);
 	} else if (rc < 0 || !text || round_unpack(text, len, &r) < 0) {
 		lose(turn.eng, t, err.msg);
@@ -303,6 +304,54 @@ void call_task_turns(void *arg)
 	}
 	if (n > 0)
 		look_in(eng, n > TURN ? SOON_MS : LATER_MS);
+}
+
+/* --- what waits for a person */
+
+struct looking { const struct assent *a; struct task *found; };
+
+static void is_it(void *arg, struct task *t)
+{
+	struct looking *l = arg;
+
+	if (t->state == TASK_HELD && t->tenant_id == l->a->tenant_id && memcmp(t->call, l->a->call, sizeof(t->call)) == 0)
+		l->found = t;
+}
+
+static struct task *held_by(struct call_engine *eng, const struct assent *a)
+{
+	struct looking l = { a, NULL };
+
+	if (eng->env.tasks)
+		tasks_each(eng->env.tasks, is_it, &l);
+	return l.found;
+}
+
+const char *call_held_as(struct call_engine *eng, const struct assent *a)
+{
+	const struct task *t = held_by(eng, a);
+
+	return t ? t->id : NULL;
+}
+
+void call_look_at_held(struct call_engine *eng, const struct assent *a)
+{
+	struct task *t = held_by(eng, a);
+
+	if (!t)
+		return;
+	task_look(eng->env.tasks, t, true);
+	ev_timer_stop(eng->rounds);
+	look_in(eng, 0);
+}
+
+void call_task_withdrawn(struct call_engine *eng, const struct task *t)
+{
+	struct assent *a = t->state == TASK_HELD && eng->env.assents ?
+		assent_of_call(eng->env.assents, t->tenant_id, t->call) : NULL;
+
+	if (a)
+		assent_lapse(eng->env.assents, a, "its caller does not wait any more");
 }
 
 /* --- questions and answers */
@@ -578,6 +627,7 @@ static void end_one(void *arg, struct task *t)
 	ev.tool = t->tool;
 	ev.has_prev = true;
 	memcpy(ev.prev, t->call, sizeof(ev.prev));
+	call_task_withdrawn(e->eng, t);
 	e->n += task_cancel(e->eng->env.tasks, t, &ev, ended, e->eng) == 0;
 }
 

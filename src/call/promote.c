@@ -187,6 +187,17 @@ static void put_result(const struct call *c, struct str *text)
 	encode_result_object(text, &to, &r);
 }
 
+/* HA-06: nobody agreed, which is an answer of the tool. */
+static void put_no(const struct call *c, struct str *text)
+{
+	const struct enc_to to = { .rev = c->rev };
+	json_t *content = json_pack("[{s:s, s:s}]", "type", "text", "text", c->trouble->err.msg);
+	const struct enc_result r = { .kind = ENC_CALL, .content = content, .is_error = true, .call_id = c->id };
+
+	encode_result_object(text, &to, &r);
+	json_decref(content);
+}
+
 /* What came of the run; then its record is as durable as its row, and others may change it. */
 static void on_over(void *arg, int rc, const struct audit_receipt *receipt)
 {
@@ -236,6 +247,8 @@ static void put_end(struct call *c, struct task_answer *a, struct str *text)
 	if (c->cancelled && c->why != CANCEL_SHUTDOWN) {
 		a->state = TASK_CANCELLED;
 		a->note = c->trouble ? c->trouble->err.msg : NULL;
+	} else if (c->trouble && c->trouble->refusal == REFUSE_APPROVAL && c->task->state == TASK_HELD) {
+		put_no(c, text);
 	} else if (c->cancelled || c->trouble) {
 		a->state = TASK_FAILED;
 		put_error(c, text);

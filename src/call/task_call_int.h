@@ -58,6 +58,8 @@ static inline bool call_task_over(const struct call *c)
 {
 	const enum call_refusal why = c->trouble->refusal;
 
+	if (why == REFUSE_APPROVAL && c->trouble->approval_id)
+		return false;           /* it goes on waiting */
 	return why == REFUSE_CANCELLED ? c->why != CANCEL_SHUTDOWN :
 		why != REFUSE_RATE && why != REFUSE_BUSY && why != REFUSE_AUDIT && why != REFUSE_UNDECIDED;
 }

@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "call/call.h"
 #include "command/rows.h"
 #include "conf/conf.h"
 #include "db/db.h"
@@ -433,6 +434,7 @@ static int show_body(struct command_call *c, struct db *db, struct audit_logs *l
 struct ruling {
 	struct assent_deed d;
 	struct err refused;             /* with code: whoever gave the command may not */
+	char task[24];                  /* that waits for it, or "" */
 };
 
 static void free_ruling(void *priv)
@@ -490,7 +492,7 @@ static int ruling_new(struct command_call *c, struct ruling **ret, struct assent
 /* The refusal is given by body(), so that the attempt is on record. */
 static int vote_check(struct command_call *c, struct err *err)
 {
-	const char *person = actor_approver(c->admin, &c->who);
+	const char *person = actor_approver(c->admin, &c->who), *task;
 	struct assent *a;
 	struct ruling *x;
 	int rc = ruling_new(c, &x, &a, err);
@@ -498,6 +500,8 @@ static int vote_check(struct command_call *c, struct err *err)
 	if (rc < 0)
 		return rc;
 	x->d.yes = strcmp(command_verb(c), "grant") == 0;
+	task = command_env(c)->calls ? call_held_as(command_env(c)->calls, a) : NULL;
+	(void)snprintf(x->task, sizeof(x->task), "%s", task ? task : "");       /* fits */
 	collect_persons(c, a, &x->d);
 	if (!person)
 		(void)err_set(&x->refused, ERR_DENIED, "", "%s is no approver by the list of roles", x->d.who);
@@ -541,7 +545,8 @@ static int vote_body(struct command_call *c, struct db *db, struct audit_logs *l
 	else if (d->state == ASSENT_WAITS)
 		(void)snprintf(said, sizeof(said), "%s (%s) agrees, and %u more must", d->who, d->name, d->missing);
 	else
-		(void)snprintf(said, sizeof(said), "granted by %s (%s); the call runs when it is made again", d->who, d->name);
+		(void)snprintf(said, sizeof(said), "granted by %s (%s); the call runs %s%s", d->who, d->name,
+			       *x->task ? "as task " : "when it is made again", x->task);
 	put_done(c, d, said);
 	return 0;
 }

@@ -76,7 +76,7 @@ static void count(struct tasks *tasks, const struct task *t, int by)
 
 static void enqueue(struct tasks *tasks, struct task *t)
 {
-	const bool is = !list_empty(&t->queued), should = t->state == TASK_QUEUED;
+	const bool is = !list_empty(&t->queued), should = t->state == TASK_QUEUED || (t->state == TASK_HELD && !t->rests);
 
 	if (is == should)
 		return;
@@ -85,6 +85,12 @@ static void enqueue(struct tasks *tasks, struct task *t)
 	else
 		list_unlink(&t->queued);
 	tasks->queued = should ? tasks->queued + 1 : tasks->queued - 1;
+}
+
+void task_look(struct tasks *tasks, struct task *t, bool due)
+{
+	t->rests = !due;
+	enqueue(tasks, t);
 }
 
 static void recount(struct tasks *tasks, struct task *t, enum task_state state, uint64_t bytes)

@@ -1,5 +1,6 @@
 """Calls that a person has to agree to (HA-01 to HA-07): asked once, run once, and on record who agreed, when and why; for nobody
 else's call, no other arguments, no other version, and by nobody who may not."""
+import contextlib
 import json
 import re
 import shutil
@@ -21,6 +22,7 @@ approve: {by: ["group:finance", "person:boss"], above: {/amount: 1000}, timeout:
 TWO = PAY.replace("name: pay", "name: pay_much") % ", count: 2"
 ASKED = re.compile(r"The call waits for approval (\d+) by finance or boss until \d{4}-\d\d-\d\d \d\d:\d\d UTC; nothing has run\.  "
                    r"Call again with the same arguments\.")
+EXT = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 BIG = {"amount": 4800, "payee": "Nordwerft", "pin": "0815"}
 
 
@@ -226,6 +228,78 @@ class Approve(Persons):
         self.up()
         self.assertNotEqual(self.ask(), number)
         self.assertEqual(self.crib.rows("SELECT state FROM assent WHERE id = ?", number), [(5,)])
+        self.verified()
+
+    def wait_as_task(self, args=None, peer=None):
+        """Its call is held, and its caller has a task; that, and the number."""
+        task = (peer or self.peer).call("pay", BIG if args is None else args, crib.MODERN, EXT)["result"]
+        self.assertEqual((task["resultType"], task["status"]), ("task", "working"), task)
+        found = re.fullmatch(r"Waiting for approval (\d+) by finance or boss until \d{4}-\d\d-\d\d \d\d:\d\d UTC", task["statusMessage"])
+        self.assertTrue(found, task)
+        return task["taskId"], int(found[1])
+
+    def get(self, task, peer=None, method="tasks/get"):
+        return (peer or self.peer).ask(method, {"taskId": task}, crib.MODERN, EXT)
+
+    def over(self, task):
+        def look():
+            got = self.get(task)["result"]
+            return got["status"] != "working" and got
+        return crib.wait_for("the end of the task", look)
+
+    def test_ha06_who_knows_tasks_waits_as_one(self):
+        """HA-06: a task, whatever the tool says of tasks; it runs by itself, once, also over a crash, and ends when nobody agrees."""
+        c, n = self.crib, 4
+        tasks = [self.wait_as_task({**BIG, "amount": 5000 + i}) for i in range(n)]
+        self.assertEqual(self.begun(), 0)
+        self.assertEqual(self.ask(args={**BIG, "amount": 5000}), tasks[0][1])           # an identical call joins the request
+        stranger = c.http(self.other)
+        for method in ("tasks/get", "tasks/cancel"):
+            mine, none = (self.get(id, stranger, method)["error"] for id in (tasks[0][0], "A" * 22))
+            self.assertEqual(mine, none)
+        self.assertIn(f"; the call runs as task {tasks[0][0]}\n", self.must("ann", "approve", "grant", str(tasks[0][1]), "--reason", "PO 1"))
+        done = self.over(tasks[0][0])
+        self.assertEqual((done["status"], done["result"].get("isError", False)), ("completed", False))
+        self.assertIn("5000", self.text(done["result"]))
+        shown = c.json("audit", "show", done["result"]["_meta"]["dev.toolcrib/callId"])
+        begin = next(row for row in shown if row["kind"] == "call.begin")
+        self.assertEqual(begin["approval"], tasks[0][1])
+        self.assertRegex(begin["approved_by"], "^ann .*: PO 1$")
+        self.must("ann", "approve", "refuse", str(tasks[1][1]), "--reason", "too dear")
+        done = self.over(tasks[1][0])
+        self.assertEqual((done["status"], done["result"]["isError"], self.text(done["result"])), ("completed", True, "Refused by ann: too dear"))
+        self.assertEqual(self.get(tasks[2][0], method="tasks/cancel")["result"]["resultType"], "complete")
+        self.assertEqual(self.over(tasks[2][0])["status"], "cancelled")
+        crib.wait_for("its request withdrawn", lambda: c.rows("SELECT state, said FROM assent WHERE id = ?", tasks[2][1]) ==
+                      [(4, "its caller does not wait any more")])
+        c.stop(signal.SIGKILL)
+        self.up()
+        self.assertEqual(self.get(tasks[3][0])["result"]["status"], "working")
+        self.assertEqual(self.begun(), 1)
+        self.must("ann", "approve", "grant", str(tasks[3][1]))
+        self.assertEqual(self.over(tasks[3][0])["status"], "completed")
+        self.assertEqual(self.begun(), 2)
+        self.assertEqual(c.rows("SELECT count(*) FROM assent WHERE state = 5"), [(2,)])
+        self.verified()
+
+    def test_ha06_a_yes_that_came_before_a_crash_is_used_behind_it(self):
+        c = self.crib
+        task, number = self.wait_as_task()
+        other, lapses = self.wait_as_task({**BIG, "amount": 5000})
+        c.tool(PAY[:PAY.index("approve:")])                     # another version, which asks nobody
+        done = self.over(other)
+        self.assertEqual((done["status"], done["result"]["isError"]), ("completed", True))
+        self.assertIn("has lapsed; nothing has run", self.text(done["result"]))
+        self.assertEqual(self.over(task)["status"], "completed")
+        c.tool(PAY % "")
+        task, number = self.wait_as_task()
+        c.stop()
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db:
+            self.assertEqual(db.execute("SELECT state FROM task WHERE tid = ?", (task,)).fetchall(), [(6,)])
+        self.up()
+        self.must("ann", "approve", "grant", str(number))
+        self.assertEqual(self.over(task)["status"], "completed")
+        self.assertEqual(self.begun(), 1)
         self.verified()
 
     def test_show(self):

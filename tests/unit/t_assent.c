@@ -79,7 +79,8 @@ static struct assent *ask_for(struct rig *r, int64_t principal_id, int number)
 	memcpy(digest, &number, sizeof number);
 	assert_int_equal(assent_file(r->all, &(struct assent_new){ .tenant_id = 1, .principal_id = principal_id, .tenant = "acme",
 		.principal = "bot", .prn = "prn_a", .cred = "7Qm3", .tool = "pay", .name = "pay", .tdef = tdef, .digest = digest,
-		.rule = RULE, .shown = "{}", .shown_len = 2 }, &ev, on_written, r, &a), 0);
+		.rule = RULE, .shown = "{}", .shown_len = 2 }, &ev, (struct assent_carrier){ NULL, NULL },
+		on_written, r, &a), 0);
 	wait_done(r);
 	assert_int_equal(r->rc, 0);
 	assert_ptr_equal(assent_find(r->all, 1, digest), a);
@@ -108,7 +109,7 @@ static int use(struct rig *r, struct assent *a)
 {
 	struct audit_event ev = call_event(AUDIT_CALL_BEGIN, 1, ++r->calls);
 
-	assert_int_equal(assent_use(r->all, a, &ev, on_written, r), 0);
+	assert_int_equal(assent_use(r->all, a, &ev, (struct assent_carrier){ NULL, NULL }, on_written, r), 0);
 	wait_done(r);
 	return r->rc;
 }
