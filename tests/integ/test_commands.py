@@ -252,6 +252,7 @@ class Commands(crib.Case):
         """toolcrib-tool(5), toolcrib-resource(5): definitions as they stand there, checked as if to be stored."""
         c = self.crib.init()
         done = 0
+        (c.dir / "board.html").write_text("<!doctype html><title>board</title>\n")     # the page that one of them names
         for page in sorted(crib.SOURCE.glob("src/*/toolcrib-*.5")):
             for block in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page.read_text(), re.M | re.S):
                 text = block.replace("\\e", "\\").replace("\\&", "").replace("\\-", "-")
