@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import py_compile
+import re
 import select
 import shutil
 import signal
@@ -202,6 +203,12 @@ def sceptic():
     if not path.exists():
         py_compile.compile(str(SOURCE / "contrib/verify/verify.py"), cfile=str(path), doraise=True)
     return sys.executable, path
+
+
+def row_indexes():
+    """Statements that give a store the indexes of rows which one of an earlier release has."""
+    return [sql for step in sorted((SOURCE / "sql/migrate").glob("*.sql"))
+            for sql in re.findall(r"(?m)^CREATE INDEX rec_(?!pos)[^;]+", step.read_text())]
 
 
 class Crib:

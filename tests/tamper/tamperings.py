@@ -603,6 +603,9 @@ def view(s, rnd):
 def index(s, rnd):
     row = s.pick(rnd, f"kind <> {BEGIN}")
     name = rnd.choice(("rec_prn", "rec_cred", "rec_tool", "rec_ts"))
+    if not s.one("SELECT count(*) FROM sqlite_schema WHERE name = ?", name):
+        for sql in crib.row_indexes():
+            s.run(sql)
     before = s.one("SELECT sql FROM sqlite_schema WHERE name = ?", name)
     for sql, after in ((before + f" AND id <> {row['id']}", f"REINDEX {name}"), (before, "SELECT 1")):
         s.run("PRAGMA writable_schema = ON")
