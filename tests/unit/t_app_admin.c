@@ -946,27 +946,6 @@ static void init_leaves_a_store_alone(void **state)
 	crib_free(c);
 }
 
-static void long_path_moves_the_socket(void **state)
-{
-	char store[200];
-	char *path;
-
-	(void)state;
-	memset(store, 'a', sizeof(store));
-	store[0] = '/';
-	store[96] = '\0';                       /* + "/admin.sock" = 107 */
-	assert_int_equal(setenv("XDG_RUNTIME_DIR", "/run/user/1", 1), 0);
-	path = app_admin_socket(store);
-	assert_int_equal(strlen(path), 107);
-	assert_int_equal(strncmp(path, store, 96), 0);
-	free(path);
-	store[96] = 'a';
-	store[97] = '\0';
-	path = app_admin_socket(store);
-	assert_int_equal(strncmp(path, "/run/user/1/toolcrib-", 21), 0);
-	free(path);
-}
-
 SUITE(admin)
 {
 	char launcher[320];
@@ -990,7 +969,6 @@ SUITE(admin)
 		cmocka_unit_test(leaving_in_the_middle_is_harmless),
 		cmocka_unit_test(failures_to_come_in_are_summed_up_each_minute),
 		cmocka_unit_test(init_leaves_a_store_alone),
-		cmocka_unit_test(long_path_moves_the_socket),
 	};
 
 	if (secret_init() != 0)
