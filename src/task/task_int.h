@@ -7,8 +7,10 @@
 #include "base/mem.h"
 #include "task/task.h"
 
-/* Inside of src/task: what crosses to the writer's thread, as plain bytes, and what is done there. */
+/* Inside of src/task: what crosses to the writer's thread, as plain bytes, and what is done there; and the index. */
 
+struct db;
+struct ev_timer;
 struct str;
 
 enum { TASK_PRN_MAX = 128, TASK_TEXT_MAX = AUDIT_TEXT_MAX + 1 };
@@ -75,6 +77,28 @@ struct task_expiry {
 	char id[TASKS_EXPIRE_BATCH][TASK_ID_LEN + 1];
 };
 int task_expire(struct task_expiry *x, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+
+struct tasks {
+	struct task_env env;
+	struct map *all;                /* id -> struct task */
+	struct map *owners;             /* struct task_owner: of tenants, principal 0, and of principals */
+	struct list jobs;               /* tasks.c: what has not come back */
+	struct list queue;              /* struct task.queued */
+	size_t queued;
+	struct task_waiters waiters;
+	struct ev_timer *expiry;
+	struct task_expiry *expiring;   /* the writer has it; NULL: nobody expires */
+	int64_t offset_us;              /* wall clock above the monotonic one, as it was seen last */
+	bool closed;
+};
+
+struct task_owner { size_t open; uint64_t bytes; };
+struct task_owner *task_owner(struct tasks *tasks, int64_t tenant_id, int64_t principal_id);   /* principal 0: all */
+/* cred: NULL or "": none.  drop frees it, and wakes who waits for it. */
+struct task *task_entry_new(const char *prn, const char *tool, const char *name, const char *cred) MUST_CHECK;
+void task_entry_add(struct tasks *tasks, struct task *t);
+void task_entry_drop(struct tasks *tasks, struct task *t);
+void task_recount(struct tasks *tasks, struct task *t, enum task_state state, uint64_t bytes);
 
 /* A reader's thread: what is sealed in a row, the answer or the body, appended to *ret.  1: there is something, 0:
  * nothing.  ERR_NOT_FOUND: it cannot be opened any more. */

@@ -1,5 +1,5 @@
-/* The index of tasks, on the loop's thread: an entry says what the newest durable row says.  What changes a row goes to
- * the writer (rows.c), and the entry follows when that is durable. */
+/* Changes of tasks: what goes to the writer (rows.c) as one item with its records, and comes back to the index when it
+ * is durable; their expiry; opening and closing.  Loop thread. */
 
 #include "config.h"
 
@@ -26,209 +26,6 @@
 enum { EXPIRY_MIN_MS = 1000, EXPIRY_MAX_MS = 60000 };
 #define STEP_US INT64_C(3600000000)     /* a clock that was set by more ends nothing at once */
 #define EVENT_FIELDS_MAX 8
-
-struct tasks {
-	struct task_env env;
-	struct map *all;                /* id -> struct task */
-	struct map *owners;             /* struct owner by struct who: of tenants, principal 0, and of principals */
-	struct list jobs;               /* struct job.link: what has not come back */
-	struct list queue;              /* struct task.queued */
-	size_t queued;
-	struct task_waiters waiters;
-	struct ev_timer *expiry;
-	struct task_expiry *expiring;   /* the writer has it; NULL: nobody expires */
-	int64_t offset_us;              /* wall clock above the monotonic one, as it was seen last */
-	bool closed;
-};
-
-struct who { int64_t tenant_id, principal_id; };
-struct owner { size_t open; uint64_t bytes; };
-
-/* --- entries and what is counted of them */
-
-static struct owner *owner_of(struct tasks *tasks, int64_t tenant_id, int64_t principal_id)
-{
-	const struct who who = { tenant_id, principal_id };
-	struct owner *o = map_get(tasks->owners, &who, sizeof(who));
-
-	if (!o) {
-		o = mem_zalloc(sizeof(*o));
-		(void)map_set(tasks->owners, &who, sizeof(who), o);
-	}
-	return o;
-}
-
-/* by: 1 or -1 */
-static void count(struct tasks *tasks, const struct task *t, int by)
-{
-	struct owner *tenant = owner_of(tasks, t->tenant_id, 0);
-
-	tenant->bytes = by > 0 ? tenant->bytes + t->bytes : tenant->bytes - t->bytes;
-	if (task_is_over(t->state))
-		return;
-	tenant->open += (size_t)by;
-	owner_of(tasks, t->tenant_id, t->principal_id)->open += (size_t)by;
-	if (by > 0)
-		metric_inc(METRIC_tasks_open);
-	else
-		metric_dec(METRIC_tasks_open);
-}
-
-static void enqueue(struct tasks *tasks, struct task *t)
-{
-	const bool is = !list_empty(&t->queued), should = t->state == TASK_QUEUED || (t->state == TASK_HELD && !t->rests);
-
-	if (is == should)
-		return;
-	if (should)
-		list_push_back(&tasks->queue, &t->queued);
-	else
-		list_unlink(&t->queued);
-	tasks->queued = should ? tasks->queued + 1 : tasks->queued - 1;
-}
-
-void task_look(struct tasks *tasks, struct task *t, bool due)
-{
-	t->rests = !due;
-	enqueue(tasks, t);
-}
-
-static void recount(struct tasks *tasks, struct task *t, enum task_state state, uint64_t bytes)
-{
-	count(tasks, t, -1);
-	t->state = state;
-	t->bytes = bytes;
-	count(tasks, t, 1);
-	enqueue(tasks, t);
-}
-
-/* cred: NULL or "": none. */
-static struct task *task_new(const char *prn, const char *tool, const char *name, const char *cred)
-{
-	const char *const from[] = { prn, tool, name, cred };
-	const char *to[NELEMS(from)] = { NULL };
-	size_t size = 0;
-	struct task *t;
-	char *text;
-
-	for (size_t i = 0; i < NELEMS(from); i++)
-		size += from[i] ? strlen(from[i]) + 1 : 0;
-	t = mem_zalloc(sizeof(*t) + size);
-	text = (char *)(t + 1);
-	for (size_t i = 0; i < NELEMS(from); i++) {
-		if (!from[i] || !*from[i])
-			continue;
-		to[i] = memcpy(text, from[i], strlen(from[i]) + 1);
-		text += strlen(from[i]) + 1;
-	}
-	t->prn = to[0] ? to[0] : "";
-	t->tool = to[1] ? to[1] : "";
-	t->name = to[2] ? to[2] : "";
-	t->cred = to[3];
-	list_init(&t->queued);
-	return t;
-}
-
-static void add(struct tasks *tasks, struct task *t)
-{
-	(void)map_set_z(tasks->all, t->id, t);
-	count(tasks, t, 1);
-	enqueue(tasks, t);
-}
-
-static void wake(struct tasks *tasks, const char *id);
-
-static void drop(struct tasks *tasks, struct task *t)
-{
-	char id[TASK_ID_LEN + 1];
-
-	memcpy(id, t->id, sizeof(id));
-	count(tasks, t, -1);
-	if (!list_empty(&t->queued))
-		tasks->queued--;
-	list_unlink(&t->queued);
-	(void)map_del_z(tasks->all, t->id);
-	free(t->note);
-	free(t);
-	wake(tasks, id);
-}
-
-void task_note(struct task *t, const char *note)
-{
-	char text[TASK_NOTE_MAX + 1];
-
-	free(t->note);
-	t->note = note && *note ? mem_strdup(text_printable(note, strlen(note), text, sizeof(text))) : NULL;
-}
-
-/* --- one change after the other */
-
-/* Whoever waits for it, until somebody holds it. */
-static void wake(struct tasks *tasks, const char *id)
-{
-	struct task_waiter *w, called;
-	const struct task *t;
-
-	while (!tasks->closed && (!(t = map_get_z(tasks->all, id)) || !t->held) &&
-	       (w = task_waiter_of(&tasks->waiters, id)) != NULL) {
-		called = *w;
-		list_unlink(&w->link);
-		tasks->waiters.n--;
-		free(w);
-		called.fn(called.arg);
-	}
-}
-
-void task_unhold(struct tasks *tasks, struct task *t)
-{
-	char id[TASK_ID_LEN + 1];
-
-	memcpy(id, t->id, sizeof(id));
-	t->held = false;
-	wake(tasks, id);
-}
-
-int task_wait(struct tasks *tasks, struct task *t, void (*fn)(void *arg), void *arg)
-{
-	struct task_waiter *w;
-
-	if (tasks->waiters.n >= TASK_WAITERS_MAX)
-		return ERR_BUSY;
-	w = mem_zalloc(sizeof(*w));
-	memcpy(w->id, t->id, sizeof(w->id));
-	w->fn = fn;
-	w->arg = arg;
-	list_push_back(&tasks->waiters.all, &w->link);
-	tasks->waiters.n++;
-	return 0;
-}
-
-struct task *tasks_next(struct tasks *tasks)
-{
-	struct task *t;
-
-	if (list_empty(&tasks->queue))
-		return NULL;
-	t = CONTAINER_OF(tasks->queue.next, struct task, queued);
-	list_unlink(&t->queued);
-	list_push_back(&tasks->queue, &t->queued);
-	return t;
-}
-
-size_t tasks_queued(const struct tasks *tasks)
-{
-	return tasks->queued;
-}
-
-void tasks_each(struct tasks *tasks, task_each_fn *fn, void *arg)
-{
-	const void *key;
-	size_t len;
-	void *v;
-
-	for (size_t it = 0; map_next(tasks->all, &it, &key, &len, &v); )
-		fn(arg, v);
-}
 
 /* --- what is on its way */
 
@@ -356,7 +153,7 @@ static void on_made(void *arg, int rc, const struct audit_receipt *receipt)
 		if (!j->tasks->closed)
 			expire_at(j->tasks, t->ends_us);
 	} else {
-		drop(j->tasks, t);
+		task_entry_drop(j->tasks, t);
 		t = NULL;
 	}
 	if (!j->tasks->closed)
@@ -366,10 +163,10 @@ static void on_made(void *arg, int rc, const struct audit_receipt *receipt)
 
 bool task_room(struct tasks *tasks, int64_t tenant_id, int64_t principal_id)
 {
-	const struct owner *tenant = owner_of(tasks, tenant_id, 0);
+	const struct task_owner *tenant = task_owner(tasks, tenant_id, 0);
 
 	if (map_count(tasks->all) < TASKS_MAX && tenant->open < TASKS_TENANT_MAX && tenant->bytes < TASKS_BYTES_MAX &&
-	    owner_of(tasks, tenant_id, principal_id)->open < TASKS_PRINCIPAL_MAX)
+	    task_owner(tasks, tenant_id, principal_id)->open < TASKS_PRINCIPAL_MAX)
 		return true;
 	metric_inc(METRIC_tasks_refused);
 	return false;
@@ -377,7 +174,7 @@ bool task_room(struct tasks *tasks, int64_t tenant_id, int64_t principal_id)
 
 static struct task *task_of(const struct task_new *n, uint64_t now_us)
 {
-	struct task *t = task_new(n->prn, n->tool, n->name, n->cred);
+	struct task *t = task_entry_new(n->prn, n->tool, n->name, n->cred);
 
 	id_random_text(t->id, TASK_ID_LEN);
 	t->state = n->state ? n->state : TASK_WORKING;
@@ -435,12 +232,12 @@ int task_create(struct tasks *tasks, const struct task_new *task, const struct a
 	j->made = t;
 	j->on_made = done;
 	t->held = true;                 /* counted, and nobody knows its name yet */
-	add(tasks, t);
+	task_entry_add(tasks, t);
 	rc = writer_change(tasks->env.writer, told.ev, n, &task_rows[TASK_ROWS_ADD], row,
 			   sizeof(*row) + task->nbytes + task->len, on_made, j);
 	free(row);
 	if (rc < 0) {
-		drop(tasks, t);
+		task_entry_drop(tasks, t);
 		job_free(j);
 	}
 	return rc;
@@ -454,7 +251,7 @@ static void on_moved(void *arg, int rc, const struct audit_receipt *receipt)
 	struct task *t = map_get_z(j->tasks->all, j->id);
 
 	if (t && rc == 0) {
-		recount(j->tasks, t, j->move.state, j->bytes);
+		task_recount(j->tasks, t, j->move.state, j->bytes);
 		t->updated_us = j->updated_us;
 		t->round = j->move.round;
 		if (j->move.call)
@@ -463,7 +260,7 @@ static void on_moved(void *arg, int rc, const struct audit_receipt *receipt)
 		if (!j->tasks->closed)
 			expire_at(j->tasks, t->ends_us);
 	} else if (t) {
-		recount(j->tasks, t, t->state, j->before);
+		task_recount(j->tasks, t, t->state, j->before);
 	}
 	if (!j->tasks->closed)
 		j->on_end(j->arg, rc, receipt);
@@ -478,7 +275,7 @@ static uint64_t later_us(const struct task *t, uint64_t now_us)
 /* ERR_LIMIT: so many bytes instead of those that are kept of it are too many. */
 static int check_bytes(struct tasks *tasks, const struct task *t, size_t len)
 {
-	const uint64_t others = owner_of(tasks, t->tenant_id, 0)->bytes - t->bytes;
+	const uint64_t others = task_owner(tasks, t->tenant_id, 0)->bytes - t->bytes;
 
 	if (len <= TASK_SMALL || others + sealed_bytes(len) <= TASKS_BYTES_MAX)
 		return 0;
@@ -532,12 +329,12 @@ int task_move(struct tasks *tasks, struct task *t, const struct audit_event *ev,
 		memcpy(j->call, m->call, sizeof(j->call));
 	row = set_of(t, m, j->updated_us);
 	tell(t, ev, n, NULL, &told);
-	recount(tasks, t, t->state, j->bytes);          /* what is on its way is kept, or will be */
+	task_recount(tasks, t, t->state, j->bytes);          /* what is on its way is kept, or will be */
 	rc = writer_change(tasks->env.writer, told.ev, n, &task_rows[TASK_ROWS_MOVE], row,
 			   sizeof(*row) + m->nbytes + m->len, on_moved, j);
 	free(row);
 	if (rc < 0) {
-		recount(tasks, t, t->state, j->before);
+		task_recount(tasks, t, t->state, j->before);
 		job_free(j);
 	}
 	return rc;
@@ -551,7 +348,7 @@ static void on_ended(void *arg, int rc, const struct audit_receipt *receipt)
 	struct task *t = map_get_z(j->tasks->all, j->id);
 
 	if (t)
-		recount(j->tasks, t, rc == 0 ? j->answer.state : t->state, rc == 0 ? j->bytes : j->before);
+		task_recount(j->tasks, t, rc == 0 ? j->answer.state : t->state, rc == 0 ? j->bytes : j->before);
 	if (rc == 0 && t) {
 		t->updated_us = j->updated_us;
 		t->ends_us = j->ends_us;
@@ -609,33 +406,17 @@ int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, 
 	j->bytes = sealed_bytes(a->len);
 	row = finish_of(t, a, j, size);
 	tell(t, ev, n, &state, &told);
-	recount(tasks, t, t->state, j->bytes);  /* what is on its way is kept, or will be */
+	task_recount(tasks, t, t->state, j->bytes);  /* what is on its way is kept, or will be */
 	rc = writer_change(tasks->env.writer, told.ev, n, &task_rows[TASK_ROWS_END], row, size, on_ended, j);
 	free(row);
 	if (rc < 0) {
-		recount(tasks, t, t->state, j->before);
+		task_recount(tasks, t, t->state, j->before);
 		job_free(j);
 	}
 	return rc;
 }
 
-/* --- find, cancel */
-
-struct task *task_by_id(struct tasks *tasks, const char *id)
-{
-	return map_get_z(tasks->all, id);
-}
-
-struct task *task_find(struct tasks *tasks, int64_t tenant_id, int64_t principal_id, const char *id, size_t len)
-{
-	char text[TASK_ID_LEN + 1] = "";
-	struct task *t;
-
-	if (len == TASK_ID_LEN)
-		memcpy(text, id, len);
-	t = task_by_id(tasks, text);    /* whatever it is, the same way (TK-02) */
-	return t && t->tenant_id == tenant_id && t->principal_id == principal_id ? t : NULL;
-}
+/* --- cancel */
 
 static void on_cancel(void *arg, int rc, const struct audit_receipt *receipt)
 {
@@ -828,7 +609,7 @@ static void expiry_done(void *arg, int rc, const struct err *err)
 		struct task *t = map_get_z(tasks->all, x->id[i]);
 
 		if (t)
-			drop(tasks, t);
+			task_entry_drop(tasks, t);
 	}
 	if (!tasks->closed && map_count(tasks->all) > 0)
 		ev_timer_start(tasks->expiry, UINT64_C(1000) *
@@ -902,7 +683,7 @@ static void on_expiry(void *arg)
 
 static void read_one(struct tasks *tasks, struct db_stmt *st)
 {
-	struct task *t = task_new(db_col_text(st, 3, NULL), db_col_text(st, 4, NULL), db_col_text(st, 13, NULL),
+	struct task *t = task_entry_new(db_col_text(st, 3, NULL), db_col_text(st, 4, NULL), db_col_text(st, 13, NULL),
 				 db_col_text(st, 15, NULL));
 	size_t len;
 	const void *call = db_col_blob(st, 6, &len);
@@ -920,7 +701,7 @@ static void read_one(struct tasks *tasks, struct db_stmt *st)
 	t->bytes = (uint64_t)db_col_i64(st, 12);
 	t->round = (unsigned)db_col_i64(st, 14);
 	task_note(t, db_col_text(st, 11, NULL));
-	add(tasks, t);
+	task_entry_add(tasks, t);
 }
 
 static int read_all(struct tasks *tasks, struct err *err)
