@@ -28,6 +28,7 @@ enum report_scope {
 struct report_ask;
 struct report_out;
 struct report_column;
+#define REPORT_KINDS 5
 struct report_way {
 	const char *option;             /* the flag or option that asks for this one; NULL: none needed */
 	const char *method;             /* what --method has to be for it; NULL: anything */
@@ -40,7 +41,8 @@ struct report_way {
 	const char *not_evidence;       /* columns that nothing vouches for (contrib/doc/vouched.tsv); or NULL */
 	bool sums;                      /* rows are counts, and those of several logs are added up */
 	bool counted;                   /* by sums of chapters: the header says how many have none (SC-407) */
-	int kind[2], outcome;           /* walked: its rows have one of these kinds, this outcome; 0: any */
+	int kind[REPORT_KINDS], outcome;        /* walked: its rows have one of these kinds, this outcome; 0: any */
+	bool either;                    /* one of the kinds or the outcome, and not both */
 	const struct report_column *columns;    /* texts.c makes its rows of what the statement hands over; or NULL */
 	bool drawn;                     /* a sample: what limits its rows is how many were asked for */
 	/* What answers when it is more than the statement's rows; or NULL. */

@@ -453,31 +453,206 @@ FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 A
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
 GROUP BY 1, 2, 3 ORDER BY calls DESC, tool, sandbox LIMIT ?8;
 
--- audit oversight: calls that asked a person, and the round that brought the answer.  rec_pos, rec_prn.
+-- audit oversight: calls that asked a person, and the round that brought the answer; calls that a person had to agree to, what
+-- was said last, and the call that it let run.  rec_pos, rec_prn, rec_call.
 -- name: report_oversight
-SELECT q.time AS time, q.tool AS tool, q.principal AS principal, q.call AS call,
-  strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS answered,
-  lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-' || substr(hex(a.call), 13, 4) || '-'
-    || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) AS next_round,
-  a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
-FROM v_calls q CROSS JOIN rec r ON r.log = ?1 AND r.idx = q.idx
+SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question' END AS what, q.tool AS tool, q.principal AS principal, q.call AS call,
+  strftime('%Y-%m-%dT%H:%M:%S', coalesce(d.ts, a.ts) / 1000000, 'unixepoch') || printf('.%06dZ', coalesce(d.ts, a.ts) % 1000000) AS answered,
+  CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(d.ext))
+    SELECT hex(substr(d.ext, p + 46, 1)) FROM f WHERE hex(substr(d.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS answer,
+  (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(d.ext))
+    SELECT CAST(substr(d.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(d.ext, p, 2)) = '0106' LIMIT 1) AS "by",
+  CASE WHEN a.call IS NOT NULL THEN lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-'
+    || substr(hex(a.call), 13, 4) || '-' || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) END AS next_round,
+  q.kind_code <> 1031 AND a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
+FROM v_records q CROSS JOIN rec r ON r.log = ?1 AND r.idx = q.idx
+LEFT JOIN rec d ON d.id = (SELECT max(x.id) FROM rec x WHERE q.kind_code = 1031 AND x.call = r.call AND x.kind <> 1001 AND +x.kind IN (1032, 1033, 1034, 1035)
+  AND +x.log = ?1)
 LEFT JOIN rec a ON a.id = (SELECT min(x.id) FROM rec x
-  WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND x.prev = r.call)
-WHERE q.log_id = ?1 AND q.idx < ?9 AND q.idx >= ?10 AND +q.ts >= ?2 AND +q.ts < ?3 AND +q.outcome_code = 7
+    WHERE (q.kind_code <> 1031 OR d.kind = 1032) AND x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND x.prev = r.call)
+WHERE q.log_id = ?1 AND q.idx < ?9 AND q.idx >= ?10 AND +q.ts >= ?2 AND +q.ts < ?3
+  AND (+q.kind_code = 1031 OR (+q.outcome_code = 7 AND +q.kind_code IN (1002, 1003, 1004)))
 ORDER BY q.idx DESC LIMIT ?8;
 
 -- The same of a store with blocks, which are read in their order up to the answer.
 -- name: report_oversight_forms
-SELECT q.time AS time, q.tool AS tool, q.principal AS principal, q.call AS call,
-  strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS answered,
-  lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-' || substr(hex(a.call), 13, 4) || '-'
-    || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) AS next_round,
-  a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
-FROM v_calls q CROSS JOIN rec r ON r.log = ?1 AND r.idx = q.idx
+SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question' END AS what, q.tool AS tool, q.principal AS principal, q.call AS call,
+  strftime('%Y-%m-%dT%H:%M:%S', coalesce(d.ts, a.ts) / 1000000, 'unixepoch') || printf('.%06dZ', coalesce(d.ts, a.ts) % 1000000) AS answered,
+  CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(d.ext))
+    SELECT hex(substr(d.ext, p + 46, 1)) FROM f WHERE hex(substr(d.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS answer,
+  (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(d.ext))
+    SELECT CAST(substr(d.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(d.ext, p, 2)) = '0106' LIMIT 1) AS "by",
+  CASE WHEN a.call IS NOT NULL THEN lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-'
+    || substr(hex(a.call), 13, 4) || '-' || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) END AS next_round,
+  q.kind_code <> 1031 AND a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
+FROM v_records q CROSS JOIN rec r ON r.log = ?1 AND r.idx = q.idx
+LEFT JOIN rec d ON d.id = (SELECT x.id FROM rec x WHERE q.kind_code = 1031 AND x.log = ?1 AND x.kind <> 1001 AND x.kind IN (1032, 1033, 1034, 1035)
+  AND x.call = r.call ORDER BY x.idx DESC LIMIT 1)
 LEFT JOIN rec a ON a.id = (SELECT x.id FROM rec x
-  WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND x.prev = r.call ORDER BY x.idx LIMIT 1)
-WHERE q.log_id = ?1 AND q.idx < ?9 AND q.idx >= ?10 AND +q.ts >= ?2 AND +q.ts < ?3 AND +q.outcome_code = 7
+    WHERE (q.kind_code <> 1031 OR d.kind = 1032) AND x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND x.prev = r.call ORDER BY x.idx LIMIT 1)
+WHERE q.log_id = ?1 AND q.idx < ?9 AND q.idx >= ?10 AND +q.ts >= ?2 AND +q.ts < ?3
+  AND (+q.kind_code = 1031 OR (+q.outcome_code = 7 AND +q.kind_code IN (1002, 1003, 1004)))
 ORDER BY q.idx DESC LIMIT ?8;
+
+-- audit approvals: what was asked of persons, and what came of it, a row for each record.  seconds: since it was asked.  rec_pos,
+-- rec_call.
+-- name: report_approvals
+SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(r.ext))
+    SELECT (WITH RECURSIVE v(i, h, x) AS (SELECT 1, hex(substr(r.ext, p + 6, 8)), 0
+      UNION ALL SELECT i + 1, h, x * 16 + instr('0123456789ABCDEF', substr(h, i, 1)) - 1 FROM v WHERE i <= 16)
+      SELECT x FROM v WHERE i = 17) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) AS approval,
+  CASE r.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(r.ext))
+    SELECT hex(substr(r.ext, p + 46, 1)) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS what,
+  v.tool AS tool, v.principal AS principal, CASE v.kind_code WHEN 1031 THEN NULL ELSE v.approver END AS "by",
+  CASE WHEN v.kind_code <> 1031 THEN round((v.ts - h.ts) / 1000000.0, 3) END AS seconds,
+  (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(r.ext))
+    SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '0113' LIMIT 1) AS reason,
+  v.call AS call, v.ts AS _ts, v.idx AS _idx
+FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+LEFT JOIN rec h ON h.id = (SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.kind = 1031
+      AND +x.log = ?1)
+WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code BETWEEN 1031 AND 1035
+  AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+ORDER BY v.idx DESC LIMIT ?8;
+
+-- The same of a store with blocks.  Zones of blocks.
+-- name: report_approvals_forms
+SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(r.ext))
+    SELECT (WITH RECURSIVE v(i, h, x) AS (SELECT 1, hex(substr(r.ext, p + 6, 8)), 0
+      UNION ALL SELECT i + 1, h, x * 16 + instr('0123456789ABCDEF', substr(h, i, 1)) - 1 FROM v WHERE i <= 16)
+      SELECT x FROM v WHERE i = 17) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) AS approval,
+  CASE r.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(r.ext))
+    SELECT hex(substr(r.ext, p + 46, 1)) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS what,
+  v.tool AS tool, v.principal AS principal, CASE v.kind_code WHEN 1031 THEN NULL ELSE v.approver END AS "by",
+  CASE WHEN v.kind_code <> 1031 THEN round((v.ts - h.ts) / 1000000.0, 3) END AS seconds,
+  (WITH RECURSIVE f(p, n) AS (
+    SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
+    UNION ALL SELECT p + n + 6, instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 1, 1)) * 4096
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
+      + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
+    FROM f WHERE p + n + 6 < length(r.ext))
+    SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '0113' LIMIT 1) AS reason,
+  v.call AS call, v.ts AS _ts, v.idx AS _idx
+FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+LEFT JOIN rec h ON h.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind = 1031 AND x.call = r.call
+  ORDER BY x.idx LIMIT 1)
+WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code BETWEEN 1031 AND 1035
+  AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+ORDER BY v.idx DESC LIMIT ?8;
+
+-- audit approvals --by: how many, how many of those that were decided were refused, and half of the decisions came within so
+-- many seconds.  rec_kind, rec_call.
+-- name: report_approvals_by
+WITH said(who, kind, waited) AS MATERIALIZED (
+    SELECT CASE ?11 WHEN 'person' THEN substr(v.approver, 1, instr(v.approver || ' (', ' (') - 1) WHEN 'tool' THEN v.tool
+      ELSE v.principal END, v.kind_code, v.ts - h.ts
+    FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+    LEFT JOIN rec h ON h.id = (SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.kind = 1031
+      AND +x.log = ?1)
+    WHERE v.log_id = ?1 AND v.kind_code IN (1031, 1032, 1033, 1034, 1035) AND v.kind_code <> 1001 AND v.kind_code <> 1002
+      AND v.ts >= ?2 AND v.ts < ?3
+      AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+      AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))),
+  ranked(who, waited, at, n) AS (
+    SELECT who, waited, row_number() OVER (PARTITION BY who ORDER BY waited), count(*) OVER (PARTITION BY who)
+    FROM said WHERE kind IN (1032, 1033) AND waited IS NOT NULL)
+SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, who AS value,
+  sum(kind = 1031) AS asked, sum(kind = 1032) AS agreed, sum(kind = 1033) AS refused, sum(kind = 1034) AS lapsed,
+  sum(kind = 1035) AS recalled, round(100.0 * sum(kind = 1033) / nullif(sum(kind IN (1032, 1033)), 0), 1) AS refused_percent,
+  (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.who = s.who AND k.at = (k.n + 1) / 2) AS median_seconds
+FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY agreed + refused DESC, value LIMIT ?8;
+
+-- The same of a store with blocks.  Zones of blocks.
+-- name: report_approvals_by_forms
+WITH said(who, kind, waited) AS MATERIALIZED (
+    SELECT CASE ?11 WHEN 'person' THEN substr(v.approver, 1, instr(v.approver || ' (', ' (') - 1) WHEN 'tool' THEN v.tool
+      ELSE v.principal END, v.kind_code, v.ts - h.ts
+    FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+    LEFT JOIN rec h ON h.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind = 1031 AND x.call = r.call
+      ORDER BY x.idx LIMIT 1)
+    WHERE v.log_id = ?1 AND v.kind_code IN (1031, 1032, 1033, 1034, 1035) AND v.kind_code <> 1001 AND v.kind_code <> 1002
+      AND v.ts >= ?2 AND v.ts < ?3
+      AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+      AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))),
+  ranked(who, waited, at, n) AS (
+    SELECT who, waited, row_number() OVER (PARTITION BY who ORDER BY waited), count(*) OVER (PARTITION BY who)
+    FROM said WHERE kind IN (1032, 1033) AND waited IS NOT NULL)
+SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, who AS value,
+  sum(kind = 1031) AS asked, sum(kind = 1032) AS agreed, sum(kind = 1033) AS refused, sum(kind = 1034) AS lapsed,
+  sum(kind = 1035) AS recalled, round(100.0 * sum(kind = 1033) / nullif(sum(kind IN (1032, 1033)), 0), 1) AS refused_percent,
+  (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.who = s.who AND k.at = (k.n + 1) / 2) AS median_seconds
+FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY agreed + refused DESC, value LIMIT ?8;
 
 -- audit anomalies: plain rules.  A tool that a principal had not used before; a day with ten times the calls of the days
 -- before it (at least 50); calls between 22 and 6 h UTC by who makes less than a twentieth of its calls then; a day with 20

@@ -374,10 +374,9 @@ int assent_use(struct assents *all, struct assent *a, const struct audit_event *
 	assent_field(a->id, a->digest, ASSENT_USED, which);
 	assent_votes_text(a->vote, a->nvote, &votes);
 	add_fields(&with, fields, which, &votes);
-	if (!with.has_prev) {
-		with.has_prev = true;
+	if (!with.has_prev)
 		memcpy(with.prev, a->call, sizeof(with.prev));
-	}
+	with.has_prev = true;
 	j = job_new(all, a, ASSENT_USED, done, arg);
 	rc = carry(all, by, &with, ASSENT_ROWS_USE, &row, sizeof(row), j);
 	str_fini(&votes);

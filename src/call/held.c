@@ -320,6 +320,9 @@ int call_begin_record(struct call *c, const struct audit_event *ev, writer_audit
 	if (!a || a->busy || a->state != ASSENT_GRANTED || a->due_us <= clock_wall_us() ||
 	    !assent_stands(c->eng->env.assents, a))
 		return ERR_CONFLICT;
+	if (!c->has_prev)               /* its end says so, too */
+		memcpy(c->prev, a->call, sizeof(c->prev));
+	c->has_prev = true;
 	return assent_use(c->eng->env.assents, a, ev, by, done, c);
 }
 

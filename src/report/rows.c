@@ -559,6 +559,17 @@ static bool is_filtered(const struct report_ask *ask)
 	return outcome_of(ask) > 0 || *ask->tool || *ask->key || *ask->pseudonym || ask->way->kind[0];
 }
 
+/* 1 as well when any kind will do. */
+static int probe_kinds(struct db *db, int64_t log, const struct stretch *p, const struct report_way *way,
+		       struct err *err)
+{
+	int rc = way->kind[0] == 0;
+
+	for (size_t i = 0; rc == 0 && i < REPORT_KINDS && way->kind[i]; i++)
+		rc = probe(db, PROBE_KIND, log, p, NULL, way->kind[i], err);
+	return rc;
+}
+
 /* Whether there may be a row in a part: 1, or 0 when there is none.  An outcome comes first, for it is the rarest
  * (SC-405); of several filters each must have found something. */
 static int may_have(struct rows *r, struct db *db, int64_t log, struct stretch *p, struct err *err)
@@ -569,13 +580,13 @@ static int may_have(struct rows *r, struct db *db, int64_t log, struct stretch *
 	if (!is_filtered(ask) && ask->since_us == 0 && ask->until_us == 0)
 		return 1;
 	rc = bound_part(r, db, log, p, err);
-	if (rc == 1 && outcome_of(ask) > 0)
+	if (rc == 1 && outcome_of(ask) > 0) {
 		rc = probe(db, PROBE_OUT, log, p, NULL, outcome_of(ask), err);
-	if (rc == 1 && ask->way->kind[0]) {
-		rc = probe(db, PROBE_KIND, log, p, NULL, ask->way->kind[0], err);
-		if (rc == 0 && ask->way->kind[1])
-			rc = probe(db, PROBE_KIND, log, p, NULL, ask->way->kind[1], err);
+		if (rc == 0 && ask->way->either)
+			rc = probe_kinds(db, log, p, ask->way, err);
 	}
+	if (rc == 1 && !ask->way->either)
+		rc = probe_kinds(db, log, p, ask->way, err);
 	if (rc == 1 && *ask->tool)
 		rc = probe(db, PROBE_TOOL, log, p, ask->tool, 0, err);
 	if (rc == 1 && *ask->key)

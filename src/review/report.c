@@ -382,6 +382,9 @@ static const struct command_column audit_calls_cols[] = {
 	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"),
 	COL("outcome", "OUTCOME"), COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"),
 	COL_END };
+static const struct command_column approvals_cols[] = {
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("approval", "ID"), COL("what", "WHAT"), COL("tool", "TOOL"),
+	COL("principal", "FOR"), COL("by", "BY"), COL("seconds", "SECONDS"), COL("reason", "REASON"), COL_END };
 static const struct command_column segments_cols[] = {
 	COL("tenant", "TENANT"), COL("month", "MONTH"), COL("records", "RECORDS"), COL("bytes", "SIZE"),
 	COL("bytes_a_record", "B/REC"), COL("state", "STATE"), COL("path", "PATH"),
@@ -430,6 +433,9 @@ static const struct command_arg audit_blast_args[] = {
 	REPORT_TENANT_OR("With --tool-hash: calls of this tenant; default: of all."), REPORT_END };
 static const struct command_arg audit_sandbox_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_END };
+static const struct command_arg audit_approvals_args[] = {
+	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_PRINCIPAL,
+	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by person, tool or principal."), REPORT_END };
 static const struct command_arg audit_capacity_args[] = {
 	FLAG("events", "When room was short, or the audit failed."),
 	FLAG("tables", "What each table and each index takes, by looking at every page of the file."), REPORT_END };
@@ -503,7 +509,13 @@ const struct command report_commands[] = {
 	       "By plain rules: a tool that a principal had not used before; a day with ten times the calls of the days "
 	       "before, at least 50; a few calls between 22 and 6 h UTC; 20 refusals in a day.", audit_tenant_args, NULL),
 	REPORT("sandbox", "Count calls by tool and how far its processes were confined", NULL, audit_sandbox_args, NULL),
-	REPORT("oversight", "List calls that asked a person, and what came of it", NULL, audit_all_args, NULL),
+	REPORT("oversight", "List calls that asked a person, and what came of it",
+	       "WHAT: a question of the tool, which the caller's side answers, or an approval, which it cannot give.",
+	       audit_all_args, NULL),
+	REPORT("approvals", "List what persons were asked to agree to, and what they said",
+	       "A row for each record: asked, agreed by one of several, granted, refused, lapsed, recalled.  With --by, of "
+	       "each tenant: how many, which share of the decisions were refusals, and the median of the seconds they took.",
+	       audit_approvals_args, approvals_cols),
 	REPORT("capacity", "Show how large the logs are, and how long there is room",
 	       "The header says how many bytes the file has, how many of them wait for new records, how many a record takes, "
 	       "how many records came a day in the last week, or since the first of them, and in how many days the disk is "

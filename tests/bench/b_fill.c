@@ -81,6 +81,7 @@ struct plant {
 	const char *tool, *who;         /* NULL: as any call */
 	int64_t answers;                /* the plant before this one, whose question it answers */
 	bool unknown_tool;              /* of a definition that was never stored */
+	bool held;                      /* a person had to agree to it, and nobody did */
 	uint8_t call[16];
 	int64_t idx;
 };
@@ -512,6 +513,7 @@ static void plan(void)
 	plant("rare_outcome", 0.70, (struct plant){ .outcome = AUDIT_CRASHED });
 	plant("tool_error", 0.80, (struct plant){ .tool = "tool_000", .outcome = AUDIT_TOOL_ERROR });
 	plant("rare_principal", 0.85, (struct plant){ .who = "seldom" });
+	plant("oversight", 0.86, (struct plant){ .held = true });
 }
 
 static int append_plant(struct db *db, struct audit_logs *logs, struct plant *p, uint64_t us, struct err *err)
@@ -534,6 +536,11 @@ static int append_plant(struct db *db, struct audit_logs *logs, struct plant *p,
 		memcpy(s.ev.prev, (p - p->answers)->call, 16);
 	}
 	memcpy(p->call, s.ev.call, 16);
+	if (p->held) {
+		s.ev.kind = AUDIT_CALL_HELD;
+		s.ev.has_outcome = false;
+		return append(db, logs, &s.ev, 0, &p->idx, err);
+	}
 	return append_call(db, logs, &s, &p->idx, err);
 }
 

@@ -70,6 +70,8 @@ QUESTIONS = [
     ("Q33", SUMS, "audit stats", {**T, "since": "6d"}),
     ("Q34", SUMS, "audit sandbox", {**T}),
     ("Q35", RARE, "audit oversight", {}, "oversight"),
+    ("Q35", RARE, "audit approvals", {}),
+    ("Q35", RARE, "audit approvals", {**T, "by": "person"}),
     ("Q36", SUMS, "audit calls", {**T, "group-by": "client,obo"}),
     # Not by tool as well: a store of few records would lack groups of rare outcomes, more or fewer by the hour of the day.
     ("Q36", SUMS, "audit calls", {**T, "group-by": "outcome,day", "limit": "10"}),

@@ -61,10 +61,16 @@ STEPS = [
     ("11. Anything unusual?",
      "",
      ["audit anomalies --tenant acme", "audit tool-health --tenant acme"]),
-    ("12. Who else has read this?",
+    ("12. What did persons decide?",
+     "Tools can ask the caller's side, and some calls wait until a person agrees (`approve` of a definition). Of Regulation (EU) "
+     "2024/1689, Art. 14(4): what is about to happen is understood by `approve show` (a, c), which also says how whoever reads it "
+     "has decided lately, against nodding (b); not to use it is `approve refuse` (d); it is stopped by `task cancel`, `tool disable "
+     "--kill` and `key suspend` (e). Art. 14(5): two persons are `count: 2`. Art. 12 and 26(6): these two reports.",
+     ["audit oversight --tenant acme", "audit approvals --tenant acme", "audit approvals --tenant acme --by person"]),
+    ("13. Who else has read this?",
      "",
      ["audit access --tenant acme --limit 3"]),
-    ("13. Take it with you, and sign",
+    ("14. Take it with you, and sign",
      "The export carries the bytes that are hashed; its cursor makes it resumable, and `export-check` tells whether a "
      "collector stayed behind. The signature is a record like any other.",
      ["audit export --tenant acme --cursor {dir}/cursor > acme.jsonl", "audit export-check --tenant acme --cursor {dir}/cursor",

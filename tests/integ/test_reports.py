@@ -86,7 +86,8 @@ class Reports(crib.Case):
            "coverage --tenant acme", "sample --tenant acme -n 3 --seed 7", "sample --tenant acme --method hash",
            "sample --kind tool.register", "sample --kind tool.register --method hash", "after-revocation", "continuity",
            "continuity --executions", "clock", "erasures", "blast-radius --key {key}", "blast-radius --tool-hash 00", "drift", "config",
-           "isolation", "key-history", "dual-control", "reviews", "anomalies --tenant acme", "sandbox", "oversight", "capacity",
+           "isolation", "key-history", "dual-control", "reviews", "anomalies --tenant acme", "sandbox", "oversight", "approvals",
+           "approvals --tenant acme --by person", "capacity",
            "capacity --events", "capacity --tables", "segments", "anchors", "tool-health --tenant acme", "stats"]
 
     def use(self):
