@@ -75,6 +75,7 @@ struct wfold {
 	uint64_t first_us;              /* when this process put the first block of the store; 0: it did not */
 	int64_t leftovers;
 	bool any, dropping, short_of_room;
+	bool may;                       /* rows might go when the step began: may_drop() */
 	atomic_bool closing;
 	/* what a step has made */
 	struct audit_folded *made;
@@ -376,7 +377,7 @@ static int look_left(struct wfold *f, struct err *err)
 	struct victim v[VICTIMS];
 	int n = 0, rc, got = 0;
 
-	if (f->drop.log || !may_drop(f) || upto - slack <= f->passed)
+	if (f->drop.log || !f->may || upto - slack <= f->passed)
 		return 0;
 	rc = list_oldest(f, upto - slack, v, &n, err);
 	if (rc < 0)
@@ -425,6 +426,7 @@ static void step(struct wfold *f)
 	f->tail_from = f->dropped = -1;
 	f->sick = NULL;
 	rc = open_reader(f, &f->err);
+	f->may = may_drop(f);
 	if (rc == 0)
 		rc = scan(f, &f->err);
 	if (rc == 0)
@@ -693,7 +695,7 @@ static void wait_for_age(struct wfold *f)
 			at = log->since_us + age_us(f);
 		due = at < due ? at : due;
 	}
-	if (f->any && !may_drop(f)) {
+	if (f->any && !f->may) {        /* also when its time came during the step */
 		const uint64_t at = f->first_us + WRITER_FOLD_GRACE_S * UINT64_C(1000000);
 
 		due = at < due ? at : due;

@@ -3,6 +3,7 @@
 
 #include "config.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "audit/erase.h"
@@ -13,7 +14,7 @@
 #include "t_writer.h"
 #include "suite.h"
 
-enum { ROWS = 512, MANY = 16384, UNKNOWN = 1 << 30 };
+enum { ROWS = 512, MANY = 16384, UNKNOWN = 1 << 30, SETTLE = 8, SETTLE_TAG = 1 << 20 };
 
 static int next_call = 1;
 
@@ -42,6 +43,57 @@ static void until(struct fix *f, bool (*is)(const struct fix *f, int64_t n), int
 			fail_msg("not within %d ms", WAIT_MS);
 		(void)ev_loop_run_until(f->loop, &never, 1);
 	}
+}
+
+struct rest {
+	pthread_barrier_t both;
+	int n;
+	bool through;
+};
+
+/* All threads of the lane meet here, so none is in a step. */
+static void meet(void *arg)
+{
+	(void)pthread_barrier_wait(&((struct rest *)arg)->both);
+}
+
+static void met(void *arg)
+{
+	struct rest *r = arg;
+
+	r->through = ++r->n == EV_LANE_THREADS;
+}
+
+static int no_change(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	(void)db;
+	(void)logs;
+	(void)err;
+	return 0;
+}
+
+/* Steps of folding that are under way end, and what follows from each: a step, its block, the look at it, a step.  Before
+ * a test moves the clock, since what looks at it meanwhile arms its timer behind what is to come. */
+static void settle(struct fix *f)
+{
+	for (int i = 0; i < SETTLE; i++) {
+		struct rest r = { .n = 0 };
+
+		assert_int_equal(pthread_barrier_init(&r.both, NULL, EV_LANE_THREADS), 0);
+		for (int k = 0; k < EV_LANE_THREADS; k++)
+			assert_int_equal(ev_work(f->loop, EV_LANE_FOLD, meet, met, &r), 0);
+		if (!ev_loop_run_until(f->loop, &r.through, WAIT_MS))
+			fail_msg("folding does not come to rest");
+		pthread_barrier_destroy(&r.both);
+		assert_int_equal(submit_job(f, SETTLE_TAG, true, no_change), 0);
+		wait_idle(f);
+	}
+}
+
+static void step_clock(struct fix *f, uint64_t us)
+{
+	settle(f);
+	clock_step(us);
 }
 
 static bool has_blocks(const struct fix *f, int64_t n)
@@ -158,15 +210,15 @@ static void a_log_is_folded_when_its_rows_are_old_and_enough(void **state)
 	fold_with(f, 65536, 60, 1000000);
 	record(f, 1, WRITER_FOLD_FEW - 1);      /* log.open is one, the oldest */
 	record(f, 2, WRITER_FOLD_FEW - 2);
-	clock_step(UINT64_C(60000000) / 4);     /* they are counted */
+	step_clock(f, UINT64_C(60000000) / 4);     /* they are counted */
 	until(f, waits_for, unfolded(f));
-	clock_step(UINT64_C(45000000) - 1);
+	step_clock(f, UINT64_C(45000000) - 1);
 	(void)ev_loop_run_until(f->loop, &(bool){ false }, 20);
 	assert_int_equal(blocks(f), 0);
-	clock_step(1);
+	step_clock(f, 1);
 	until(f, has_blocks, 1);
 	assert_int_equal(ask(f, "SELECT count(*) FROM blk WHERE log <> 2"), 0);
-	clock_step(UINT64_C(600000000));
+	step_clock(f, UINT64_C(600000000));
 	(void)ev_loop_run_until(f->loop, &(bool){ false }, 20);
 	assert_int_equal(blocks(f), 1);         /* one too few in log 3 */
 	clock_real();
@@ -182,12 +234,12 @@ static void a_block_rides_on_a_batch(void **state)
 	clock_fake(UINT64_C(1780000000000000), 500000);
 	fold_with(f, 65536, 60, 1000000);
 	record(f, 1, 300);
-	clock_step(UINT64_C(80000000));
+	step_clock(f, UINT64_C(80000000));
 	until(f, has_blocks, 1);
 	fold_with(f, 65536, 60, 1000000);       /* with the first block of a store comes more */
 	record(f, 3, 1);
 	record(f, 1, 300);
-	clock_step(UINT64_C(20000000));
+	step_clock(f, UINT64_C(20000000));
 	until(f, waits_for, unfolded(f));
 	fault_set(FAULT_HANG);
 	add(f, 3, 1);
@@ -220,7 +272,7 @@ static void what_was_made_before_an_erasure_is_made_anew(void **state)
 	clock_fake(UINT64_C(1780000000000000), 500000);
 	fold_with(f, 65536, 60, 1000000);
 	record(f, 1, 300);
-	clock_step(UINT64_C(20000000));
+	step_clock(f, UINT64_C(20000000));
 	until(f, waits_for, unfolded(f));
 	fault_set(FAULT_HANG);
 	add(f, 3, 1);
@@ -233,7 +285,7 @@ static void what_was_made_before_an_erasure_is_made_anew(void **state)
 	assert_int_equal(rc_of(f, 7), 0);
 	assert_int_equal(blocks(f), 0);
 	assert_int_equal(metric_get(METRIC_fold_conflicts) - conflicts, 1);
-	clock_step(UINT64_C(1000000));
+	step_clock(f, UINT64_C(1000000));
 	until(f, has_blocks, 1);
 	clock_real();
 }
@@ -342,11 +394,11 @@ static void rows_behind_the_first_blocks_stay_for_some_time(void **state)
 	until(f, has_tail_from, ROWS);
 	left = leftovers(f);
 	assert_true(left >= ROWS);
-	clock_step((WRITER_FOLD_GRACE_S - 1) * UINT64_C(1000000));
+	step_clock(f, (WRITER_FOLD_GRACE_S - 1) * UINT64_C(1000000));
 	record(f, 1, 1);
 	(void)ev_loop_run_until(f->loop, &(bool){ false }, 50);
 	assert_int_equal(leftovers(f), left);
-	clock_step(UINT64_C(1000000));
+	step_clock(f, UINT64_C(1000000));
 	until(f, has_leftovers_below, 4);
 	clock_real();
 }
@@ -407,16 +459,16 @@ static void rows_of_blocks_go_when_room_is_short(void **state)
 	until(f, has_tail_from, ROWS);
 	fold_with(f, ROWS, 60, 1000000);        /* what was there at the start may go */
 	assert_true(leftovers(f) >= ROWS);
-	clock_step(UINT64_C(20000000));
+	step_clock(f, UINT64_C(20000000));
 	record(f, 1, 1);
-	clock_step(UINT64_C(20000000));
+	step_clock(f, UINT64_C(20000000));
 	(void)ev_loop_run_until(f->loop, &(bool){ false }, 50);
 	assert_int_equal(metric_get(METRIC_fold_rows_dropped), dropped);
 	f->limits.space_warn = 101;             /* no disk has so much */
 	fold_with(f, ROWS, 60, 1000000);
-	clock_step(UINT64_C(20000000));         /* room is looked at, and that is recorded */
+	step_clock(f, UINT64_C(20000000));         /* room is looked at, and that is recorded */
 	until(f, says_that_room_is_short, 1);
-	clock_step(UINT64_C(20000000));         /* what came is counted */
+	step_clock(f, UINT64_C(20000000));         /* what came is counted */
 	until(f, has_leftovers_below, 4);
 	clock_real();
 }
