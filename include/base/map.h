@@ -22,6 +22,9 @@ void *map_del(struct map *m, const void *key, size_t len);         /* returns th
  * the pair just returned is allowed, inserting is not. */
 bool map_next(const struct map *m, size_t *it, const void **ret_key, size_t *ret_len, void **ret_value);
 
+/* The hash of all of them, for a table that is no map since its keys are in what it holds. */
+uint64_t map_hash(const void *key, size_t len);
+
 /* Keys that are integers. */
 void *map_get_u64(const struct map *m, uint64_t key);
 void *map_set_u64(struct map *m, uint64_t key, void *value);

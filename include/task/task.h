@@ -58,24 +58,34 @@ static inline bool task_is_parked(enum task_state state)
 	return state == TASK_INPUT || state == TASK_HELD || state == TASK_QUEUED;
 }
 
+/* What tasks of one caller and tool have in common. */
+struct task_kin {
+	int64_t principal_id;
+	const char *prn, *tool, *name;  /* pseudonym; full name; as its tenant saw it */
+	const char *cred;               /* accessor of the key that made it, or NULL */
+	size_t refs, size;              /* index.c: how many it has, and of how many bytes its texts are */
+};
+
+/* TASKS_MAX of these may be there, most of them parked: whoever makes it larger runs make bench-tasks. */
 struct task {                           /* borrowed until the loop turns, or while it is held or runs */
 	struct list queued;             /* tasks_next(), while it is QUEUED */
 	char id[TASK_ID_LEN + 1];
-	enum task_state state;
-	int64_t tenant_id, principal_id;
-	const char *prn, *tool, *name;  /* pseudonym; full name; as its tenant saw it */
-	const char *cred;               /* accessor of the key that made it, or NULL */
+	enum task_state state : 8;
 	uint8_t call[16];               /* of its newest call */
-	unsigned round;                 /* how often it has asked */
-	bool held;                      /* a change of it is on its way (task_hold()) */
-	bool rests;                     /* HELD: nothing has come since it was looked at (task_look()) */
-	uint64_t created_us, updated_us, ends_us;       /* wall clock; ends: when it is over, or goes */
+	unsigned round : 16;            /* how often it has asked */
+	bool held : 1;                  /* a change of it is on its way (task_hold()) */
+	bool rests : 1;                 /* HELD: nothing has come since it was looked at (task_look()) */
 	uint32_t poll_ms;
-	uint64_t bytes;                 /* sealed */
+	struct task_kin *of;
+	int64_t tenant_id;
+	uint64_t created_us, updated_us, ends_us;       /* wall clock; ends: when it is over, or goes */
+	uint32_t bytes;                 /* sealed */
 	char *note;                     /* or NULL */
-	int64_t told;                   /* credential that was told its end last (TK-51); 0: none was */
 	void (*stop)(void *run);        /* cancel what runs; NULL: nothing does */
-	void *run;
+	union {
+		void *run;
+		int64_t told;           /* of one that is over: credential that was told so last (TK-51); 0: none was */
+	};
 };
 
 /* While somebody holds a task nobody else changes it.  hold: false, it is held.  unhold: those who wait are called, in

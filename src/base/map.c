@@ -54,6 +54,12 @@ static uint64_t hash_of(const void *key, size_t len)
 	return h;
 }
 
+uint64_t map_hash(const void *key, size_t len)
+{
+	pthread_once(&seed_once, seed_draw);
+	return hash_of(key, len);
+}
+
 struct map *map_new(void)
 {
 	pthread_once(&seed_once, seed_draw);

@@ -196,9 +196,9 @@ static void lose(struct call_engine *eng, struct task *t, const char *why)
 	memcpy(f->id, t->id, sizeof(f->id));
 	audit_event_init(&ev, AUDIT_TASK_END, t->tenant_id);
 	ev.actor = AUDIT_BY_SYSTEM;
-	ev.prn = t->prn;
-	ev.cred = t->cred;
-	ev.tool = t->tool;
+	ev.prn = t->of->prn;
+	ev.cred = t->of->cred;
+	ev.tool = t->of->tool;
 	ev.has_prev = true;
 	memcpy(ev.prev, t->call, sizeof(ev.prev));
 	ev.detail = why;
@@ -218,7 +218,7 @@ static void lose(struct call_engine *eng, struct task *t, const char *why)
 static void admit(struct call_engine *eng, struct task *t, struct round *r, struct principal *who)
 {
 	struct call_req req = {
-		.who = who, .kind = REG_TOOL, .tool = t->name, .tool_len = strlen(t->name),
+		.who = who, .kind = REG_TOOL, .tool = t->of->name, .tool_len = strlen(t->of->name),
 		.args_text = str_text(&r->args), .args_len = r->args.len, .caps = (uint32_t)r->caps,
 		.log_level = (int)r->log_level, .rev = (enum rev)r->rev, .tport = (int)r->tport,
 		.task = t, .state = r->state.p, .state_len = r->state.len,
@@ -239,7 +239,7 @@ static void admit(struct call_engine *eng, struct task *t, struct round *r, stru
 static int who_again(struct call_engine *eng, const struct task *t, const struct round *r, struct principal **ret,
 		     struct err *err)
 {
-	struct principal_again was = { .tenant_id = t->tenant_id, .principal_id = t->principal_id, .name = r->name,
+	struct principal_again was = { .tenant_id = t->tenant_id, .principal_id = t->of->principal_id, .name = r->name,
 				       .accessor = r->accessor, .authn = (int)r->authn };
 	int rc = r->limited ? scopes_parse(str_text(&r->scopes), r->scopes.len, &was.scopes, err) : 0;
 
@@ -606,12 +606,12 @@ static bool concerns(const struct call_engine *eng, const struct call_where *w, 
 {
 	int64_t tenant_id, principal_id, cred_id = 0;
 
-	if (w->cred_id && t->cred)
-		cred_id = tenant_key_id(eng->env.tenants, t->cred, &tenant_id, &principal_id);
+	if (w->cred_id && t->of->cred)
+		cred_id = tenant_key_id(eng->env.tenants, t->of->cred, &tenant_id, &principal_id);
 	return (!w->tenant_id || t->tenant_id == w->tenant_id) &&
-	       (!w->principal_id || t->principal_id == w->principal_id) &&
+	       (!w->principal_id || t->of->principal_id == w->principal_id) &&
 	       (!w->cred_id || cred_id == w->cred_id) &&
-	       (!w->tool || strcmp(t->tool, w->tool) == 0);
+	       (!w->tool || strcmp(t->of->tool, w->tool) == 0);
 }
 
 static void end_one(void *arg, struct task *t)
@@ -623,8 +623,8 @@ static void end_one(void *arg, struct task *t)
 		return;
 	audit_event_init(&ev, AUDIT_TASK_CANCEL, t->tenant_id);
 	ev.actor = AUDIT_BY_SYSTEM;
-	ev.prn = t->prn;
-	ev.tool = t->tool;
+	ev.prn = t->of->prn;
+	ev.tool = t->of->tool;
 	ev.has_prev = true;
 	memcpy(ev.prev, t->call, sizeof(ev.prev));
 	call_task_withdrawn(e->eng, t);

@@ -67,7 +67,7 @@ static struct task *find(struct mcp_req *req, const struct mcp_msg *msg)
 		len = 0;
 	if (tasks)
 		t = task_find(tasks, who->tenant_id, who->principal_id, id, len);
-	if (t && !scope_allows(who->scopes, SCOPE_TOOLS_CALL, t->name))         /* TK-03 */
+	if (t && !scope_allows(who->scopes, SCOPE_TOOLS_CALL, t->of->name))         /* TK-03 */
 		t = NULL;
 	if (!t)
 		not_found(req);
@@ -117,7 +117,7 @@ static void fill_event(const struct later *l, const struct task *t, enum audit_k
 	ev->authn = x->who->authn;
 	ev->tport = x->tport;
 	ev->rev = rev_table[l->req->rev].text;
-	ev->tool = t->tool;
+	ev->tool = t->of->tool;
 	ev->has_prev = true;
 	memcpy(ev->prev, t->call, sizeof(ev->prev));
 	ev->peer = *l->peer ? l->peer : NULL;

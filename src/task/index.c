@@ -13,7 +13,67 @@
 
 #include "task_int.h"
 
+enum { TABLE_MIN = 64 };                /* a power of two, as every capacity */
+
 struct who { int64_t tenant_id, principal_id; };
+
+/* --- all of them */
+
+static struct task gone;
+
+static struct task **slot_of(const struct task_table *all, const char *id)
+{
+	for (size_t i = map_hash(id, strlen(id)) & (all->cap - 1);; i = (i + 1) & (all->cap - 1))
+		if (!all->slot[i] || (all->slot[i] != &gone && strcmp(all->slot[i]->id, id) == 0))
+			return &all->slot[i];
+}
+
+static struct task *table_get(const struct task_table *all, const char *id)
+{
+	return all->cap ? *slot_of(all, id) : NULL;
+}
+
+/* At most half full, without those that are gone. */
+static void rebuild(struct task_table *all)
+{
+	const struct task_table old = *all;
+	struct task *t;
+
+	all->cap = TABLE_MIN;
+	while (all->cap / 2 < old.n + 1)
+		all->cap *= 2;
+	all->slot = mem_calloc(all->cap, sizeof(*all->slot));
+	all->dirty = old.n;
+	for (size_t it = 0; (t = task_table_next(&old, &it)) != NULL; )
+		*slot_of(all, t->id) = t;
+	free(old.slot);
+}
+
+static void table_put(struct task_table *all, struct task *t)
+{
+	if (all->dirty + 1 > all->cap / 8 * 7)
+		rebuild(all);
+	*slot_of(all, t->id) = t;
+	all->n++;
+	all->dirty++;
+}
+
+static void table_del(struct task_table *all, const struct task *t)
+{
+	*slot_of(all, t->id) = &gone;
+	all->n--;
+}
+
+struct task *task_table_next(const struct task_table *all, size_t *it)
+{
+	while (*it < all->cap) {
+		struct task *t = all->slot[(*it)++];
+
+		if (t && t != &gone)
+			return t;
+	}
+	return NULL;
+}
 
 /* --- entries and what is counted of them */
 
@@ -38,7 +98,7 @@ static void count(struct tasks *tasks, const struct task *t, int by)
 	if (task_is_over(t->state))
 		return;
 	tenant->open += (size_t)by;
-	task_owner(tasks, t->tenant_id, t->principal_id)->open += (size_t)by;
+	task_owner(tasks, t->tenant_id, t->of->principal_id)->open += (size_t)by;
 	if (by > 0)
 		metric_inc(METRIC_tasks_open);
 	else
@@ -68,40 +128,65 @@ void task_recount(struct tasks *tasks, struct task *t, enum task_state state, ui
 {
 	count(tasks, t, -1);
 	t->state = state;
-	t->bytes = bytes;
+	t->bytes = (uint32_t)bytes;
 	count(tasks, t, 1);
 	enqueue(tasks, t);
 }
 
-struct task *task_entry_new(const char *prn, const char *tool, const char *name, const char *cred)
+/* What they have in common, of which one is kept while somebody has it. */
+static struct task_kin *kin_ref(struct tasks *tasks, const struct task_kin *of)
 {
-	const char *const from[] = { prn, tool, name, cred };
-	const char *to[NELEMS(from)] = { NULL };
-	size_t size = 0;
-	struct task *t;
-	char *text;
+	const char *const from[] = { of->prn, of->tool, of->name, of->cred };
+	const char *to[NELEMS(from)];
+	struct str key = STR_INIT;
+	struct task_kin *kin;
 
+	str_put(&key, (const char *)&of->principal_id, sizeof(of->principal_id));
 	for (size_t i = 0; i < NELEMS(from); i++)
-		size += from[i] ? strlen(from[i]) + 1 : 0;
-	t = mem_zalloc(sizeof(*t) + size);
-	text = (char *)(t + 1);
-	for (size_t i = 0; i < NELEMS(from); i++) {
-		if (!from[i] || !*from[i])
-			continue;
-		to[i] = memcpy(text, from[i], strlen(from[i]) + 1);
-		text += strlen(from[i]) + 1;
+		str_put(&key, from[i] ? from[i] : "", (from[i] ? strlen(from[i]) : 0) + 1);
+	kin = map_get(tasks->kin, key.p, key.len);
+	if (!kin) {
+		kin = mem_zalloc(sizeof(*kin) + key.len);
+		char *text = memcpy(kin + 1, key.p, key.len);
+
+		text += sizeof(of->principal_id);
+		for (size_t i = 0; i < NELEMS(from); i++, text += strlen(text) + 1)
+			to[i] = text;
+		*kin = (struct task_kin){ of->principal_id, to[0], to[1], to[2], *to[3] ? to[3] : NULL, 0, key.len };
+		(void)map_set(tasks->kin, key.p, key.len, kin);
 	}
-	t->prn = to[0] ? to[0] : "";
-	t->tool = to[1] ? to[1] : "";
-	t->name = to[2] ? to[2] : "";
-	t->cred = to[3];
+	str_fini(&key);
+	kin->refs++;
+	return kin;
+}
+
+static void kin_unref(struct tasks *tasks, struct task_kin *kin)
+{
+	if (--kin->refs > 0)
+		return;
+	(void)map_del(tasks->kin, kin + 1, kin->size);
+	free(kin);
+}
+
+struct task *task_entry_new(struct tasks *tasks, const struct task_kin *kin)
+{
+	struct task *t = mem_zalloc(sizeof(*t));
+
+	t->of = kin_ref(tasks, kin);
 	list_init(&t->queued);
 	return t;
 }
 
+void task_entry_free(struct tasks *tasks, struct task *t)
+{
+	kin_unref(tasks, t->of);
+	free(t->note);
+	free(t);
+}
+
 void task_entry_add(struct tasks *tasks, struct task *t)
 {
-	(void)map_set_z(tasks->all, t->id, t);
+	table_put(&tasks->all, t);
 	count(tasks, t, 1);
 	enqueue(tasks, t);
 }
@@ -117,9 +202,8 @@ void task_entry_drop(struct tasks *tasks, struct task *t)
 	if (!list_empty(&t->queued))
 		tasks->queued--;
 	list_unlink(&t->queued);
-	(void)map_del_z(tasks->all, t->id);
-	free(t->note);
-	free(t);
+	table_del(&tasks->all, t);
+	task_entry_free(tasks, t);
 	wake(tasks, id);
 }
 
@@ -139,7 +223,7 @@ static void wake(struct tasks *tasks, const char *id)
 	struct task_waiter *w, called;
 	const struct task *t;
 
-	while (!tasks->closed && (!(t = map_get_z(tasks->all, id)) || !t->held) &&
+	while (!tasks->closed && (!(t = table_get(&tasks->all, id)) || !t->held) &&
 	       (w = task_waiter_of(&tasks->waiters, id)) != NULL) {
 		called = *w;
 		list_unlink(&w->link);
@@ -192,19 +276,17 @@ size_t tasks_queued(const struct tasks *tasks)
 
 void tasks_each(struct tasks *tasks, task_each_fn *fn, void *arg)
 {
-	const void *key;
-	size_t len;
-	void *v;
+	struct task *t;
 
-	for (size_t it = 0; map_next(tasks->all, &it, &key, &len, &v); )
-		fn(arg, v);
+	for (size_t it = 0; (t = task_table_next(&tasks->all, &it)) != NULL; )
+		fn(arg, t);
 }
 
 /* --- find */
 
 struct task *task_by_id(struct tasks *tasks, const char *id)
 {
-	return map_get_z(tasks->all, id);
+	return table_get(&tasks->all, id);
 }
 
 struct task *task_find(struct tasks *tasks, int64_t tenant_id, int64_t principal_id, const char *id, size_t len)
@@ -215,5 +297,5 @@ struct task *task_find(struct tasks *tasks, int64_t tenant_id, int64_t principal
 	if (len == TASK_ID_LEN)
 		memcpy(text, id, len);
 	t = task_by_id(tasks, text);    /* whatever it is, the same way (TK-02) */
-	return t && t->tenant_id == tenant_id && t->principal_id == principal_id ? t : NULL;
+	return t && t->tenant_id == tenant_id && t->of->principal_id == principal_id ? t : NULL;
 }

@@ -78,9 +78,19 @@ struct task_expiry {
 };
 int task_expire(struct task_expiry *x, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
 
+/* All of them by their ids: open addressing, and the key of each is in the entry, since a map's pairs would take as
+ * much memory again as the entries. */
+struct task_table {
+	struct task **slot;
+	size_t cap, n, dirty;           /* dirty: slots that are not NULL */
+};
+/* Walk: for (size_t it = 0; (t = task_table_next(all, &it)) != NULL; ).  The one just returned may be deleted. */
+struct task *task_table_next(const struct task_table *all, size_t *it);
+
 struct tasks {
 	struct task_env env;
-	struct map *all;                /* id -> struct task */
+	struct task_table all;
+	struct map *kin;                /* struct task_kin by its texts */
 	struct map *owners;             /* struct task_owner: of tenants, principal 0, and of principals */
 	struct list jobs;               /* tasks.c: what has not come back */
 	struct list queue;              /* struct task.queued */
@@ -94,8 +104,9 @@ struct tasks {
 
 struct task_owner { size_t open; uint64_t bytes; };
 struct task_owner *task_owner(struct tasks *tasks, int64_t tenant_id, int64_t principal_id);   /* principal 0: all */
-/* cred: NULL or "": none.  drop frees it, and wakes who waits for it. */
-struct task *task_entry_new(const char *prn, const char *tool, const char *name, const char *cred) MUST_CHECK;
+/* kin: only the texts and the principal count; cred NULL or "": none.  drop frees it, and wakes who waits for it. */
+struct task *task_entry_new(struct tasks *tasks, const struct task_kin *kin) MUST_CHECK;
+void task_entry_free(struct tasks *tasks, struct task *t);     /* one that was not added, or goes with all */
 void task_entry_add(struct tasks *tasks, struct task *t);
 void task_entry_drop(struct tasks *tasks, struct task *t);
 void task_recount(struct tasks *tasks, struct task *t, enum task_state state, uint64_t bytes);

@@ -165,26 +165,27 @@ bool task_room(struct tasks *tasks, int64_t tenant_id, int64_t principal_id)
 {
 	const struct task_owner *tenant = task_owner(tasks, tenant_id, 0);
 
-	if (map_count(tasks->all) < TASKS_MAX && tenant->open < TASKS_TENANT_MAX && tenant->bytes < TASKS_BYTES_MAX &&
+	if (tasks->all.n < TASKS_MAX && tenant->open < TASKS_TENANT_MAX && tenant->bytes < TASKS_BYTES_MAX &&
 	    task_owner(tasks, tenant_id, principal_id)->open < TASKS_PRINCIPAL_MAX)
 		return true;
 	metric_inc(METRIC_tasks_refused);
 	return false;
 }
 
-static struct task *task_of(const struct task_new *n, uint64_t now_us)
+static struct task *task_of(struct tasks *tasks, const struct task_new *n, uint64_t now_us)
 {
-	struct task *t = task_entry_new(n->prn, n->tool, n->name, n->cred);
+	const struct task_kin kin = { .principal_id = n->principal_id, .prn = n->prn, .tool = n->tool, .name = n->name,
+				      .cred = n->cred };
+	struct task *t = task_entry_new(tasks, &kin);
 
 	id_random_text(t->id, TASK_ID_LEN);
 	t->state = n->state ? n->state : TASK_WORKING;
 	t->tenant_id = n->tenant_id;
-	t->principal_id = n->principal_id;
 	memcpy(t->call, n->call, sizeof(t->call));
 	t->created_us = t->updated_us = now_us;
 	t->ends_us = now_us + n->ttl_ms * 1000;
 	t->poll_ms = n->poll_ms;
-	t->bytes = sealed_bytes(n->len);
+	t->bytes = (uint32_t)sealed_bytes(n->len);
 	t->stop = n->stop;
 	t->run = n->run;
 	task_note(t, n->note);
@@ -225,7 +226,7 @@ int task_create(struct tasks *tasks, const struct task_new *task, const struct a
 
 	if (rc < 0)
 		return rc;
-	t = task_of(task, ev->time_us);
+	t = task_of(tasks, task, ev->time_us);
 	row = row_of(t, task);
 	tell(t, ev, n, NULL, &told);
 	j = job_new(tasks, t, arg);
@@ -248,7 +249,7 @@ int task_create(struct tasks *tasks, const struct task_new *task, const struct a
 static void on_moved(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct job *j = arg;
-	struct task *t = map_get_z(j->tasks->all, j->id);
+	struct task *t = task_by_id(j->tasks, j->id);
 
 	if (t && rc == 0) {
 		task_recount(j->tasks, t, j->move.state, j->bytes);
@@ -290,7 +291,7 @@ static struct task_set *set_of(const struct task *t, const struct task_move *m, 
 
 	row->more = more;
 	memcpy(row->id, t->id, sizeof(row->id));
-	copy(row->prn, sizeof(row->prn), t->prn);
+	copy(row->prn, sizeof(row->prn), t->of->prn);
 	copy_note(row->note, m->note);
 	row->tenant_id = t->tenant_id;
 	row->state = m->state;
@@ -345,7 +346,7 @@ int task_move(struct tasks *tasks, struct task *t, const struct audit_event *ev,
 static void on_ended(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct job *j = arg;
-	struct task *t = map_get_z(j->tasks->all, j->id);
+	struct task *t = task_by_id(j->tasks, j->id);
 
 	if (t)
 		task_recount(j->tasks, t, rc == 0 ? j->answer.state : t->state, rc == 0 ? j->bytes : j->before);
@@ -367,7 +368,7 @@ static struct task_finish *finish_of(const struct task *t, const struct task_ans
 	struct task_finish *row = mem_zalloc(size > sizeof(*row) ? size : sizeof(*row));
 
 	memcpy(row->id, t->id, sizeof(row->id));
-	copy(row->prn, sizeof(row->prn), t->prn);
+	copy(row->prn, sizeof(row->prn), t->of->prn);
 	copy_note(row->note, j->note);
 	row->tenant_id = t->tenant_id;
 	row->state = a->state;
@@ -421,7 +422,7 @@ int task_end(struct tasks *tasks, struct task *t, const struct audit_event *ev, 
 static void on_cancel(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct job *j = arg;
-	struct task *t = map_get_z(j->tasks->all, j->id);
+	struct task *t = task_by_id(j->tasks, j->id);
 
 	(void)receipt;
 	if (!j->tasks->closed) {
@@ -436,7 +437,7 @@ static void on_cancel(void *arg, int rc, const struct audit_receipt *receipt)
 static void on_parked_end(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct job *j = arg;
-	struct task *t = map_get_z(j->tasks->all, j->id);
+	struct task *t = task_by_id(j->tasks, j->id);
 
 	(void)receipt;
 	if (!j->tasks->closed) {
@@ -460,9 +461,9 @@ static int end_parked(struct tasks *tasks, struct task *t, const struct audit_ev
 		both[n++] = *ev;
 	audit_event_init(&both[n], AUDIT_TASK_END, t->tenant_id);
 	both[n].actor = AUDIT_BY_SYSTEM;
-	both[n].prn = t->prn;
-	both[n].cred = t->cred;
-	both[n].tool = t->tool;
+	both[n].prn = t->of->prn;
+	both[n].cred = t->of->cred;
+	both[n].tool = t->of->tool;
 	both[n].has_prev = true;
 	memcpy(both[n].prev, t->call, sizeof(both[n].prev));
 	n++;
@@ -606,12 +607,12 @@ static void expiry_done(void *arg, int rc, const struct err *err)
 	if (rc < 0)
 		log_warn(NULL, "tasks could not be removed error=%s", err->msg);
 	for (size_t i = 0; rc >= 0 && i < x->n; i++) {
-		struct task *t = map_get_z(tasks->all, x->id[i]);
+		struct task *t = task_by_id(tasks, x->id[i]);
 
 		if (t)
 			task_entry_drop(tasks, t);
 	}
-	if (!tasks->closed && map_count(tasks->all) > 0)
+	if (!tasks->closed && tasks->all.n > 0)
 		ev_timer_start(tasks->expiry, UINT64_C(1000) *
 			       (rc >= 0 && x->n == TASKS_EXPIRE_BATCH ? EXPIRY_MIN_MS : EXPIRY_MAX_MS));
 	free(x);
@@ -621,28 +622,21 @@ static void expiry_done(void *arg, int rc, const struct err *err)
 
 static bool any_is_due(struct tasks *tasks, uint64_t now)
 {
-	const void *key;
-	size_t len;
-	void *v;
+	const struct task *t;
 
-	for (size_t it = 0; map_next(tasks->all, &it, &key, &len, &v); ) {
-		const struct task *t = v;
-
+	for (size_t it = 0; (t = task_table_next(&tasks->all, &it)) != NULL; )
 		if (task_is_over(t->state) && t->ends_us <= now)
 			return true;
-	}
 	return false;
 }
 
 /* TK-12: those that are parked and have no time left. */
 static void end_late(struct tasks *tasks, uint64_t now)
 {
-	const void *key;
-	size_t len, n = 0;
-	void *v;
+	struct task *t;
+	size_t n = 0;
 
-	for (size_t it = 0; n < TASKS_EXPIRE_BATCH && map_next(tasks->all, &it, &key, &len, &v); ) {
-		struct task *t = v;
+	for (size_t it = 0; n < TASKS_EXPIRE_BATCH && (t = task_table_next(&tasks->all, &it)) != NULL; ) {
 		struct job *j;
 
 		if (!task_is_parked(t->state) || t->ends_us > now || t->held || t->run)
@@ -675,7 +669,7 @@ static void on_expiry(void *arg)
 		free(tasks->expiring);
 		tasks->expiring = NULL;
 	}
-	if (map_count(tasks->all) > 0)
+	if (tasks->all.n > 0)
 		ev_timer_start(tasks->expiry, UINT64_C(1000) * EXPIRY_MAX_MS);
 }
 
@@ -683,14 +677,15 @@ static void on_expiry(void *arg)
 
 static void read_one(struct tasks *tasks, struct db_stmt *st)
 {
-	struct task *t = task_entry_new(db_col_text(st, 3, NULL), db_col_text(st, 4, NULL), db_col_text(st, 13, NULL),
-				 db_col_text(st, 15, NULL));
+	const struct task_kin kin = { .principal_id = db_col_i64(st, 2), .prn = db_col_text(st, 3, NULL),
+				      .tool = db_col_text(st, 4, NULL), .name = db_col_text(st, 13, NULL),
+				      .cred = db_col_text(st, 15, NULL) };
+	struct task *t = task_entry_new(tasks, &kin);
 	size_t len;
 	const void *call = db_col_blob(st, 6, &len);
 
 	db_col_copy(st, 0, t->id, sizeof(t->id));
 	t->tenant_id = db_col_i64(st, 1);
-	t->principal_id = db_col_i64(st, 2);
 	t->state = (enum task_state)db_col_i64(st, 5);
 	if (len == sizeof(t->call))
 		memcpy(t->call, call, len);
@@ -698,8 +693,8 @@ static void read_one(struct tasks *tasks, struct db_stmt *st)
 	t->updated_us = (uint64_t)db_col_i64(st, 8);
 	t->ends_us = (uint64_t)db_col_i64(st, 9);
 	t->poll_ms = (uint32_t)db_col_i64(st, 10);
-	t->bytes = (uint64_t)db_col_i64(st, 12);
-	t->round = (unsigned)db_col_i64(st, 14);
+	t->bytes = (uint32_t)db_col_i64(st, 12);
+	t->round = (unsigned)db_col_i64(st, 14) & UINT16_MAX;
 	task_note(t, db_col_text(st, 11, NULL));
 	task_entry_add(tasks, t);
 }
@@ -729,7 +724,7 @@ int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err)
 	int rc;
 
 	tasks->env = *env;
-	tasks->all = map_new();
+	tasks->kin = map_new();
 	tasks->owners = map_new();
 	list_init(&tasks->jobs);
 	list_init(&tasks->queue);
@@ -741,7 +736,7 @@ int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err)
 		tasks_free(tasks);
 		return rc;
 	}
-	if (map_count(tasks->all) > 0)
+	if (tasks->all.n > 0)
 		expire_at(tasks, 0);
 	*ret = tasks;
 	return 0;
@@ -750,18 +745,18 @@ int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err)
 static void tasks_free(struct tasks *tasks)
 {
 	const void *key;
+	struct task *t;
 	size_t len;
 	void *v;
 
-	for (size_t it = 0; map_next(tasks->all, &it, &key, &len, &v); ) {
-		free(((struct task *)v)->note);
-		free(v);
-	}
+	for (size_t it = 0; (t = task_table_next(&tasks->all, &it)) != NULL; )
+		task_entry_free(tasks, t);
 	for (size_t it = 0; map_next(tasks->owners, &it, &key, &len, &v); )
 		free(v);
 	LIST_FOREACH_SAFE(link, tmp, &tasks->waiters.all)
 		free(CONTAINER_OF(link, struct task_waiter, link));
-	map_free(&tasks->all);
+	free(tasks->all.slot);
+	map_free(&tasks->kin);
 	map_free(&tasks->owners);
 	ev_timer_free(&tasks->expiry);
 	free(tasks);

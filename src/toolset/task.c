@@ -104,8 +104,8 @@ static int cancel_body(struct command_call *c, struct db *db, struct audit_logs 
 	audit_event_init(&ev, AUDIT_TASK_CANCEL, t->tenant_id);
 	ev.actor = AUDIT_BY_ADMIN;
 	ev.tport = AUDIT_ADMIN_SOCKET;
-	ev.prn = t->prn;
-	ev.tool = t->tool;
+	ev.prn = t->of->prn;
+	ev.tool = t->of->tool;
 	ev.has_prev = true;
 	memcpy(ev.prev, t->call, sizeof(ev.prev));
 	ev.detail = arg_text(c, "reason");

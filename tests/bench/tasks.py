@@ -140,11 +140,11 @@ def parked():
             begun = time.monotonic()
             c.start("limits: {requests: 0}\n")
             took[name].append(time.monotonic() - begun)
-            memory[name].append(rss_mib(c.daemon.pid))
             row = run.load(f"tools/call of plain, HTTP, 16 connections, {name} parked", c.address("http")[1], c.daemon.pid, "--key", key, "--conns", "16",
                            "--expect", run.TEXT, "--method", "tools/call", "--params", '{"name":"plain","arguments":%s,%s}' % (ARGUMENTS, META),
                            secs=run.SECS)
             late[name].append(row["p99_us"])
+            memory[name].append(rss_mib(c.daemon.pid))      # behind calls, which fill what the writer keeps of the store in both
             c.stop()
     middle = {name: [statistics.median(of[name]) for of in (took, memory, late)] for name in cribs}
     aim(f"memory of {PARKED} parked tasks, MiB", middle["many"][1] - middle["none"][1], most=16)
