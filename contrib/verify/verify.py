@@ -108,8 +108,9 @@ NOT_COVERED = {"id", "enc", "leaf"}
 BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
 OPEN, TASK_CREATE, TASK_INPUT, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1022, 1534, 1540, 1813, 1821, 1822
 INPUT_REQUIRED = 7
-# A row of a task by its state, and what its newest records may say: one that runs, that asks, that waits for a run of its own.
-TASK_STATES = {1: (None, "runs"), 2: (None, "asks", "answered"), 3: (), 4: (), 5: (), 7: (None, "answered")}
+# A row of a task by its state, and what its newest records may say: one that runs, that asks, that waits for a run of its own,
+# that follows what runs elsewhere.
+TASK_STATES = {1: (None, "runs"), 2: (None, "asks", "answered"), 3: (), 4: (), 5: (), 7: (None, "answered"), 8: (None, "runs")}
 HELD, APPROVED = 1031, 1032
 # From which state to which an approval goes, by which kind of record: 1 waits, 2 granted, 3 refused, 4 lapsed, 5 used, 6 recalled.
 ASSENTS = {(1, 1, APPROVED), (1, 2, APPROVED), (1, 3, 1033), (1, 4, 1034), (2, 4, 1034), (2, 6, 1035), (2, 5, BEGIN)}
@@ -948,7 +949,7 @@ class Verifier(Findings):
             phase = "runs"
         elif row["kind"] == END and row["outcome"] == INPUT_REQUIRED:
             phase = "asks"
-        elif row["kind"] == TASK_INPUT and phase:
+        elif row["kind"] in (TASK_INPUT, END) and phase:
             phase = "answered"
         if row["kind"] == TASK_CREATE:
             if name in tasks:

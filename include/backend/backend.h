@@ -82,6 +82,7 @@ struct backend_req {
 	int64_t tenant_id;
 	const char *tenant, *principal, *rev;   /* for templates and the child contract */
 	uint32_t caps;                          /* CAP_ bits that the client declared */
+	bool far;                               /* what it does may go on elsewhere (far of the sink) */
 	int log_level;                          /* least level of log lines that it wants, 0 debug … 7; 8: none */
 	const struct trace *trace;              /* of the caller's (proto/trace.h), or NULL */
 	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
@@ -122,6 +123,9 @@ struct backend_sink {
 	/* Before the end, at most once: what else may have made it fail, for who wrote the tool and for the record, never for
 	 * its caller.  NULL: nobody wants to know. */
 	void (*hint)(void *arg, const char *text);
+	/* Of a run that may: what it does goes on elsewhere, and a run that gets this state and nothing else takes it up
+	 * where this one, which only follows it, is cut off.  At most once, before the end.  NULL: it is only waited for. */
+	void (*far)(void *arg, const void *state, size_t len);
 };
 #define BACKEND_HINT_MAX 400            /* bytes of a hint */
 /* Somebody wants to hear of it when what a resource gives is another.  fn: on the loop thread, never from inside
@@ -146,6 +150,13 @@ struct backend_way {
 	const char *host; uint16_t port;        /* NULL, 0: none; never a path, which may itself be what is secret */
 	const char *upstream, *item;            /* another MCP server, and what it calls what is called there; or NULL */
 };
+struct backend_leave {                          /* not used afterwards */
+	const void *plan;
+	const void *state; size_t state_len;
+	int64_t tenant_id;
+	const char *tenant, *principal;         /* on whose behalf it was begun */
+	bool recorded;                          /* that it ends is */
+};
 struct backend_ops {
 	const char *name;                       /* "static", "builtin", "exec", "sql" */
 	/* One tool's handler block, `type` included; pure, no I/O.  ERR_INVALID with where relative to it. */
@@ -156,6 +167,9 @@ struct backend_ops {
 	/* NULL, or a level that is empty: its runs need no process. */
 	void (*sandbox)(const struct backend_env *env, const void *plan, struct backend_sandbox *ret);
 	void (*way)(const void *plan, struct backend_way *ret);         /* NULL: it does nothing elsewhere; ret is zeros */
+	/* Nobody follows what goes on elsewhere any more, with the state that far() or ask() gave: it may end.  Nothing comes
+	 * back.  NULL: nothing that it does goes on elsewhere. */
+	void (*leave)(const struct backend_env *env, const struct backend_leave *what);
 	/* NULL: nobody says when what it gives changes.  ERR_LIMIT: too many are watched already; ERR_AUDIT: something
 	 * would have to be sent, and is not recorded. */
 	int (*watch)(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,

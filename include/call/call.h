@@ -66,6 +66,8 @@ struct call_env {                       /* borrowed for the engine's life */
 	uint32_t requests;              /* messages a second, calls apart */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
+/* The server is about to stop: what only follows what goes on elsewhere is parked, and no task begins another round. */
+void call_engine_put_off(struct call_engine *eng);
 /* Cancel what runs; the ends come from the handlers and the writer. */
 void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why);
 size_t call_engine_running(const struct call_engine *eng);
@@ -105,6 +107,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 	/* A further round of this task, and what its handler wanted back; NULL: a call of its own. */
 	struct task *task;
 	const void *state; size_t state_len;
+	bool far;                       /* which takes up what goes on elsewhere */
 	const struct trace *trace;      /* copied; NULL: of none, or that of its span */
 	struct span *span;              /* of the request, or NULL; taken over, and given back by call_end */
 	const char *request;            /* its HTTP request's name, for the log, or NULL; borrowed for call_start() */
@@ -182,8 +185,10 @@ void call_task_answer(struct call_engine *eng, struct task *t, struct principal 
 void call_look_at_held(struct call_engine *eng, const struct assent *a);
 /* The id of the task that waits for it, borrowed until the loop turns; NULL: its caller has to call again. */
 const char *call_held_as(struct call_engine *eng, const struct assent *a);
-/* A task that is about to be cancelled: if it waits for a person, nobody need agree any more. */
-void call_task_withdrawn(struct call_engine *eng, const struct task *t);
+/* As task_cancel(), of whatever it waits for too: a person need not agree any more, and who works on it elsewhere is
+ * told when that is on record. */
+int call_task_cancel(struct call_engine *eng, struct task *t, const struct audit_event *ev, task_done_fn *done,
+		     void *arg) MUST_CHECK;
 /* Nobody will read the answer (legacy HTTP): the call runs on, out is not used again. */
 void call_detach(struct call *c);
 /* Hear of it when what a resource gives is another; plan and tenant of req are filled in.  *ret NULL: nobody says so.

@@ -75,11 +75,12 @@ struct reg_completion {                 /* of one argument of a prompt, or varia
 enum reg_task_support { REG_TASK_FORBIDDEN, REG_TASK_OPTIONAL, REG_TASK_REQUIRED };
 struct reg_task {
 	enum reg_task_support support;
-	uint64_t after_ms;              /* a run that is longer becomes one; UINT64_MAX: none does */
+	uint64_t after_ms;              /* a run that is longer becomes one; UINT64_MAX: none does by that */
 	uint64_t ttl_ms, poll_ms;
 	uint64_t timeout_ms;            /* of a run as a task */
 	bool asks_inside;               /* its first question makes it one; else that is asked of its call */
 	uint64_t grace_ms;              /* which a first request has to ask, however soon it would be one */
+	bool drive;                     /* what goes on elsewhere is waited for, for who knows no tasks (TK-64) */
 };
 
 struct reg_compiled {                   /* made on first use; lives as long as its reg_def */

@@ -43,9 +43,10 @@ struct tasks;
 #define TASK_WAITERS_MAX 256            /* for changes of tasks that are on their way, of all of them */
 
 /* Numbers of the store and of records.  INPUT, HELD and QUEUED are parked: nothing runs, and the row has all that
- * another round needs.  INPUT waits for answers, HELD for a person, QUEUED for a round of its own. */
+ * another round needs.  INPUT waits for answers, HELD for a person, QUEUED for a round of its own.  FAR runs, but only
+ * follows what is done elsewhere, and its row has what another round needs too: one that is cut off becomes QUEUED. */
 enum task_state {
-	TASK_WORKING = 1, TASK_INPUT, TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED, TASK_HELD, TASK_QUEUED
+	TASK_WORKING = 1, TASK_INPUT, TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED, TASK_HELD, TASK_QUEUED, TASK_FAR
 };
 const char *task_status(enum task_state state);        /* as the protocol has it */
 static inline bool task_is_over(enum task_state state)
@@ -120,7 +121,7 @@ struct task_new {                       /* texts are copied */
 	const uint8_t *tdef, *call;     /* 32 and 16 bytes */
 	uint64_t ttl_ms;
 	uint32_t poll_ms;
-	enum task_state state;          /* WORKING, or parked from the beginning */
+	enum task_state state;          /* WORKING, FAR, or parked from the beginning */
 	const char *note;               /* of one that is parked, or NULL */
 	const char *body; size_t len;   /* what another round needs; NULL: there is none without a question */
 	const struct writer_rows *also; /* as in struct task_move */

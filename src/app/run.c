@@ -441,6 +441,7 @@ void app_stop(struct app *a)
 		return;
 	notify("STOPPING=1", 0);
 	app_listen_drain(a);
+	call_engine_put_off(a->calls);
 	app_drain(a);
 }
 

@@ -335,11 +335,19 @@ static void on_hint(void *arg, const char *text)
 	str_fini(&blanked);
 }
 
+static void on_far(void *arg, const void *state, size_t len)
+{
+	struct backend_run *r = arg;
+
+	if (r->op.sink.far)
+		r->op.sink.far(r->op.arg, state, len);
+}
+
 int backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
 		  const struct backend_sink *sink, void *arg, struct backend_op **ret, struct err *err)
 {
 	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error, on_used,
-		on_hint };
+		on_hint, on_far };
 	struct backend_req inner = *req;
 	struct backend_run *r;
 

@@ -133,6 +133,7 @@ struct call {
 	uint64_t ttl_ms;                /* of the task, from the beginning of the run */
 	writer_audit_fn *task_done;     /* engine.c's, behind what promote.c does at the end */
 	bool promoting, over;           /* that is on its way to the store, and it has ended meanwhile */
+	bool far;                       /* it only follows what goes on elsewhere, which state_bytes takes up again */
 	uint64_t started_us;            /* its run, of the loop's clock */
 	enum cancel_why why;
 	/* The end. */
@@ -205,7 +206,8 @@ void call_tally_end(struct call *c);                    /* with its last outcome
 /* Of the loop's time, for its tenant. */
 static inline void call_took(const struct call *c, size_t bytes)
 {
-	(void)limit_turn_bytes(c->ticket, ev_now_us(c->eng->env.loop), bytes);
+	if (c->ticket)
+		(void)limit_turn_bytes(c->ticket, ev_now_us(c->eng->env.loop), bytes);
 }
 void call_take_result(struct call *c, struct backend_result *res);      /* taken */
 int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);   /* data taken; its outcome */

@@ -442,6 +442,7 @@ static void take_ask(struct call *c, struct backend_ask *ask)
 		call_check_questions(c, ask);
 
 	if (wrong) {
+		call_far_leave(c, ask->state, ask->state_len);
 		fail(c, AUDIT_TOOL_ERROR, wrong);
 	} else if (c->modern) {
 		str_reset(&c->state_bytes);
@@ -562,7 +563,7 @@ static struct backend_param *backend_params(const struct reg_compiled *compiled)
 static void run(struct call *c)
 {
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error, on_used,
-		on_hint };
+		on_hint, call_far };
 	struct call_engine *eng = c->eng;
 	const struct backend_env env = call_backend_env(eng);
 	struct backend_param *params = backend_params(c->compiled);
@@ -578,6 +579,7 @@ static void run(struct call *c)
 		.call_id = c->id, .recorded = c->begun, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant,
 			.principal = c->who->name,
 		.rev = rev_table[c->rev].text, .caps = c->caps & ~(uint32_t)CAP_TASKS, .log_level = c->log_level,
+		.far = c->task || c->may_task || c->compiled->task.drive,
 		.trace = call_trace(c, true),
 		.deadline_us = call_task_deadline(c),
 		.result_max = c->compiled->result_max,
@@ -591,6 +593,7 @@ static void run(struct call *c)
 	call_task_arm(c);
 	rc = backend_start(c->ops, &env, &req, &sink, c, &c->op, &err);
 	free(params);
+	call_far_rest(c);
 	CRASH_AT("run.spawned");
 	if (rc < 0)
 		fail(c, AUDIT_ABORTED, err.msg);
@@ -619,6 +622,7 @@ static void task_made(struct call *c)
 		run_durable(c);
 	else
 		call_task_arm(c);
+	call_far_rest(c);
 }
 
 static void task_stop(void *arg)
@@ -834,6 +838,7 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 		c->has_prev = true;
 		memcpy(c->prev, c->task->call, sizeof(c->prev));
 		str_put(&c->state_bytes, req->state, req->state_len);
+		c->far = req->far;
 	}
 	list_init(&c->paced);
 	list_push_back(&eng->calls, &c->all);

@@ -303,8 +303,8 @@ static int begin_round(void *arg, const struct audit_event *ev, const struct wri
 		       size_t len, writer_audit_fn *done, void *done_arg)
 {
 	struct call *c = arg;
-	const struct task_move m = { .state = TASK_WORKING, .round = c->task->round, .call = c->id, .also = rows,
-				     .bytes = bytes, .nbytes = len };
+	const struct task_move m = { .state = c->far ? TASK_FAR : TASK_WORKING, .round = c->task->round, .call = c->id,
+				     .also = rows, .bytes = bytes, .nbytes = len };
 
 	return task_move(c->eng->env.tasks, c->task, ev, 1, &m, done, done_arg);
 }

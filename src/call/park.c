@@ -21,7 +21,7 @@
 
 #include "task_call_int.h"
 
-enum { BODY_FORM = 1, TURN = 16, SOON_MS = 10, LATER_MS = 1000, WIRE_KEY_MAX = 16 };
+enum { BODY_FORM = 2, BODY_FORM_FIRST = 1, TURN = 16, SOON_MS = 10, LATER_MS = 1000, WIRE_KEY_MAX = 16 };
 
 /* --- what another round needs, as bytes */
 
@@ -29,6 +29,7 @@ struct round {
 	uint64_t rev, caps, log_level, tport, authn;
 	char name[64], accessor[16];    /* of its principal, and of the key that it showed, or "" */
 	bool limited;                   /* scopes say what it may */
+	bool far;                       /* state takes up what goes on elsewhere; the first form does not say so */
 	struct str scopes, rules, args, state;
 	json_t *requests, *answers;     /* by the handler's keys */
 };
@@ -86,6 +87,7 @@ static void round_pack(const struct round *r, struct str *to)
 	pack_text(to, str_text(&r->state), r->state.len);
 	pack_json(to, r->requests);
 	pack_json(to, r->answers);
+	pack_u64(to, r->far);
 }
 
 static void unpack_str(struct unpack *in, struct str *ret)
@@ -113,9 +115,10 @@ static json_t *unpack_json(struct unpack *in)
 static int round_unpack(const char *text, size_t len, struct round *r)
 {
 	struct unpack in = { (const uint8_t *)text, len, false };
+	const uint64_t form = unpack_u64(&in);
 
 	*r = (struct round){ .limited = false };
-	if (unpack_u64(&in) != BODY_FORM)
+	if (form != BODY_FORM && form != BODY_FORM_FIRST)
 		in.bad = true;
 	r->rev = unpack_u64(&in);
 	r->caps = unpack_u64(&in);
@@ -131,6 +134,7 @@ static int round_unpack(const char *text, size_t len, struct round *r)
 	unpack_str(&in, &r->state);
 	r->requests = unpack_json(&in);
 	r->answers = unpack_json(&in);
+	r->far = form != BODY_FORM_FIRST && unpack_bool(&in);
 	if (!in.bad && in.left == 0 && r->rev < REV_COUNT)
 		return 0;
 	round_fini(r);
@@ -141,7 +145,7 @@ void call_task_body(const struct call *c, struct str *ret)
 {
 	struct round r = { .rev = c->rev, .caps = c->caps, .log_level = (uint64_t)c->log_level,
 			   .tport = (uint64_t)c->tport, .requests = c->requests,
-			   .answers = c->requests ? NULL : c->answers };
+			   .answers = c->requests ? NULL : c->answers, .far = c->far };
 
 	set_who(&r, c->who);
 	str_put(&r.args, c->args_text, c->args_len);
@@ -221,7 +225,7 @@ static void admit(struct call_engine *eng, struct task *t, struct round *r, stru
 		.who = who, .kind = REG_TOOL, .tool = t->of->name, .tool_len = strlen(t->of->name),
 		.args_text = str_text(&r->args), .args_len = r->args.len, .caps = (uint32_t)r->caps,
 		.log_level = (int)r->log_level, .rev = (enum rev)r->rev, .tport = (int)r->tport,
-		.task = t, .state = r->state.p, .state_len = r->state.len,
+		.task = t, .state = r->state.p, .state_len = r->state.len, .far = r->far,
 	};
 
 	if (r->args.len > 0 && jx_parse(r->args.p, r->args.len, &req.args, NULL) < 0) {
@@ -345,13 +349,118 @@ void call_look_at_held(struct call_engine *eng, const struct assent *a)
 	look_in(eng, 0);
 }
 
-void call_task_withdrawn(struct call_engine *eng, const struct task *t)
+static void withdraw(struct call_engine *eng, const struct task *t)
 {
 	struct assent *a = t->state == TASK_HELD && eng->env.assents ?
 		assent_of_call(eng->env.assents, t->tenant_id, t->call) : NULL;
 
 	if (a)
 		assent_lapse(eng->env.assents, a, "its caller does not wait any more");
+}
+
+/* --- cancel */
+
+/* One that may be worked on elsewhere: by whom, and how that is told. */
+struct leaving {
+	struct call_engine *eng;
+	char id[TASK_ID_LEN + 1];
+	struct audit_event ev;
+	task_done_fn *done;
+	void *arg;
+	char principal[64];
+	struct str state;
+	bool far;
+};
+
+/* NULL: what it does is done here, or its tool is not there any more. */
+static const struct reg_compiled *handler_of(struct call_engine *eng, struct reg_snapshot *snap, const struct task *t)
+{
+	const struct reg_tool *tool = snap ? reg_find(snap, REG_TOOL, t->of->name, strlen(t->of->name)) : NULL;
+	const struct reg_compiled *compiled = NULL;
+
+	if (!tool || reg_compile(eng->env.registry, tool->def, &compiled, NULL) < 0)
+		return NULL;
+	return compiled->ops->leave ? compiled : NULL;
+}
+
+static bool may_be_far(struct call_engine *eng, const struct task *t)
+{
+	struct reg_snapshot *snap = NULL;
+	bool ret;
+
+	if (t->state != TASK_INPUT && t->state != TASK_QUEUED)
+		return false;
+	snap = reg_acquire(eng->env.registry, t->tenant_id);
+	ret = handler_of(eng, snap, t) != NULL;
+	reg_release(eng->env.registry, &snap);
+	return ret;
+}
+
+static void leave(const struct leaving *l, const struct task *t)
+{
+	struct call_engine *eng = l->eng;
+	const struct backend_env env = call_backend_env(eng);
+	struct reg_snapshot *snap = reg_acquire(eng->env.registry, t->tenant_id);
+	const struct reg_compiled *compiled = handler_of(eng, snap, t);
+	const struct tenant *tenant = tenant_by_id(eng->env.tenants, t->tenant_id);
+	const struct backend_leave what = { .plan = compiled ? compiled->plan : NULL, .state = l->state.p,
+		.state_len = l->state.len, .tenant_id = t->tenant_id, .tenant = tenant ? tenant->name : "",
+		.principal = l->principal, .recorded = true };
+
+	if (compiled && tenant)
+		compiled->ops->leave(&env, &what);
+	reg_release(eng->env.registry, &snap);
+}
+
+static void leaving_end(struct leaving *l, int rc)
+{
+	l->done(l->arg, rc);
+	str_fini(&l->state);
+	free(l);
+}
+
+static void on_left(void *arg, int rc)
+{
+	struct leaving *l = arg;
+	const struct task *t = l->eng->closed ? NULL : task_by_id(l->eng->env.tasks, l->id);
+
+	if (rc == 0 && t && l->far)
+		leave(l, t);
+	leaving_end(l, rc);
+}
+
+static void on_leaving_body(void *arg, int rc, const char *text, size_t len)
+{
+	struct leaving *l = arg;
+	struct task *t = task_by_id(l->eng->env.tasks, l->id);
+	struct round r;
+
+	if (rc == 0 && text && round_unpack(text, len, &r) == 0) {
+		l->far = r.far;
+		memcpy(l->principal, r.name, sizeof(l->principal));
+		str_put(&l->state, r.state.p, r.state.len);
+		round_fini(&r);
+	}
+	rc = t ? task_cancel(l->eng->env.tasks, t, &l->ev, on_left, l) : 1;
+	if (rc != 0)
+		leaving_end(l, rc < 0 ? rc : 0);
+}
+
+int call_task_cancel(struct call_engine *eng, struct task *t, const struct audit_event *ev, task_done_fn *done,
+		     void *arg)
+{
+	struct leaving *l;
+
+	withdraw(eng, t);
+	if (!may_be_far(eng, t))
+		return task_cancel(eng->env.tasks, t, ev, done, arg);
+	l = mem_zalloc(sizeof(*l));
+	*l = (struct leaving){ .eng = eng, .ev = *ev, .done = done, .arg = arg };
+	memcpy(l->id, t->id, sizeof(l->id));
+	if (task_body(eng->env.tasks, t, on_leaving_body, l) == 0)
+		return 0;
+	free(l);
+	return task_cancel(eng->env.tasks, t, ev, done, arg);
 }
 
 /* --- questions and answers */
@@ -627,8 +736,7 @@ static void end_one(void *arg, struct task *t)
 	ev.tool = t->of->tool;
 	ev.has_prev = true;
 	memcpy(ev.prev, t->call, sizeof(ev.prev));
-	call_task_withdrawn(e->eng, t);
-	e->n += task_cancel(e->eng->env.tasks, t, &ev, ended, e->eng) == 0;
+	e->n += call_task_cancel(e->eng, t, &ev, ended, e->eng) == 0;
 }
 
 size_t call_task_cancel_where(struct call_engine *eng, const struct call_where *where)

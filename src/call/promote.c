@@ -46,19 +46,55 @@ static void on_made(void *arg, int rc, struct task *t)
 static bool promote(struct call *c)
 {
 	const struct reg_task *how = &c->compiled->task;
-	const struct task_new n = {
+	struct task_new n = {
 		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .prn = c->who->pseudonym,
 		.cred = c->who->cred_id ? c->who->accessor : NULL, .tool = c->tool->full_name,
 		.name = c->tool->name, .tdef = c->tool->def->digest,
 		.call = c->id, .ttl_ms = how->ttl_ms, .poll_ms = (uint32_t)how->poll_ms, .stop = c->eng->task_stop,
-		.run = c,
+		.run = c, .state = c->far ? TASK_FAR : TASK_WORKING,
 	};
+	struct str body = STR_INIT;
 	struct audit_event ev;
 
+	if (c->far) {
+		call_task_body(c, &body);
+		n.body = body.p;
+		n.len = body.len;
+	}
 	call_fill_event(c, AUDIT_TASK_CREATE, &ev);
 	c->promoting = task_create(c->eng->env.tasks, &n, &ev, 1, on_made, c) == 0;
 	c->may_task = c->promoting;
+	str_fini(&body);
 	return c->promoting;
+}
+
+/* --- what goes on elsewhere (TK-61) */
+
+/* Of one that became a task by time, the row does not know it: its run is cut off by a crash as any other. */
+void call_far(void *arg, const void *state, size_t len)
+{
+	struct call *c = arg;
+
+	if (c->eng->closed || c->cancelled)
+		return;
+	c->far = true;
+	str_reset(&c->state_bytes);
+	str_put(&c->state_bytes, state, len);
+	if (c->may_task && !c->promoting)
+		(void)promote(c);
+	else if (c->task)
+		call_task_arm(c);
+	call_far_rest(c);
+}
+
+void call_far_leave(const struct call *c, const void *state, size_t len)
+{
+	const struct backend_env env = call_backend_env(c->eng);
+	const struct backend_leave what = { .plan = c->plan, .state = state, .state_len = len,
+		.tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name, .recorded = c->begun };
+
+	if (c->ops->leave)
+		c->ops->leave(&env, &what);
 }
 
 /* TK-21: how long it is none, whatever comes. */
@@ -79,7 +115,7 @@ void call_task_arm(struct call *c)
 {
 	const uint64_t now = ev_now_us(c->eng->env.loop);
 	uint64_t due = c->task ? call_task_deadline(c) : c->started_us + (uint64_t)c->compiled->timeout_ms * 1000;
-	if (c->may_task && c->started_us + after_ms(c) * 1000 < due)
+	if (c->may_task && after_ms(c) < UINT64_MAX && c->started_us + after_ms(c) * 1000 < due)
 		due = c->started_us + after_ms(c) * 1000;
 	ev_timer_start(c->timer, due > now ? due - now : 0);
 }
@@ -90,7 +126,7 @@ bool call_task_due(struct call *c)
 
 	if (c->promoting)
 		return true;
-	if (c->task && c->ttl_ms <= c->compiled->task.timeout_ms) {     /* TK-12 */
+	if (c->task && (c->far || c->ttl_ms <= c->compiled->task.timeout_ms)) { /* TK-12 */
 		c->cancelled = true;
 		c->why = CANCEL_DEADLINE;
 	}
@@ -222,10 +258,11 @@ static int end_with(struct call *c, const struct audit_event *ev, const struct t
 	return rc;
 }
 
-/* It asks: it is parked with its questions. */
+/* It asks, or the server stops while it follows what goes on elsewhere: it is parked with what another round needs. */
 static int park(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
 {
-	struct task_move m = { .state = TASK_INPUT, .round = c->task->round + 1 };
+	struct task_move m = { .state = c->requests ? TASK_INPUT : TASK_QUEUED,
+			       .round = c->task->round + (c->requests != NULL) };
 	struct str body = STR_INIT;
 	int rc;
 
@@ -263,7 +300,8 @@ int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn 
 {
 	struct task_answer a = { .state = TASK_COMPLETED };
 	struct str text = STR_INIT;
-	int rc = c->requests ? park(c, ev, done) : ERR_LIMIT;
+	const bool stops = c->far && c->cancelled && c->why == CANCEL_SHUTDOWN && ev->kind == AUDIT_CALL_END;
+	int rc = c->requests || stops ? park(c, ev, done) : ERR_LIMIT;
 
 	if (rc != ERR_LIMIT)
 		return rc;

@@ -403,7 +403,8 @@ void call_take_result(struct call *c, struct backend_result *res)
 		check_links(c, res);
 	n = result_bytes(c, res);
 	c->n_res = (int64_t)n;
-	limit_add_bytes(c->ticket, n);
+	if (c->ticket)                  /* what only follows has none (call_far_rest()) */
+		limit_add_bytes(c->ticket, n);
 	call_took(c, n);
 	c->outcome = res->sig ? AUDIT_CRASHED : res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
 	if (c->text.failed) {

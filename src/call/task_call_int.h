@@ -31,7 +31,9 @@ static inline uint64_t call_task_deadline(const struct call *c)
 {
 	uint64_t ms = c->compiled->timeout_ms;
 
-	if (c->task || c->may_task)
+	if (c->task && c->far)
+		ms = c->ttl_ms;
+	else if (c->task || c->may_task)
 		ms = c->compiled->task.timeout_ms < c->ttl_ms ? c->compiled->task.timeout_ms : c->ttl_ms;
 	return c->started_us + ms * 1000;
 }
@@ -48,6 +50,14 @@ void call_task_arm(struct call *c);                     /* its timer, until it i
 bool call_task_due(struct call *c);                     /* that was for its becoming one, which begins */
 /* Its end, that of a round that was refused too; or its questions: then it is parked. */
 int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn *done);
+/* What it does goes on elsewhere: far() of its sink.  Then it needs no slots, once it is a task. */
+void call_far(void *call, const void *state, size_t len);
+static inline void call_far_rest(struct call *c)
+{
+	if (c->far && c->task)
+		limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
+}
+void call_far_leave(const struct call *c, const void *state, size_t len);      /* nobody follows it any more */
 /* park.c: tasks that are parked */
 void call_task_body(const struct call *c, struct str *ret);     /* what another round of it needs */
 void call_task_later(struct call_engine *eng);          /* there was no room: those that wait, after a while */

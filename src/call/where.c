@@ -44,6 +44,17 @@ size_t call_cancel_where(struct call_engine *eng, const struct call_where *where
 	return n + (why == CANCEL_SHUTDOWN ? 0 : call_task_cancel_where(eng, where));
 }
 
+void call_engine_put_off(struct call_engine *eng)
+{
+	eng->stopping = true;
+	LIST_FOREACH(link, &eng->calls) {
+		struct call *c = CONTAINER_OF(link, struct call, all);
+
+		if (c->task && c->far && is_running(c))
+			call_cancel(c, CANCEL_SHUTDOWN);
+	}
+}
+
 void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
 {
 	eng->stopping = true;

@@ -25,7 +25,8 @@ struct seen {
 	bool cut;                       /* what came before is gone */
 	uint8_t digest[DIGEST];
 };
-/* What the newest record of a task that has not ended says of it (TK-33). */
+/* What the newest record of a task that has not ended says of it (TK-33); answered, or to be taken up: it waits for a
+ * round. */
 enum phase { UNKNOWN, RUNS, ASKS, ANSWERED };
 struct courses {
 	struct map *seen;               /* struct seen by 'T' and the id of a task, or 'A' and the number of an approval */
@@ -90,8 +91,8 @@ static enum phase phase_of(const struct course_record *r, enum phase before)
 {
 	if (r->kind == AUDIT_CALL_BEGIN)
 		return RUNS;
-	if (r->kind == AUDIT_CALL_END && r->outcome == AUDIT_INPUT_REQUIRED)
-		return ASKS;
+	if (r->kind == AUDIT_CALL_END)          /* by which it does not end: what it follows goes on (TK-61) */
+		return r->outcome == AUDIT_INPUT_REQUIRED ? ASKS : before != UNKNOWN ? ANSWERED : before;
 	return r->kind == AUDIT_TASK_INPUT && before != UNKNOWN ? ANSWERED : before;
 }
 
@@ -100,6 +101,7 @@ static bool is_so_far(enum phase phase, int64_t state)
 {
 	switch (state) {
 	case 1:
+	case 8:
 		return phase == UNKNOWN || phase == RUNS;
 	case 2:
 		return phase != RUNS;

@@ -150,6 +150,7 @@ static const char *part_of(enum task_state state)
 	case TASK_CANCELLED:
 	case TASK_HELD:
 	case TASK_QUEUED:
+	case TASK_FAR:
 		break;
 	}
 	return NULL;
@@ -298,8 +299,7 @@ static void cancel(struct mcp_req *req, struct task *t)
 	int rc;
 
 	fill_event(l, t, AUDIT_TASK_CANCEL, &ev);
-	call_task_withdrawn(req->x->srv->env.calls, t);
-	rc = task_cancel(req->x->srv->env.tasks, t, &ev, on_cancelled, l);
+	rc = call_task_cancel(req->x->srv->env.calls, t, &ev, on_cancelled, l);
 	if (rc != 0)
 		on_cancelled(l, rc < 0 ? rc : 0);
 }

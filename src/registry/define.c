@@ -314,6 +314,10 @@ static int read_span(const json_t *task, const char *name, uint64_t min, uint64_
 
 	if (rc < 0 || !text)
 		return rc;
+	if (min == 0 && strcmp(text, "never") == 0) {
+		*ret = UINT64_MAX;
+		return 0;
+	}
 	(void)snprintf(at, sizeof(at), "/task/%s", name);       /* fits */
 	if (strcmp(text, "0s") != 0 && text_duration_ms(text, &ms) < 0) {
 		rc = err_set(err, ERR_INVALID, at, "%.40s is no duration", text);
@@ -358,22 +362,33 @@ static int read_asks(const json_t *task, struct reg_task *ret, struct err *err)
 	return 0;
 }
 
-/* TK-20 */
+/* TK-64 */
+static int read_drive(const json_t *task, bool far, bool *ret, struct err *err)
+{
+	int rc = jx_get_bool(task, "/task", "drive", JX_OPTIONAL, ret, err);
+
+	return rc == 0 && *ret && !far ? err_set(err, ERR_INVALID, "/task/drive", "belongs to tools of upstreams") : rc;
+}
+
+/* TK-20; what goes on elsewhere is a task when it does, others when they are long. */
 static int read_task(const json_t *doc, struct reg_compiled *ret, struct err *err)
 {
-	static const char *const known[] = { "support", "after", "asks", "ttl", "poll", "timeout" };
+	static const char *const known[] = { "support", "after", "asks", "ttl", "poll", "timeout", "drive" };
+	const char *type = json_string_value(json_object_get(json_object_get(doc, "handler"), "type"));
+	const bool far = type && strcmp(type, "mcp") == 0;
 	struct reg_task *t = &ret->task;
 	json_t *task = NULL;
 	int rc = jx_get_object(doc, "", "task", JX_OPTIONAL, &task, err);
 
-	*t = (struct reg_task){ .ttl_ms = REG_TASK_TTL_MS, .poll_ms = REG_TASK_POLL_MS, .timeout_ms = ret->timeout_ms };
+	*t = (struct reg_task){ .ttl_ms = REG_TASK_TTL_MS, .poll_ms = REG_TASK_POLL_MS, .timeout_ms = ret->timeout_ms,
+				.support = far ? REG_TASK_OPTIONAL : REG_TASK_FORBIDDEN };
 	if (rc == 0 && task)
 		rc = jx_only(task, "/task", known, NELEMS(known), err);
 	if (rc == 0 && task)
 		rc = read_support(task, &t->support, err);
-	t->after_ms = t->support == REG_TASK_REQUIRED ? 0 : REG_TASK_AFTER_MS;
+	t->after_ms = far ? UINT64_MAX : t->support == REG_TASK_REQUIRED ? 0 : REG_TASK_AFTER_MS;
 	if (rc == 0 && task)
-		rc = read_span(task, "after", 0, REG_TIMEOUT_MAX_MS, "0s to 1h", &t->after_ms, err);
+		rc = read_span(task, "after", 0, REG_TIMEOUT_MAX_MS, "0s to 1h, or never", &t->after_ms, err);
 	if (rc == 0 && task)
 		rc = read_asks(task, t, err);
 	if (rc == 0 && task)
@@ -382,6 +397,8 @@ static int read_task(const json_t *doc, struct reg_compiled *ret, struct err *er
 		rc = read_span(task, "poll", REG_TASK_POLL_MIN_MS, REG_TASK_POLL_MAX_MS, "100ms to 5m", &t->poll_ms, err);
 	if (rc == 0 && task)
 		rc = read_span(task, "timeout", REG_TIMEOUT_MIN_MS, REG_TASK_TIMEOUT_MAX_MS, "1s to 7d", &t->timeout_ms, err);
+	if (rc == 0 && task)
+		rc = read_drive(task, far, &t->drive, err);
 	return rc;
 }
 

@@ -26,6 +26,7 @@ const char *task_status(enum task_state state)
 	case TASK_WORKING:
 	case TASK_HELD:
 	case TASK_QUEUED:
+	case TASK_FAR:
 		break;
 	case TASK_INPUT:
 		return "input_required";

@@ -687,6 +687,8 @@ static void read_one(struct tasks *tasks, struct db_stmt *st)
 	db_col_copy(st, 0, t->id, sizeof(t->id));
 	t->tenant_id = db_col_i64(st, 1);
 	t->state = (enum task_state)db_col_i64(st, 5);
+	if (t->state == TASK_FAR)       /* nobody follows it any more */
+		t->state = TASK_QUEUED;
 	if (len == sizeof(t->call))
 		memcpy(t->call, call, len);
 	t->created_us = (uint64_t)db_col_i64(st, 7);

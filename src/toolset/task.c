@@ -112,8 +112,7 @@ static int cancel_body(struct command_call *c, struct db *db, struct audit_logs 
 	reply_row_begin(c->out);
 	reply_text(c->out, "task", t->id);
 	reply_row_end(c->out);
-	call_task_withdrawn(env->calls, t);
-	rc = task_cancel(env->tasks, t, &ev, cancelled, c);
+	rc = call_task_cancel(env->calls, t, &ev, cancelled, c);
 	if (rc == 1)
 		return err_set(err, ERR_CONFLICT, "", "task %.64s has ended already: it is %s", id,
 			       task_status(t->state));

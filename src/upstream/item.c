@@ -589,6 +589,16 @@ static void cut_page(const struct upstream_ui *ui, json_t *part)
 	json_object_set_new(part, "_meta", meta_cut);
 }
 
+int mcp_parse(struct jx_span span, size_t max, json_t **ret, struct err *err)
+{
+	if (span.len > max)
+		return err_set(err, ERR_LIMIT, "", "its result is larger than %zu bytes", max);
+	if (!rpc_is(span, '{'))
+		return err_set(err, ERR_TOOL, "", "its result is no object");
+	return jx_parse_scanned(span.p, span.len, ret, err) < 0 ?
+		err_set(err, ERR_TOOL, "", "its result has a number that is too long") : 0;
+}
+
 int mcp_take(const struct mcp_plan *plan, const struct upstream_conf *conf, json_t *result, struct backend_result *res,
 	     struct err *err)
 {

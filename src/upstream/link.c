@@ -94,6 +94,7 @@ static void take_capabilities(struct link *l, const json_t *result)
 	l->says_updates = json_is_true(json_object_get(json_object_get(caps, "resources"), "subscribe"));
 	l->completes = json_is_object(json_object_get(caps, "completions"));
 	l->logs = json_is_object(json_object_get(caps, "logging"));
+	l->tasks = caps_from_json(caps) & CAP_TASKS;
 }
 
 static void link_watch_start(struct link *l);

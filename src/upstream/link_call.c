@@ -359,6 +359,25 @@ int link_call_start(struct link *l, const struct link_call_req *req, const struc
 	return 0;
 }
 
+static void post_late(void *arg)
+{
+	struct link_call *c = arg;
+
+	link_call_cancel(&c, false);
+}
+
+int link_call_post(struct link *l, const struct link_call_req *req, struct err *err)
+{
+	struct link_call *c;
+	int rc = link_call_start(l, req, NULL, NULL, &c, err);
+
+	if (rc < 0)
+		return rc;
+	c->patience = ev_timer_new(l->env.loop, post_late, c);
+	ev_timer_start(c->patience, LINK_POST_MS * UINT64_C(1000));
+	return 0;
+}
+
 /* --- sending */
 
 /* An older server has one level for all (MCP G-02): the least that anybody has wanted. */
@@ -406,7 +425,8 @@ static void send_call(struct link_call *c)
 	}
 	str_putc(out, ',');
 	/* MCP B-23: a token of ours; W-03: the caller's trace, whatever the revision (W-02) */
-	link_msg_call_meta(out, &(struct link_meta){ l->modern, c->caps, c->id, c->log_level, c->trace });
+	link_msg_call_meta(out, &(struct link_meta){ l->modern, l->tasks ? c->caps : c->caps & ~(uint32_t)CAP_TASKS, c->id,
+						     c->log_level, c->trace });
 	link_msg_end(out);
 	str_fini(&c->params);
 	move(c, CALL_RUNNING);

@@ -19,6 +19,7 @@
 #define LINK_PARKED_MAX 32               /* calls of one link that wait for answers of their callers */
 #define LINK_QUESTIONS_MAX 4             /* of one call at once */
 #define LINK_PARK_MS 300000              /* and for how long */
+#define LINK_POST_MS 10000               /* for the answer of a request that nobody waits for */
 #define LINK_ASIDE_MAX 256               /* subscriptions, and ends of them, that the server has not answered */
 #define LINK_PAGES_MAX 200               /* of a list */
 #define LINK_LIST_BYTES_MAX (32u << 20)  /* of all lists, all pages */
@@ -112,6 +113,8 @@ void link_params_free(struct link_param *more, size_t n);
 /* ERR_TOOL: the link has too many calls. */
 int link_call_start(struct link *link, const struct link_call_req *req, const struct link_call_sink *sink, void *arg,
 		   struct link_call **ret, struct err *err) MUST_CHECK;
+/* A request whose answer nobody needs, of a modern server; as link_call_start(). */
+int link_call_post(struct link *link, const struct link_call_req *req, struct err *err) MUST_CHECK;
 /* No end comes any more.  late: it was the deadline; is the server still there at all? */
 void link_call_cancel(struct link_call **c, bool late);
 #define LINK_HANDLE_SIZE 33              /* hexadecimal, with NUL */

@@ -44,7 +44,7 @@ struct link {
 	char server[128];
 	bool has[UPSTREAM_KINDS];       /* capabilities: it has some, */
 	bool tells[UPSTREAM_KINDS];     /* and says when the list changes */
-	bool completes, logs, says_updates;
+	bool completes, logs, says_updates, tasks;      /* tasks: a modern one has the extension */
 	int log_level;                  /* of an older server: what it was told to send; 8 = it was not told */
 	struct ev_timer *start;         /* the probe, then the start as a whole */
 	uint64_t start_us;

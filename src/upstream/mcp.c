@@ -13,6 +13,7 @@
 #include "ev/ev.h"
 #include "proto/caps.h"
 
+#include "far_int.h"
 #include "mcp_int.h"
 
 #define QUESTION_KEY "question"
@@ -23,6 +24,7 @@
 #define STATE_PARKED 'p'                /* and the handle of the parked call */
 #define STATE_OPEN 'm'                  /* and the requestState of a server of 2026-07-28 */
 #define STATE_AGAIN 'a'                 /* nothing: call again */
+#define STATE_FAR 'f'                   /* and name of the upstream, line feed, id of a task there */
 
 struct mcp_op {
 	struct backend_op op;
@@ -36,6 +38,12 @@ struct mcp_op {
 	double done;                    /* of the last progress */
 	struct ev_timer *deadline;
 	bool over;                      /* its end is on its way */
+	bool may_far;                   /* the server may make a task of it (TK-60), */
+	struct far *far;                /* which is followed */
+	unsigned notes;                 /* of it */
+	struct upstreams *all;          /* borrowed, or NULL */
+	int64_t tenant_id;
+	char *tenant, *principal;
 	struct err err;
 };
 
@@ -44,6 +52,9 @@ struct mcp_op {
 static void op_free(struct mcp_op *x)
 {
 	ev_timer_free(&x->deadline);
+	far_free(&x->far);
+	free(x->tenant);
+	free(x->principal);
 	upstream_conf_free(&x->conf);
 	free(x->upstream);
 	free(x);
@@ -113,37 +124,12 @@ static int take_open(struct mcp_op *x, const json_t *result, struct err *err)
 	return 0;
 }
 
-static void on_result(void *arg, struct jx_span span)
+static void give_result(struct mcp_op *x, json_t *result)
 {
-	struct mcp_op *x = arg;
 	struct backend_result res = { .content = NULL };
-	json_t *result = NULL;
 	struct err err;
-	int rc = 0;
 
-	x->call = NULL;
-	if (x->over)
-		return;
-	if (span.len > x->result_max)
-		rc = err_set(&err, ERR_LIMIT, "", "its result is larger than %zu bytes", x->result_max);
-	else if (!rpc_is(span, '{'))
-		rc = bad_result(&err, "is no object");
-	else if (jx_parse_scanned(span.p, span.len, &result, &err) < 0)
-		rc = bad_result(&err, "has a number that is too long");
-	const char *type = json_string_value(json_object_get(result, "resultType"));
-	if (rc == 0 && type && strcmp(type, "input_required") == 0) {
-		rc = take_open(x, result, &err);
-		json_decref(result);
-		if (rc < 0)
-			give_error(x, &err);
-		return;
-	}
-	if (rc == 0 && type && strcmp(type, "complete") != 0)
-		rc = bad_result(&err, "is of a kind that was not asked for");
-	if (rc == 0)
-		rc = mcp_take(x->plan, x->conf, result, &res, &err);
-	json_decref(result);
-	if (rc < 0) {
+	if (mcp_take(x->plan, x->conf, result, &res, &err) < 0) {
 		give_error(x, &err);
 		return;
 	}
@@ -183,13 +169,22 @@ static bool lacks_caps(const struct mcp_op *x, int code, const json_t *data)
 {
 	const json_t *needed = code == CAPABILITY_MISSING ? json_object_get(data, "requiredCapabilities") : NULL;
 
-	return (caps_from_json(needed) & ~x->caps) != 0;
+	return (caps_from_json(needed) & ~(x->caps | (x->may_far ? (uint32_t)CAP_TASKS : 0))) != 0;
+}
+
+static void give_fault(struct mcp_op *x, int code, const char *message, json_t *data)
+{
+	struct err err;
+
+	(void)err_set(&err, lacks_caps(x, code, data) ? ERR_CAPABILITY : ERR_TOOL, "", "upstream %s: %s", x->upstream,
+		      message);
+	x->op.sink.error(x->op.arg, &err, code, data);
+	op_free(x);
 }
 
 static void on_error(void *arg, int code, const char *message, json_t *data)
 {
 	struct mcp_op *x = arg;
-	struct err err;
 
 	x->call = NULL;
 	if (x->over) {
@@ -203,10 +198,149 @@ static void on_error(void *arg, int code, const char *message, json_t *data)
 		return;
 	}
 	json_decref(questions);
-	(void)err_set(&err, lacks_caps(x, code, data) ? ERR_CAPABILITY : ERR_TOOL, "", "upstream %s: %s", x->upstream,
-		      message);
-	x->op.sink.error(x->op.arg, &err, code, data);
-	op_free(x);
+	give_fault(x, code, message, data);
+}
+
+/* --- a task there */
+
+static struct far_of far_of(const struct mcp_op *x, const char *id)
+{
+	return (struct far_of){ .loop = x->op.loop, .all = x->all, .upstream = x->upstream,
+		.who = { x->tenant_id, x->tenant, x->principal }, .id = id, .caps = x->caps, .result_max = x->result_max };
+}
+
+/* Behind its first byte. */
+static void put_far(const struct mcp_op *x, const char *id, struct str *out)
+{
+	str_puts(out, x->upstream);
+	str_putc(out, '\n');
+	str_puts(out, id);
+}
+
+/* The id of a task in a state, if that is of this upstream; free. */
+static char *far_id_in(const char *upstream, const char *state, size_t len)
+{
+	const size_t n = strlen(upstream);
+
+	if (len < n + 3 || state[0] != STATE_FAR || memcmp(state + 1, upstream, n) != 0 || state[n + 1] != '\n')
+		return NULL;
+	return mem_strndup(state + n + 2, len - n - 2);
+}
+
+static void far_note(void *arg, const char *text)
+{
+	struct mcp_op *x = arg;
+
+	if (!x->over)
+		x->op.sink.progress(x->op.arg, ++x->notes, -1, text);
+}
+
+static void far_ask(void *arg, json_t *requests)
+{
+	struct mcp_op *x = arg;
+	struct str state = STR_INIT;
+	const char *key;
+	json_t *one;
+
+	json_object_foreach(requests, key, one)
+		clean_question(x, json_object_get(one, "params"));
+	put_far(x, far_id(x->far), &state);
+	give_ask(x, requests, STATE_FAR, state.p, state.len);
+	str_fini(&state);
+}
+
+static void far_result(void *arg, json_t *result)
+{
+	give_result(arg, result);
+}
+
+static void far_error(void *arg, int code, const char *message, json_t *data)
+{
+	give_fault(arg, code, message, data);
+}
+
+static const struct far_sink far_sink = { far_note, far_ask, far_result, far_error };
+
+static const char *task_id(const json_t *result)
+{
+	const json_t *id = json_object_get(result, "taskId");
+	const size_t len = json_string_length(id);
+
+	return len > 0 && len <= FAR_ID_MAX && strlen(json_string_value(id)) == len ? json_string_value(id) : NULL;
+}
+
+/* TK-61: it is followed from here on; whoever started the run says whether a later one may take it up. */
+static int take_task(struct mcp_op *x, const json_t *result, struct err *err)
+{
+	const char *id = task_id(result);
+	struct far_of of = far_of(x, id);
+	struct str state = STR_INIT;
+
+	if (!id)
+		return bad_result(err, "is a task without a name");
+	if (!x->may_far) {
+		far_leave(&of, true);
+		return bad_result(err, "is of a kind that was not asked for");
+	}
+	x->far = far_new(&of, &far_sink, x);
+	ev_timer_stop(x->deadline);             /* the engine has one, by what it has become */
+	str_putc(&state, STATE_FAR);
+	put_far(x, id, &state);
+	x->op.sink.far(x->op.arg, state.p, state.len);
+	str_fini(&state);
+	return 0;
+}
+
+static int resume_task(struct mcp_op *x, const struct backend_req *req, struct err *err)
+{
+	char *id = far_id_in(x->upstream, req->state, req->state_len);
+	struct far_of of = far_of(x, id);
+
+	if (!id)
+		return err_set(err, ERR_TOOL, "", "upstream %s: its task is another upstream's", x->upstream);
+	of.answers = (json_t *)(uintptr_t)req->answers;
+	x->far = far_new(&of, &far_sink, x);
+	free(id);
+	return 0;
+}
+
+static void mcp_leave(const struct backend_env *env, const struct backend_leave *what)
+{
+	const struct mcp_plan *plan = what->plan;
+	char *id = far_id_in(plan->upstream, what->state, what->state_len);
+	const struct far_of of = { .loop = env->loop, .all = env->upstreams, .upstream = plan->upstream,
+		.who = { what->tenant_id, what->tenant, what->principal }, .id = id };
+
+	if (id && env->upstreams)
+		far_leave(&of, what->recorded);
+	free(id);
+}
+
+/* --- results, by their kind */
+
+static void on_result(void *arg, struct jx_span span)
+{
+	struct mcp_op *x = arg;
+	json_t *result = NULL;
+	struct err err;
+	int rc;
+
+	x->call = NULL;
+	if (x->over)
+		return;
+	rc = mcp_parse(span, x->result_max, &result, &err);
+	const char *type = json_string_value(json_object_get(result, "resultType"));
+	if (rc == 0 && type && strcmp(type, "input_required") == 0)
+		rc = take_open(x, result, &err);
+	else if (rc == 0 && type && strcmp(type, "task") == 0)
+		rc = take_task(x, result, &err);
+	else if (rc == 0 && type && strcmp(type, "complete") != 0)
+		rc = bad_result(&err, "is of a kind that was not asked for");
+	else if (rc == 0)
+		give_result(x, result);
+	json_decref(result);
+	if (rc < 0)
+		give_error(x, &err);
 }
 
 /* --- notices */
@@ -357,7 +491,8 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 	struct link_call_req call = { .key = plan->key, .digest = plan->has_digest ? plan->digest : NULL,
 		.params = &params,
 		/* MCP U-06: a completion asks nothing. */
-		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .trace = req->trace,
+		.caps = plan->argument ? 0 : req->caps | (x->may_far ? (uint32_t)CAP_TASKS : 0),
+		.log_level = req->log_level, .trace = req->trace,
 		.recorded = req->recorded, .answers = req->answers };
 	struct link *link = NULL;
 
@@ -365,6 +500,8 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 		return backend_cancel_err(CANCEL_DEADLINE, err);
 	if (req->state_len > 0 && state[0] == STATE_PARKED)
 		return resume(x, env, req, err);
+	if (req->state_len > 0 && state[0] == STATE_FAR)
+		return resume_task(x, req, err);
 	if (req->state_len > 1 && state[0] == STATE_OPEN) {
 		call.state = state + 1;
 		call.state_len = req->state_len - 1;
@@ -404,6 +541,12 @@ static void mcp_cancel(struct backend_op *op, enum cancel_why why)
 	(void)backend_cancel_err(why, &err);
 	if (x->call)
 		link_call_cancel(&x->call, why == CANCEL_DEADLINE);
+	if (x->far && why != CANCEL_SHUTDOWN) {         /* which a later run takes up */
+		struct far_of of = far_of(x, far_id(x->far));
+
+		far_leave(&of, true);
+	}
+	far_free(&x->far);
 	fail_later(x, &err);
 }
 
@@ -429,6 +572,11 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 	x->uri_prefix = conf ? conf->uri_prefix : "";
 	x->result_max = req->result_max;
 	x->caps = req->caps;
+	x->may_far = req->far && plan->kind == UPSTREAM_TOOL && !plan->argument;
+	x->all = env->upstreams;
+	x->tenant_id = req->tenant_id;
+	x->tenant = mem_strdup(req->tenant);
+	x->principal = mem_strdup(req->principal);
 	x->done = -1;
 	*ret = &x->op;
 	if (begin(x, env, req, &err) < 0) {
@@ -436,7 +584,8 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 		return;
 	}
 	x->deadline = ev_timer_new(env->loop, on_deadline, x);
-	ev_timer_start(x->deadline, req->deadline_us - ev_now_us(env->loop));
+	if (!x->far)                    /* else the engine has one */
+		ev_timer_start(x->deadline, req->deadline_us - ev_now_us(env->loop));
 }
 
 /* Of the upstream's process, when it has one. */
@@ -562,5 +711,5 @@ static void mcp_way(const void *plan, struct backend_way *ret)
 
 const struct backend_ops handler_mcp = {
 	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .sandbox = mcp_sandbox,
-	.watch = mcp_watch, .way = mcp_way,
+	.watch = mcp_watch, .way = mcp_way, .leave = mcp_leave,
 };

@@ -14,6 +14,8 @@ struct mcp_plan {
 	uint8_t digest[32];
 };
 
+/* A result of a server as a tree.  ERR_TOOL, ERR_LIMIT. */
+int mcp_parse(struct jx_span span, size_t max, json_t **ret, struct err *err) MUST_CHECK;
 /* A result there as one of ours; what is taken over leaves it.  ERR_TOOL. */
 int mcp_take(const struct mcp_plan *plan, const struct upstream_conf *conf, json_t *result, struct backend_result *res,
 	     struct err *err) MUST_CHECK;

@@ -23,7 +23,6 @@ ALSO = {
     "2026-07-28": ["json-schema-2020-12", "http-header-validation", "http-custom-header-server-validation"],
     "2025-11-25": ["json-schema-2020-12", "server-session-lifecycle"],
 }
-TASKS = ["native"]      # ways in which scenarios of the tasks extension are judged, which the suite runs without scoring
 NODE_MIN = 22
 PACKAGE = pathlib.Path("node_modules/@modelcontextprotocol/conformance")
 TENANT = "conformance"
@@ -173,7 +172,7 @@ def results(out):
 def judge(way, revision, got, expected, scored):
     """Print what failed; true when nothing failed that may not."""
     open_, counts = [], {"SUCCESS": 0, "known": 0}
-    judged = [name for name in got if name in scored or name in ALSO[revision] or (way in TASKS and name.startswith("tasks-"))]
+    judged = [name for name in got if name in scored or name in ALSO[revision] or name.startswith("tasks-")]
     clean = 0
     for name in judged:
         bad = [check for check in got[name] if check["status"] in ("FAILURE", "WARNING")]

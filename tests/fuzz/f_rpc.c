@@ -223,10 +223,14 @@ int call_task_questions(struct call_engine *eng, struct task *t, task_result_fn 
 	return ERR_BUSY;
 }
 
-void call_task_withdrawn(struct call_engine *eng, const struct task *t)
+int call_task_cancel(struct call_engine *eng, struct task *t, const struct audit_event *ev, task_done_fn *done, void *arg)
 {
 	(void)eng;
 	(void)t;
+	(void)ev;
+	(void)done;
+	(void)arg;
+	return 1;
 }
 
 void call_task_answer(struct call_engine *eng, struct task *t, struct principal *who, json_t *answers,
