@@ -1587,7 +1587,8 @@ class Verifier(Findings):
         """Records of the system log that others depend on."""
         self.last = row["kind"]
         if row["kind"] in (START, STOP, CRASH):
-            self.life = (row["kind"], row["ts"])
+            since = fields(row["ext"] or b"").get(0x110, b"") if row["kind"] == START else b""
+            self.life = (row["kind"], min(row["ts"], int.from_bytes(since, "big")) if len(since) == 8 else row["ts"])
         if row["kind"] == COMMIT:
             self.commit(origins, row)
         if row["kind"] == RESTORE:

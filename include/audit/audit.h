@@ -207,9 +207,6 @@ int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, 
 		     struct err *err) MUST_CHECK;
 /* The id of the first record that may belong to an open call: stored in meta.open_from with a checkpoint. */
 int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
-/* After a crash: append call.recovered for each begin without an end (AUDIT A-104).  Looks from meta.open_from on. */
-int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, struct err *err) MUST_CHECK;
-
 /* How many records a log has had: the index of the next. */
 int audit_size(const struct audit_logs *logs, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
 /* Kind of the newest record of a log, 0 when it has none; its time too when ret_us is not NULL. */

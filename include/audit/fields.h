@@ -46,5 +46,15 @@ struct audit_field { uint16_t tag; const void *p; size_t len; };
 const uint8_t *audit_field_find(const void *ext, size_t ext_len, unsigned tag, size_t *ret_len);
 void audit_put_be(uint8_t *p, uint64_t v, unsigned bytes);
 uint64_t audit_get_be(const uint8_t *p, unsigned bytes);
+/* From when on a server that was started at ts_us has calls: the one before it may run on with some, and then its start
+ * says since when (AUDIT_TAG_TIMES, OP-903). */
+static inline uint64_t audit_calls_since(uint64_t ts_us, const void *ext, size_t ext_len)
+{
+	size_t n = 0;
+	const uint8_t *said = ext ? audit_field_find(ext, ext_len, AUDIT_TAG_TIMES, &n) : NULL;
+	const uint64_t since_us = said && n == 8 ? audit_get_be(said, 8) : ts_us;
+
+	return since_us < ts_us ? since_us : ts_us;
+}
 
 #endif

@@ -22,6 +22,7 @@ struct audit_event;
 struct exec_workers;
 struct call;
 struct call_engine;
+struct call_where;
 struct ev_loop;
 struct fetcher;
 struct limiter;
@@ -64,6 +65,9 @@ struct call_env {                       /* borrowed for the engine's life */
 	/* Of a tenant that has no limit of its own; 0 = any. */
 	uint32_t queue;                 /* calls that may wait */
 	uint32_t requests;              /* messages a second, calls apart */
+	/* Calls of servers before this one, which end as ours do (call_cancel_where()); how many.  NULL: none */
+	size_t (*also)(void *arg, const struct call_where *where, enum cancel_why why);
+	void *also_arg;
 };
 struct call_engine *call_engine_new(const struct call_env *env);
 /* The server is about to stop: what only follows what goes on elsewhere is parked, and no task begins another round. */
@@ -71,6 +75,12 @@ void call_engine_put_off(struct call_engine *eng);
 /* Cancel what runs; the ends come from the handlers and the writer. */
 void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why);
 size_t call_engine_running(const struct call_engine *eng);
+/* Calls that can run on while their end alone is left to be recorded, as whoever it is does that (OP-903): they have
+ * begun, and none is a task or about to be one, or cancelled.  stay: none becomes one any more. */
+void call_engine_stay(struct call_engine *eng);
+typedef void call_staying_fn(void *arg, const uint8_t id[16], uint64_t begun_us, const struct principal *who);
+size_t call_engine_staying(const struct call_engine *eng, call_staying_fn *fn, void *arg);      /* how many */
+void call_engine_cancel_others(struct call_engine *eng);        /* of them: because the server ends */
 /* All calls have ended; writes the summaries of denied calls that are due. */
 void call_engine_free(struct call_engine **eng);
 

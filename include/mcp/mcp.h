@@ -48,6 +48,8 @@ struct mcp_env {                        /* borrowed for the server's life */
 	const uint8_t *master;
 	const char *version;            /* serverInfo.version */
 	bool model_meta, model_header;  /* where the model of a call may be told (OP-1007) */
+	void (*rechecked)(void *arg, int64_t tenant_id);        /* as mcp_recheck() was called; NULL: nobody is told */
+	void *arg;
 };
 struct mcp_server *mcp_server_new(const struct mcp_env *env);
 void mcp_server_free(struct mcp_server **srv);

@@ -64,6 +64,10 @@ struct writer_guard {
 	/* Rows that the start takes out of service (audit_quarantine()), NULL-terminated, and who said so; or NULL */
 	const char *const *quarantine, *quarantined_by;
 	bool no_copy;                   /* of a store whose schema goes forward (db_before_make()) */
+	/* Calls that another process runs on with, which the start does not close, and when the first of them began
+	 * (OP-903); or NULL */
+	const struct audit_calls *elsewhere;
+	uint64_t elsewhere_us;
 };
 
 /* Opens toolcrib.db and keys.db in place->store as DB_WRITER, migrates them, recovers dangling calls (count in
@@ -155,6 +159,26 @@ void writer_clock(struct writer *w, enum clock_sync sync);
 /* Records have become durable; called once for what finished together.  What jobs with volatile_only append is not
  * told. */
 void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg);
+
+/* --- a store that becomes another process's while calls of ours run (OP-903): relay.c */
+
+/* As writer_close(), but that the writer stays: what it is given from here on leaves through say(), a record as bytes
+ * with a number, and is done when writer_relayed() says so.  What begins a call, changes rows or is a job is refused:
+ * the other process does that.  say() returns false: it did not leave. */
+struct writer_relay {
+	bool (*say)(void *arg, uint64_t number, const void *p, size_t len);
+	void *arg;
+};
+#define WRITER_RELAY_WAITING_MAX 8192   /* records that were not answered yet; more are refused */
+int writer_leave(struct writer *w, uint32_t deadline_ms, const struct writer_relay *to, struct err *err) MUST_CHECK;
+void writer_relayed(struct writer *w, uint64_t number, int rc, const struct audit_receipt *receipt);
+void writer_relay_broken(struct writer *w);     /* nobody answers any more: ERR_AUDIT, for what waits and what comes */
+size_t writer_relay_waiting(const struct writer *w);
+/* The other side: as writer_audit(), of such bytes.  ERR_INVALID: they are none that this program knows. */
+#define WRITER_RELAY_BYTES_MAX (32u << 20)
+int writer_audit_relayed(struct writer *w, const void *p, size_t len, writer_audit_fn *done, void *arg) MUST_CHECK;
+/* What another process ran on with has no end there any more: call.recovered for each that is open.  Loop thread. */
+int writer_recover(struct writer *w, const struct audit_calls *calls) MUST_CHECK;
 
 /* Drains the queue, writes server.stop, checkpoints (TRUNCATE), joins; outstanding completions are called
  * before the return.  ERR_TIMEOUT when the deadline passed: a thread hangs in the kernel, end the process.

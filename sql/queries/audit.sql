@@ -98,7 +98,7 @@ SELECT CAST(coalesce(sum(max(h.size - l.min_idx, 0)), 0) AS INTEGER) FROM log l 
 
 -- read_life(): the last start, stop or crash that the system's log has.  rec_pos, backwards.
 -- name: verify_get_life
-SELECT kind, ts FROM rec WHERE log = 1 AND kind IN (1601, 1602, 1603) ORDER BY idx DESC LIMIT 1;
+SELECT kind, ts, ext FROM rec WHERE log = 1 AND kind IN (1601, 1602, 1603) ORDER BY idx DESC LIMIT 1;
 
 -- read_steps(): when the clock was set.  rec_kind.
 -- name: verify_list_steps

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "app/app.h"
+#include "audit/recover.h"
 #include "command/command.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -17,34 +18,13 @@
 #include "sandbox/sandbox.h"
 #include "transport/transport.h"
 
-struct alerts; struct assents;
-struct command_socket;
-struct app_auth;
-struct app_handover;
-struct exec_workers;
-struct call_engine;
-struct db;
-struct ev_signal;
-struct ev_timer;
-struct fetcher;
-struct gate;
-struct given;
-struct limiter;
-struct mcp_server;
-struct notary;
-struct oauth;
-struct otel;
-struct otel_setup;
-struct registry;
-struct reply;
-struct pdps; struct sinks;
-struct tasks; struct tenants;
-struct tls_server;
-struct upstreams;
-struct vault;
-struct worker_pool;
-struct writer;
+struct alerts; struct assents; struct command_socket; struct app_auth; struct app_elders; struct app_handover;
+struct app_linger; struct exec_workers; struct call_engine; struct db; struct ev_signal; struct ev_timer;
+struct fetcher; struct gate; struct given; struct limiter; struct mcp_server; struct notary; struct oauth;
+struct otel; struct otel_setup; struct registry; struct reply; struct pdps; struct sinks; struct tasks;
+struct tenants; struct tls_server; struct upstreams; struct vault; struct worker_pool; struct writer;
 
+#define APP_WRITER_CLOSE_MS 10000       /* how long the last commit may take */
 enum app_phase { APP_RUNNING, APP_DRAINING, APP_CANCELLING, APP_ENDED };
 #define APP_SIGNALS 3
 
@@ -104,6 +84,14 @@ struct app {
 	struct given *given;            /* sockets that the service manager has opened; NULL: none */
 	struct app_handover *handover;  /* where the next server asks; NULL: nowhere */
 	bool leaving, leaving_stopped;  /* it has been told to go on; a signal came since, and nobody does */
+	uint64_t stay_us;               /* while leaving: from when on calls that run hold nobody up */
+	bool stays;                     /* they do not: the store goes, and they end here */
+	uint64_t stopped;               /* rows of the table that were stopped then, a bit each */
+	struct app_linger *linger;      /* and this is what is left of the server */
+	struct app_elders *elders;      /* servers before this one that have calls; NULL: none */
+	size_t nelders;                 /* of them, which still have */
+	struct audit_calls elsewhere;   /* those calls, for the start, and since when they run */
+	uint64_t elsewhere_us;
 	struct transport_env transport_env;
 	struct {
 		const struct transport_ops *ops;
@@ -187,7 +175,7 @@ int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
 int app_reload_now(void *app, bool dry_run, struct reply *out, struct err *err);
 void app_reload_stop(struct app *a);
 int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
-void app_watch_stop(struct app *a);
+void app_watch_stop(struct app *a);                                     /* of one that lingers: but for signals */
 bool app_is_draining(void *app);                                        /* for `status` */
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
 void app_drain(struct app *a);                                          /* what runs ends, then the loop */

@@ -1,11 +1,10 @@
-/* A server hands its place to the next one (OP-901, decision 0091): what the two say to each other, and the side of the
- * one that serves, which answers on a socket of the store.  Words are of one size, each with one descriptor at most:
- * listeners, connections that nobody is asking on, at last the lock of the store.  Loop thread. */
+/* A server hands its place to the next one (OP-901, decision 0091): the side of the one that serves, which answers on a
+ * socket of the store.  Words (words.c) bring listeners, connections that nobody is asking on, at last the lock of the
+ * store.  Loop thread. */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,71 +26,6 @@
 #include "handover_int.h"
 
 #define PREPARE_MS 120000               /* from the offer on, until the new server is ready to go */
-
-/* --- words */
-
-static bool wait_for(int fd, short events, uint32_t ms)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-	int n;
-
-	do
-		n = poll(&p, 1, (int)ms);
-	while (n < 0 && errno == EINTR);
-	return n == 1;
-}
-
-static bool send_word(int fd, const struct app_word *m, int passed)
-{
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control = { .room = { 0 } };
-	struct iovec io = { (void *)(uintptr_t)m, sizeof(*m) };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1 };
-
-	if (passed >= 0) {
-		msg.msg_control = control.room;
-		msg.msg_controllen = sizeof(control.room);
-		control.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
-						 .cmsg_len = CMSG_LEN(sizeof(int)) };
-		memcpy(CMSG_DATA(&control.head), &passed, sizeof(passed));
-	}
-	if (!wait_for(fd, POLLOUT, APP_WORD_MS))
-		return false;
-	return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(*m);
-}
-
-bool app_word_say(int fd, enum app_words word, int64_t number, const char *text, int passed)
-{
-	struct app_word m = { .magic = APP_WORD_MAGIC, .protocol = APP_WORD_PROTOCOL, .word = word, .number = number };
-
-	(void)snprintf(m.text, sizeof(m.text), "%s", text);
-	return send_word(fd, &m, passed);
-}
-
-int app_word_hear(int fd, uint32_t ms, struct app_word *ret, int *ret_fd)
-{
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control = { .room = { 0 } };
-	struct iovec io = { ret, sizeof(*ret) };
-	struct msghdr msg = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control.room,
-			      .msg_controllen = sizeof(control.room) };
-	const struct cmsghdr *head;
-	ssize_t n;
-
-	*ret_fd = -1;
-	if (!wait_for(fd, POLLIN, ms))
-		return ERR_TIMEOUT;
-	n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	head = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(head), sizeof(*ret_fd));
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
-		return 0;
-	if (n == (ssize_t)sizeof(*ret) && ret->magic == APP_WORD_MAGIC && memchr(ret->text, '\0', sizeof(ret->text)))
-		return 1;
-	if (*ret_fd >= 0)
-		close(*ret_fd);
-	*ret_fd = -1;
-	return ERR_INVALID;
-}
 
 /* --- the one that serves */
 
@@ -160,7 +94,7 @@ static bool offer(const struct app *a)
 				      .flag = listen_is_own(l) };
 
 		(void)snprintf(m.text, sizeof(m.text), "%s", listen_address(l));
-		ok = a->listeners[i].internal || send_word(fd, &m, listen_fd(l));
+		ok = a->listeners[i].internal || app_word_send(fd, &m, listen_fd(l));
 	}
 	return ok && app_word_say(fd, APP_THAT_IS_ALL, 0, "", -1);
 }
@@ -330,32 +264,63 @@ void app_handover_stop(struct app *a)
 	a->handover = NULL;
 }
 
+static void forget(struct app *a)
+{
+	forget_conns(a->handover);
+	free(a->handover);
+	a->handover = NULL;
+}
+
+static bool pass_store(struct app *a)
+{
+	struct app_handover *h = a->handover;
+	char *main_pid = mem_printf("MAINPID=%lld", (long long)h->pid);
+	bool done;
+
+	(void)notify_manager(main_pid, 0);
+	free(main_pid);
+	done = app_word_say(h->fd, APP_STORE, 0, a->store, db_owner_fd(a->opt.owner));
+	if (done)
+		log_info(NULL, "handed over pid=%lld connections=%zu", (long long)h->pid, h->nconns);
+	return done;
+}
+
+static void say_lost(struct app *a)
+{
+	log_err(NULL, "the store could not be handed over, a new start will open it pid=%lld", (long long)a->handover->pid);
+	a->status = 1;
+}
+
+static bool pass_while_calls_stay(struct app *a)
+{
+	const bool done = a->status == 0 && pass_store(a);
+
+	if (!done)
+		say_lost(a);
+	forget(a);
+	db_owner_leave(&a->opt.owner);
+	return done;
+}
+
 bool app_handover_end(struct app *a)
 {
 	struct app_handover *h = a->handover;
-	char *main_pid;
 	bool done = false;
 
 	if (!h)
 		return false;
+	if (a->stays) {
+		app_linger(a, h->fd, pass_while_calls_stay);
+		return false;
+	}
 	if (h->fd >= 0 && a->leaving_stopped)
 		(void)app_word_say(h->fd, APP_REFUSES, 0, "the server was told to stop meanwhile", -1);
-	else if (h->fd >= 0 && a->status == 0) {
-		main_pid = mem_printf("MAINPID=%lld", (long long)h->pid);
-		(void)notify_manager(main_pid, 0);
-		free(main_pid);
-		done = app_word_say(h->fd, APP_STORE, 0, a->store, db_owner_fd(a->opt.owner));
-	}
-	if (done)
-		log_info(NULL, "handed over pid=%lld connections=%zu", (long long)h->pid, h->nconns);
-	else if (!a->leaving_stopped) {
-		log_err(NULL, "the store could not be handed over, a new start will open it pid=%lld", (long long)h->pid);
-		a->status = 1;
-	}
-	forget_conns(h);
+	else if (h->fd >= 0 && a->status == 0)
+		done = pass_store(a);
+	if (!done && !a->leaving_stopped)
+		say_lost(a);
 	if (h->fd >= 0)
 		close(h->fd);
-	free(h);
-	a->handover = NULL;
+	forget(a);
 	return done;
 }

@@ -33,6 +33,7 @@
 #include "writer/writer.h"
 
 #include "app_int.h"
+#include "handover_int.h"
 
 /* --- reload: SIGHUP, or a command */
 
@@ -378,8 +379,8 @@ static void watchdog_start(struct app *a)
 static bool is_idle(const struct app *a)
 {
 	if (a->leaving)  /* somebody waits for us */
-		return call_engine_running(a->calls) == 0 && app_listen_busy(a) == 0;
-	return call_engine_running(a->calls) == 0 && app_listen_live(a) == 0 && !a->stdio_open;
+		return call_engine_running(a->calls) == 0 && app_listen_busy(a) == 0 && a->nelders == 0;
+	return call_engine_running(a->calls) == 0 && app_listen_live(a) == 0 && !a->stdio_open && a->nelders == 0;
 }
 
 static void end(struct app *a)
@@ -396,7 +397,23 @@ static void cancel(struct app *a)
 		log_warn(NULL, "cancelling running calls count=%zu", running);
 	a->phase = APP_CANCELLING;
 	a->drain_until_us = ev_now_us(a->loop) + CANCEL_US;
-	call_engine_cancel_all(a->calls, CANCEL_SHUTDOWN);
+	if (a->leaving && !a->leaving_stopped && call_engine_staying(a->calls, NULL, NULL) <= APP_STAY_MAX)
+		call_engine_cancel_others(a->calls);
+	else
+		call_engine_cancel_all(a->calls, CANCEL_SHUTDOWN);
+}
+
+/* What runs on does so here, and what else there is has ended; late: as far as it will. */
+static bool may_part(const struct app *a, bool late)
+{
+	if (!a->leaving || a->leaving_stopped || ev_now_us(a->loop) < a->stay_us )
+		return false;
+	return late || app_listen_busy(a) <= call_engine_running(a->calls);
+}
+
+static bool nothing_runs(const struct app *a)
+{
+	return call_engine_running(a->calls) == 0 && a->nelders == 0;
 }
 
 static void drain_poll(void *arg)
@@ -404,7 +421,8 @@ static void drain_poll(void *arg)
 	struct app *a = arg;
 	bool late = ev_now_us(a->loop) >= a->drain_until_us;
 
-	if (is_idle(a) || (a->phase == APP_CANCELLING && (late || call_engine_running(a->calls) == 0))) {
+	a->stays = !is_idle(a) && may_part(a, late) && app_linger_begin(a);
+	if (a->stays || is_idle(a) || (a->phase == APP_CANCELLING && (late || nothing_runs(a)))) {
 		end(a);
 		return;
 	}
@@ -421,8 +439,11 @@ void app_drain(struct app *a)
 	a->drain_until_us = ev_now_us(a->loop) + (uint64_t)drain_ms * 1000;
 	if (a->daily)
 		daily_stop(a->daily);
+	a->stay_us = ev_now_us(a->loop) + APP_STAY_AFTER_MS * 1000ull;
 	if (a->mcp)
-		mcp_drain(a->mcp, drain_ms);
+		mcp_drain(a->mcp, a->leaving ? APP_LINGER_MAX_MS : drain_ms);
+	if (a->leaving)
+		call_engine_stay(a->calls);
 	a->drain = ev_timer_new(a->loop, drain_poll, a);
 	ev_timer_start(a->drain, 0);
 }
@@ -460,6 +481,10 @@ static void on_signal(void *arg, int signo)
 {
 	struct app *a = arg;
 
+	if (a->linger) {
+		a->leaving_stopped |= signo != SIGHUP;
+		return;
+	}
 	if (signo == SIGHUP && a->opt.profile == APP_DAEMON) {
 		app_reload(a);
 		return;
@@ -545,7 +570,7 @@ int app_watch_start(struct app *a, struct err *err)
 
 void app_watch_stop(struct app *a)
 {
-	for (size_t i = 0; i < APP_SIGNALS; i++)
+	for (size_t i = 0; i < APP_SIGNALS && !a->linger; i++)
 		ev_signal_free(&a->signals[i]);
 	ev_timer_free(&a->watch);
 	ev_timer_free(&a->watchdog.timer);

@@ -390,8 +390,6 @@ static void unwatch_upstreams(struct app *a)
 	upstreams_on_dropped(a->upstreams, NULL, NULL);
 }
 
-#define WRITER_CLOSE_MS 10000           /* how long the last commit may take */
-
 /* --- master key (SEC S-341) */
 
 static int master_start(struct app *a, struct err *err)
@@ -451,6 +449,8 @@ static int writer_start(struct app *a, struct err *err)
 	guard.checkpoint = a->ship ? ship_server_wait : NULL;
 	guard.checkpoint_arg = a->ship;
 	guard.recover = task_recover;
+	guard.elsewhere = a->elsewhere.n > 0 ? &a->elsewhere : NULL;
+	guard.elsewhere_us = a->elsewhere_us;
 	guard.adopt = a->opt.adopt;
 	guard.no_copy = a->opt.no_copy;
 	if (a->opt.quarantine) {
@@ -479,7 +479,7 @@ static void writer_stop(struct app *a)
 	struct err err;
 
 	ship_server_hurry(a->ship);
-	if (writer_close(&a->writer, WRITER_CLOSE_MS, &err) < 0) {
+	if (writer_close(&a->writer, APP_WRITER_CLOSE_MS, &err) < 0) {
 		log_err(NULL, "writer did not close where=%s why=\"%s\"", err.where, err.msg);
 		a->status = 1;
 	}
@@ -657,7 +657,7 @@ static int calls_start(struct app *a, struct err *err)
 		.sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool, .audit_level = a->audit_level,
 		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
-		.secrets = vault_secrets(a->vault), .store = a->store,
+		.secrets = vault_secrets(a->vault), .store = a->store, .also = app_elders_cancel, .also_arg = a,
 	});
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
@@ -682,7 +682,8 @@ static int mcp_start(struct app *a, struct err *err)
 		.calls = a->calls, .tasks = a->tasks, .writer = a->writer, .otel = a->otel, .master = a->master,
 		.version = PACKAGE_VERSION,
 		.model_meta = strstr(a->opt.conf->model_from, "meta") != NULL,
-		.model_header = strstr(a->opt.conf->model_from, "header") != NULL });
+		.model_header = strstr(a->opt.conf->model_from, "header") != NULL,
+		.rechecked = app_elders_recheck, .arg = a });
 	a->transport_env = (struct transport_env){ .loop = a->loop, .mcp = a->mcp, .tenants = a->tenants,
 		.oauth = a->oauth, .resource = a->opt.conf->oauth_resource, .drain_ms = a->opt.conf->eof_drain_ms,
 		.given = a->given };
@@ -746,6 +747,11 @@ static int nothing(struct app *a, struct err *err)
 	return 0;
 }
 
+static void stays(struct app *a)
+{
+	(void)a;
+}
+
 #define ALL (1u << APP_DAEMON | 1u << APP_STDIO | 1u << APP_EMBEDDED)
 #define SERVE (1u << APP_DAEMON | 1u << APP_STDIO)
 #define DAEMON (1u << APP_DAEMON)
@@ -755,45 +761,49 @@ static const struct subsys {
 	unsigned profiles;
 	int (*start)(struct app *a, struct err *err);
 	void (*stop)(struct app *a);    /* may be NULL */
+	/* Instead, when the store goes and calls run on (OP-903), and stop() follows behind the last of them: what they need.
+	 * NULL: stop() then. */
+	void (*part)(struct app *a);
 } rows[] = {
-	{ "sockets of the service manager", DAEMON, app_given_start, app_given_stop },
-	{ "sandbox", ALL, app_sandbox_start, app_sandbox_stop },
-	{ "own files", SERVE, app_confine_files, NULL },        /* the launcher is there, threads are not */
-	{ "the running server", DAEMON, app_take_over_start, NULL },    /* nothing of the store is open before */
-	{ "master key", ALL, master_start, master_stop },
-	{ "signer", ALL, signer_start, signer_stop },
-	{ "backup", DAEMON, backup_start, backup_stop },        /* until the last commit is in it */
-	{ "writer", ALL, writer_start, writer_stop },
-	{ "checkpoints", ALL, checkpoints_start, checkpoints_stop },
-	{ "registry", ALL, registry_start, registry_stop },
-	{ "audit level", SERVE, level_start, NULL },
-	{ "last use of keys", ALL, app_used_start, app_used_stop },
-	{ "failed authentications", SERVE, app_auth_start, app_auth_stop },
-	{ "fetcher", ALL, fetcher_start, fetcher_stop },
-	{ "traces", SERVE, otel_start, otel_stop },
-	{ "access tokens", DAEMON, oauth_start, oauth_stop },
-	{ "upstreams", ALL, upstreams_start, upstreams_stop },
-	{ "tasks", SERVE, tasks_start, tasks_stop },
-	{ "policy", ALL, policy_start, policy_stop },
-	{ "approvals", SERVE, assents_start, assents_stop },
-	{ "calls", ALL, calls_start, calls_stop },
-	{ "sinks", DAEMON, app_sinks_start, app_sinks_stop },
-	{ "mcp", SERVE, mcp_start, mcp_stop },
-	{ "gate", DAEMON, app_gate_start, app_gate_stop },
-	{ "alerts", SERVE, app_alerts_start, app_alerts_stop },
-	{ "admin", ALL, admin_start, admin_stop },
-	{ "changes of upstreams", SERVE, watch_upstreams, unwatch_upstreams },
-	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
-	{ "metrics and health", DAEMON, app_ops_start, app_ops_stop },
-	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
-	{ "pressure", DAEMON, app_pressure_start, app_pressure_stop },
-	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
-	{ "the next server", DAEMON, app_handover_start, app_handover_stop },
-	{ "connections that were taken over", DAEMON, app_take_over_adopt, NULL },
-	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop },
-	{ "watch", SERVE, app_watch_start, app_watch_stop },
-	{ "confinement", SERVE, app_confine, NULL },    /* last: what was opened stays open */
-	{ "ready", DAEMON, app_say_ready, NULL },
+	{ "sockets of the service manager", DAEMON, app_given_start, app_given_stop, stays },
+	{ "sandbox", ALL, app_sandbox_start, app_sandbox_stop, stays },
+	{ "own files", SERVE, app_confine_files, NULL, stays },        /* the launcher is there, threads are not */
+	{ "the running server", DAEMON, app_take_over_start, NULL, stays },    /* nothing of the store is open before */
+	{ "master key", ALL, master_start, master_stop, stays },
+	{ "signer", ALL, signer_start, signer_stop, NULL },
+	{ "backup", DAEMON, backup_start, backup_stop, NULL },        /* until the last commit is in it */
+	{ "writer", ALL, writer_start, writer_stop, app_linger_writer },
+	{ "checkpoints", ALL, checkpoints_start, checkpoints_stop, NULL },
+	{ "registry", ALL, registry_start, registry_stop, stays },
+	{ "audit level", SERVE, level_start, NULL, stays },
+	{ "last use of keys", ALL, app_used_start, app_used_stop, NULL },
+	{ "failed authentications", SERVE, app_auth_start, app_auth_stop, stays },
+	{ "fetcher", ALL, fetcher_start, fetcher_stop, stays },
+	{ "traces", SERVE, otel_start, otel_stop, stays },
+	{ "access tokens", DAEMON, oauth_start, oauth_stop, stays },
+	{ "upstreams", ALL, upstreams_start, upstreams_stop, stays },
+	{ "tasks", SERVE, tasks_start, tasks_stop, stays },
+	{ "policy", ALL, policy_start, policy_stop, stays },
+	{ "approvals", SERVE, assents_start, assents_stop, stays },
+	{ "calls", ALL, calls_start, calls_stop, stays },
+	{ "sinks", DAEMON, app_sinks_start, app_sinks_stop, NULL },
+	{ "mcp", SERVE, mcp_start, mcp_stop, stays },
+	{ "servers before", DAEMON, app_elders_start, app_elders_stop, NULL },
+	{ "gate", DAEMON, app_gate_start, app_gate_stop, stays },
+	{ "alerts", SERVE, app_alerts_start, app_alerts_stop, NULL },
+	{ "admin", ALL, admin_start, admin_stop, NULL },
+	{ "changes of upstreams", SERVE, watch_upstreams, unwatch_upstreams, NULL },
+	{ "end of calls", ALL, nothing, calls_end, stays },    /* stops after the ways in, before all that a call uses */
+	{ "metrics and health", DAEMON, app_ops_start, app_ops_stop, NULL },
+	{ "listeners", DAEMON, app_listen_start, app_listen_stop, stays },
+	{ "pressure", DAEMON, app_pressure_start, app_pressure_stop, stays },
+	{ "sockets", SERVE, app_sockets_start, app_sockets_stop, NULL },
+	{ "the next server", DAEMON, app_handover_start, app_handover_stop, NULL },
+	{ "connections that were taken over", DAEMON, app_take_over_adopt, NULL, stays },
+	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop, NULL },
+	{ "watch", SERVE, app_watch_start, app_watch_stop, app_watch_stop },
+	{ "confinement", SERVE, app_confine, NULL, stays },    /* last: what was opened stays open */
+	{ "ready", DAEMON, app_say_ready, NULL, stays },
 };
 
 static int start_all(struct app *a, struct err *err)
@@ -818,11 +828,33 @@ static void stop_all(struct app *a)
 	while (a->started > 0) {
 		const struct subsys *row = &rows[--a->started];
 
-		if (!(row->profiles & 1u << a->opt.profile) || !row->stop)
+		if (!(row->profiles & 1u << a->opt.profile) || !row->stop || a->stopped & UINT64_C(1) << a->started)
 			continue;
 		log_debug(NULL, "stopping subsystem=\"%s\"", row->name);
 		row->stop(a);
 	}
+}
+
+_Static_assert(NELEMS(rows) <= 64, "bits of app.stopped");
+
+/* The store goes to the next server, and what runs ends here: but for what it needs, all stops. */
+static void part(struct app *a)
+{
+	if (a->reports)
+		reports_stop(a->reports);
+	for (size_t i = a->started; i-- > 0;) {
+		const struct subsys *row = &rows[i];
+
+		if (!(row->profiles & 1u << a->opt.profile))
+			continue;
+		if (row->part)
+			row->part(a);
+		else if (row->stop)
+			row->stop(a);
+		if (!row->part)
+			a->stopped |= UINT64_C(1) << i;
+	}
+	(void)app_handover_end(a);
 }
 
 /* --- an app */
@@ -888,6 +920,8 @@ int app_run(struct app *a)
 {
 	if (a->phase != APP_ENDED)
 		ev_loop_run(a->loop);
+	if (a->stays)
+		part(a);
 	return a->status;
 }
 
@@ -900,6 +934,7 @@ int app_close(struct app **ap)
 		return 0;
 	*ap = NULL;
 	stop_all(a);
+	app_elders_stop(a);             /* of a start that failed */
 	ops_process_close(&a->process);
 	ev_loop_free(&a->loop);
 	if (app_handover_end(a))

@@ -205,13 +205,22 @@ int app_take_over_start(struct app *a, struct err *err)
 		rc = app_word_hear(t->fd, most_ms, &m, &fd);
 		if (rc == 1 && m.word == APP_CONNECTED)
 			keep_conn(t, &m, fd);
-	} while (rc == 1 && m.word == APP_CONNECTED && clock_mono_us() < begun_us + most_ms * 1000ull);
+		else if (rc == 1 && (m.word == APP_STAYS || m.word == APP_ELDER))
+			fd = app_elders_word(a, t->pid, &m, fd) ? -1 : fd;
+		if (rc == 1 && fd >= 0 && m.word != APP_CONNECTED && m.word != APP_STORE)
+			close(fd);
+	} while (rc == 1 && (m.word == APP_CONNECTED || m.word == APP_STAYS || m.word == APP_ELDER) &&
+		 clock_mono_us() < begun_us + most_ms * 1000ull);
 	if (rc == 1 && m.word == APP_STORE && fd >= 0)
 		rc = db_owner_adopt(a->store, fd, &a->opt.owner, err);
 	else if (rc == 0)
 		rc = take_orphan(a, err);
 	else
 		rc = unexpected(t, rc, &m, err);
+	if (rc < 0)
+		app_elders_stop(a);
+	else if (app_elders_word(a, t->pid, NULL, t->fd))
+		t->fd = -1;
 	if (rc == 0)
 		log_info(NULL, "taken over pid=%lld version=%s waited_ms=%llu connections=%zu", (long long)t->pid, t->version,
 			 (unsigned long long)(clock_mono_us() - begun_us) / 1000, t->nconns);

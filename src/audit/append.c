@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "audit/recover.h"
 #include "audit/fold.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -357,7 +358,8 @@ static int recover_one(struct audit_logs *logs, struct db *db, const struct audi
 	return rc < 0 ? rc : insert(logs, db, log, &row, err);
 }
 
-int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, struct err *err)
+int audit_recover(struct audit_logs *logs, struct db *db, const struct audit_calls *some, bool only, size_t *ret_count,
+		  struct err *err)
 {
 	struct map *by_id = map_new();
 	size_t count = 0;
@@ -369,11 +371,13 @@ int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, str
 
 		map_set_u64(by_id, (uint64_t)log->id, log);
 	}
-	rc = find_open(logs, db, err);
-	while (rc == 0 && !list_empty(&logs->open)) {
-		struct audit_open *o = CONTAINER_OF(logs->open.next, struct audit_open, node);
+	rc = only ? 0 : find_open(logs, db, err);
+	LIST_FOREACH_SAFE(n, tmp, &logs->open) {
+		struct audit_open *o = CONTAINER_OF(n, struct audit_open, node);
 		struct audit_log *log = map_get_u64(by_id, (uint64_t)o->log);
 
+		if (rc < 0 || audit_calls_have(some, o->call) != only)
+			continue;
 		if (!log)
 			rc = err_set(err, ERR_CORRUPT, "audit", "record %" PRId64 " is in no log", o->id);
 		else

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "tenant/tenant.h"
@@ -41,6 +42,8 @@ size_t call_cancel_where(struct call_engine *eng, const struct call_where *where
 		call_cancel(c, why);
 		n++;
 	}
+	if (eng->env.also)
+		n += eng->env.also(eng->env.also_arg, where, why);
 	return n + (why == CANCEL_SHUTDOWN ? 0 : call_task_cancel_where(eng, where));
 }
 
@@ -51,6 +54,49 @@ void call_engine_put_off(struct call_engine *eng)
 		struct call *c = CONTAINER_OF(link, struct call, all);
 
 		if (c->task && c->far && is_running(c))
+			call_cancel(c, CANCEL_SHUTDOWN);
+	}
+}
+
+/* --- calls that stay when the store goes (OP-903) */
+
+static bool stays(const struct call *c)
+{
+	return c->begun && !c->cancelled && !c->task && !c->promoting && (c->state == CALL_RUN || c->state == CALL_ASKING);
+}
+
+void call_engine_stay(struct call_engine *eng)
+{
+	LIST_FOREACH(link, &eng->calls) {
+		struct call *c = CONTAINER_OF(link, struct call, all);
+
+		c->may_task &= c->promoting;
+	}
+}
+
+size_t call_engine_staying(const struct call_engine *eng, call_staying_fn *fn, void *arg)
+{
+	size_t n = 0;
+
+	LIST_FOREACH(link, &eng->calls) {
+		const struct call *c = CONTAINER_OF(link, struct call, all);
+
+		if (!stays(c))
+			continue;
+		n++;
+		if (fn)
+			fn(arg, c->id, clock_wall_us() - (clock_mono_us() - c->start_us), c->who);
+	}
+	return n;
+}
+
+void call_engine_cancel_others(struct call_engine *eng)
+{
+	eng->stopping = true;
+	LIST_FOREACH(link, &eng->calls) {
+		struct call *c = CONTAINER_OF(link, struct call, all);
+
+		if (is_running(c) && !stays(c))
 			call_cancel(c, CANCEL_SHUTDOWN);
 	}
 }

@@ -622,6 +622,8 @@ void mcp_recheck(struct mcp_server *srv, int64_t tenant_id)
 	void *value;
 	size_t len;
 
+	if (srv->env.rechecked)
+		srv->env.rechecked(srv->env.arg, tenant_id);
 	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);) {
 		const struct mcp_tenant *t = value;
 

@@ -100,7 +100,8 @@ static bool clock_was_set(const struct verify_clock *k, uint64_t at_us)
 }
 
 /* A call of the server that was started last, and has not stopped, runs; so does one that its crash has ended, until
- * the next start says so.  What began before that start has an end, or something is wrong (HARDENING F-19). */
+ * the next start says so.  What began before that start has an end, or something is wrong (HARDENING F-19); but a start
+ * says since when the server before it runs on with calls (OP-903). */
 static bool may_run(const struct verify_clock *k, const struct open_call *o)
 {
 	return k->life == AUDIT_SERVER_START && (o->ts >= k->life_us || clock_was_set(k, o->ts));
@@ -246,6 +247,8 @@ static void check_life(struct verify_log *c, const struct audit_row *row, int64_
 	c->life->kind = kind;
 	c->v->clock->life = kind;
 	c->v->clock->life_us = row->v[COL_TS].present ? (uint64_t)row->v[COL_TS].n : 0;
+	if (kind == AUDIT_SERVER_START && row->v[COL_EXT].present)
+		c->v->clock->life_us = audit_calls_since(c->v->clock->life_us, row->v[COL_EXT].p, row->v[COL_EXT].len);
 }
 
 /* --- times */
@@ -326,10 +329,14 @@ static int read_life(struct verify *v, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_GET_LIFE);
 	int rc = db_step(st, err);
+	const void *ext;
+	size_t len = 0;
 
 	if (rc == 1) {
 		v->clock->life = db_col_i64(st, 0);
-		v->clock->life_us = (uint64_t)db_col_i64(st, 1);
+		ext = db_col_blob(st, 2, &len);
+		v->clock->life_us = audit_calls_since((uint64_t)db_col_i64(st, 1),
+						      v->clock->life == AUDIT_SERVER_START ? ext : NULL, len);
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : read_steps(v, err);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "audit/checkpoint.h"
+#include "audit/recover.h"
 #include "audit/fold.h"
 #include "audit/rows.h"
 #include "base/clock.h"
@@ -777,6 +778,8 @@ static int make_lean(struct writer *w, struct err *err)
 static int write_start(struct writer *w, const char *what, const struct audit_field *tails, size_t *ret_recovered,
 		       struct err *err)
 {
+	struct audit_field said[2];
+	uint8_t since[8];
 	struct audit_event ev;
 	bool listed = tails->p == NULL;
 	uint64_t last_us = 0;
@@ -795,7 +798,7 @@ static int write_start(struct writer *w, const char *what, const struct audit_fi
 	if (rc == 0)
 		rc = write_clock_step(w, last_us, err);
 	if (rc == 0)
-		rc = audit_recover(w->logs, w->db, ret_recovered, err);
+		rc = audit_recover(w->logs, w->db, w->guard.elsewhere, false, ret_recovered, err);
 	if (rc == 0 && w->guard.recover)
 		rc = w->guard.recover(w->db, w->logs, err);
 	if (rc < 0)
@@ -807,8 +810,13 @@ static int write_start(struct writer *w, const char *what, const struct audit_fi
 	audit_event_init(&ev, AUDIT_SERVER_START, 0);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.detail = what;
-	ev.field = tails;
-	ev.nfield = !listed;
+	ev.field = said;
+	if (w->guard.elsewhere) {       /* they have no end here, and are none that is missing */
+		audit_put_be(since, w->guard.elsewhere_us, sizeof(since));
+		said[ev.nfield++] = (struct audit_field){ AUDIT_TAG_TIMES, since, sizeof(since) };
+	}
+	if (!listed)
+		said[ev.nfield++] = *tails;
 	rc = audit_append_start(w->logs, w->db, &ev, err);
 	if (rc == 0 && w->guard.begun)
 		rc = w->guard.begun(w->guard.arg, w->db, w->logs, err);

@@ -14,6 +14,7 @@
 #include "audit/fold.h"
 #include "audit/keep.h"
 #include "audit/payload.h"
+#include "audit/recover.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -261,6 +262,8 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	struct audit_event bare;
 	struct wevent *e;
 
+	if (w->relay)
+		return begins_something(ev) ? ERR_AUDIT : wrelay_audit(w->relay, ev, done, arg);
 	if (w->closing || atomic_load(&w->failed))
 		return ERR_AUDIT;
 	/* What has not begun can be refused; what has must be recorded if it can be. */
@@ -615,6 +618,11 @@ static int start_thread(struct writer *w, struct err *err)
 
 static void writer_free(struct writer *w)
 {
+	if (w->relay) {
+		writer_relay_broken(w);         /* nobody waits any more */
+		map_free(&w->relay->waiting);
+		free(w->relay);
+	}
 	audit_logs_close(&w->logs);
 	db_close(&w->db);
 	wqueue_free(&w->queue);
@@ -812,14 +820,11 @@ void writer_clock(struct writer *w, enum clock_sync sync)
 	atomic_store(&w->clock, sync);
 }
 
-int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)
+/* Its files are closed behind it, unless the thread hangs. */
+static int end_thread(struct writer *w, uint32_t deadline_ms, struct err *err)
 {
-	struct writer *w = wp ? *wp : NULL;
 	int failed;
 
-	if (!w)
-		return 0;
-	*wp = NULL;
 	if (w->sealer)
 		w->sealer->close(w->sealer);
 	if (w->follower)
@@ -837,6 +842,90 @@ int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)
 	failed = atomic_load(&w->failed);
 	if (failed)
 		err_set(err, (enum err_code)failed, w->store, "the store had failed; the stop is not recorded");
-	writer_free(w);
+	audit_logs_close(&w->logs);
+	db_close(&w->db);
 	return failed;
+}
+
+int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)
+{
+	struct writer *w = wp ? *wp : NULL;
+	int rc;
+
+	if (!w)
+		return 0;
+	*wp = NULL;
+	rc = w->relay ? 0 : end_thread(w, deadline_ms, err);
+	if (rc != ERR_TIMEOUT)
+		writer_free(w);
+	return rc;
+}
+
+/* --- a store that is another process's (OP-903) */
+
+int writer_leave(struct writer *w, uint32_t deadline_ms, const struct writer_relay *to, struct err *err)
+{
+	int rc = end_thread(w, deadline_ms, err);
+
+	ev_timer_stop(w->space->watch);
+	ev_timer_stop(w->deadline);
+	if (rc != ERR_TIMEOUT) {
+		w->relay = mem_zalloc(sizeof(*w->relay));
+		w->relay->to = *to;
+		w->relay->waiting = map_new();
+	}
+	return rc;
+}
+
+struct relayed { struct writer *w; writer_audit_fn *done; void *arg; };
+
+static int audit_relayed(void *arg, const struct audit_event *ev)
+{
+	const struct relayed *r = arg;
+
+	return writer_audit(r->w, ev, r->done, r->arg);
+}
+
+int writer_audit_relayed(struct writer *w, const void *p, size_t len, writer_audit_fn *done, void *arg)
+{
+	return wrelay_event(p, len, audit_relayed, &(struct relayed){ w, done, arg });
+}
+
+struct recovering { size_t n, found; uint8_t id[][16]; };
+
+static int recover_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct recovering *r = arg;
+	const struct audit_calls calls = { r->id, r->n };
+
+	return audit_recover(logs, db, &calls, true, &r->found, err);
+}
+
+static void recover_done(void *arg, int rc, const struct err *err)
+{
+	struct recovering *r = arg;
+
+	if (rc < 0)
+		log_err(NULL, "calls of the server before have no end, the next start closes them why=\"%s\"", err->msg);
+	else
+		metric_add(METRIC_calls_recovered, r->found);
+	if (rc == 0 && r->found > 0)
+		log_warn(NULL, "calls without an end recovered count=%zu", r->found);
+	free(r);
+}
+
+int writer_recover(struct writer *w, const struct audit_calls *calls)
+{
+	/* volatile: all of them may have an end already */
+	static const struct writer_job job = { .name = "calls without an end", .run = recover_run, .volatile_only = true,
+					       .done = recover_done };
+	struct recovering *r = mem_zalloc(sizeof(*r) + calls->n * sizeof(*r->id));
+	int rc;
+
+	r->n = calls->n;
+	memcpy(r->id, calls->id, calls->n * sizeof(*r->id));
+	rc = writer_submit(w, &job, r);
+	if (rc < 0)
+		free(r);
+	return rc;
 }

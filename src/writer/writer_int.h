@@ -152,7 +152,22 @@ struct writer {
 	uint64_t booked;
 	size_t notices;                 /* that have not come back; at most limits.queue_max */
 	struct wspace *space;
+	struct wrelay *relay;           /* NULL: the store is ours */
 };
+
+/* --- relay.c */
+
+struct wrelay_waiting { uint64_t number; writer_audit_fn *done; void *arg; };
+struct wrelay {
+	struct writer_relay to;
+	struct map *waiting;            /* struct wrelay_waiting by number */
+	uint64_t last;
+	bool broken;
+};
+int wrelay_audit(struct wrelay *r, const struct audit_event *ev, writer_audit_fn *done, void *arg) MUST_CHECK;
+/* The other side: what they say, for fn() alone; its result, or ERR_INVALID. */
+typedef int wrelay_event_fn(void *arg, const struct audit_event *ev);
+int wrelay_event(const void *p, size_t len, wrelay_event_fn *fn, void *arg) MUST_CHECK;
 
 void *writer_main(void *arg);           /* the writer thread */
 /* server.crash, call.recovered, server.start: one transaction, before the thread begins. */

@@ -1,6 +1,6 @@
 """Servers that take over from each other under calls without a pause (OP-901, show 6 of issue 19): 20 in a row, and no request
-fails, no connection is refused, each call has its end on record once, and after each a change is told to who listens.  Prints how
-many calls were answered in a second and for how long nobody was: TOOLCRIB_HANDOVERS says how many, TOOLCRIB_CONNECTIONS of how many."""
+fails, no connection is refused, each call has its end on record once, calls of a minute that began before are answered by the servers
+that they outlast (OP-903), and after each a change is told to who listens.  Prints how many calls were answered in a second and for how long nobody was: TOOLCRIB_HANDOVERS says how many, TOOLCRIB_CONNECTIONS of how many."""
 import contextlib
 import json
 import os
@@ -8,6 +8,7 @@ import selectors
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import crib
@@ -126,6 +127,17 @@ class Handovers(test_take_over.TakeOver):
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
+    def minutes(self, n, answers):
+        """Calls that take a minute, each on a connection of its own."""
+        def one():
+            with contextlib.closing(self.c.http(self.key)) as peer:
+                answers.append(peer.call("nap", {"seconds": test_take_over.STAYS}, crib.MODERN)["result"].get("isError", False))
+        threads = [threading.Thread(target=one, daemon=True) for _ in range(n)]
+        for thread in threads:
+            thread.start()
+        self.running(n)
+        return threads
+
     def answered(self, process):
         process.stdin.write("more\n")
         process.stdin.flush()
@@ -135,11 +147,13 @@ class Handovers(test_take_over.TakeOver):
         self.begin()
         before = self.c.rows("SELECT count(*) FROM rec WHERE kind = 1001")[0][0]
         process = self.flood()
-        pauses = []
+        pauses, threads, answers = [], [], []
         for n in range(ROUNDS):
+            if n % 5 == 0:
+                threads += self.minutes(3, answers)
             at = int(self.answered(process))
             crib.wait_for("calls", lambda: int(self.answered(process)) >= at + 200)
-            self.take_over()
+            self.moves()
             with contextlib.closing(self.c.http(self.key)) as peer:
                 stream = peer.stream(peer.request("subscriptions/listen", LISTEN, crib.MODERN))
                 with contextlib.closing(stream):
@@ -158,8 +172,12 @@ class Handovers(test_take_over.TakeOver):
               f"{got['longest_ms']} ms; the old one was waited for {max(pauses)} ms at most; nobody was answered for, at most, "
               f"{got['gaps_ms'][:3]} ms; {got['again']} connections ended before they were read", file=sys.stderr)
         self.assertEqual(got["failed"], [])
+        for thread in threads:
+            thread.join(crib.DEADLINE + float(test_take_over.STAYS))
+        self.assertEqual(answers, [False] * len(threads), "each call of a minute is answered")
         self.c.stop()
         begun = self.c.rows("SELECT count(*) FROM rec WHERE kind = 1001")[0][0] - before
+        begun -= len(threads)
         self.assertLessEqual(got["answers"], begun)
         self.assertLessEqual(begun, got["answers"] + CONNECTIONS, "what was under way when the callers ended")
         self.whole()

@@ -1,5 +1,5 @@
-"""One server takes the place of another: no request fails, no call shorter than drain_ms is lost, and whoever dies on the way,
-somebody serves (OP-901)."""
+"""One server takes the place of another: no request fails, no call is lost, however long it takes, and whoever dies on the way,
+somebody serves (OP-901, OP-903)."""
 import array
 import contextlib
 import http.client
@@ -23,6 +23,7 @@ ROUNDS = int(os.environ.get("TOOLCRIB_HANDOVERS", "5"))
 NAP = crib.tool_yaml("nap", '{type: exec, argv: ["/bin/sleep", "{/seconds}"], stdin: none, output: text}',
                      "{type: object, properties: {seconds: {type: string}}, required: [seconds]}")
 LONG = "600"
+STAYS = "60" if os.environ.get("INTEG_LONG") else "2"   # seconds of calls that outlast their server
 LAST_START = "SELECT ext FROM rec WHERE kind = 1601 ORDER BY id DESC LIMIT 1"
 OLD = crib.SOURCE / "tests/old-db/0.1.0.tar.xz"
 
@@ -53,7 +54,7 @@ class Load:
     """Clients that call without a pause, each on a connection that it keeps; nothing may fail."""
 
     def __init__(self, case, n):
-        self.answered, self.longest, self.failed, self.over = [0] * n, [0.0] * n, [], threading.Event()
+        self.answered, self.longest, self.failed, self.over, self.short = [0] * n, [0.0] * n, [], threading.Event(), n
         self.threads = [threading.Thread(target=self.client, args=(case.c.http(case.key), i), daemon=True) for i in range(n)]
         for thread in self.threads:
             thread.start()
@@ -72,15 +73,34 @@ class Load:
                 return
         peer.close()
 
+    def long(self, case):
+        """One more client, whose call takes as long as STAYS says."""
+        i = len(self.answered)
+        self.answered.append(0)
+        self.longest.append(0.0)
+        thread = threading.Thread(target=self.nap, args=(case.c.http(case.key), i), daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def nap(self, peer, i):
+        try:
+            got = peer.call("nap", {"seconds": STAYS}, crib.MODERN)
+            if peer.status != 200 or got["result"].get("isError", False):
+                self.failed.append((peer.status, got))
+            self.answered[i] += 1
+        except (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError) as error:
+            self.failed.append(repr(error))
+        peer.close()
+
     def more(self, n):
         """Each client has had n answers more, or one has failed."""
-        before = list(self.answered)
+        before = list(self.answered[:self.short])
         crib.wait_for("calls", lambda: self.failed or all(now >= was + n for now, was in zip(self.answered, before)))
 
     def end(self):
         self.over.set()
         for thread in self.threads:
-            thread.join(crib.DEADLINE)
+            thread.join(crib.DEADLINE + float(STAYS))
         return self.failed
 
 
@@ -118,6 +138,19 @@ class TakeOver(crib.Case):
         self.assertEqual(self.new().wait(crib.DEADLINE), 0)
         self.serves()
 
+    def moves(self):
+        """A take-over whose old server stays for its calls; it is given back."""
+        old = self.c.daemon
+        self.addCleanup(old.poll)
+        self.assertEqual(self.new().wait(crib.DEADLINE), 0)
+        self.c.daemon = Taken(self.c.status()["pid"])
+        self.addCleanup(os.close, self.c.daemon.fd)
+        self.assertNotEqual(self.c.daemon.pid, old.pid)
+        return old
+
+    def ends(self):
+        return [row["outcome"] for row in self.c.json("audit", "calls", "--tenant", "acme")]
+
     def nap(self, peer, seconds):
         peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": seconds}}, crib.MODERN, id=1))
 
@@ -141,12 +174,16 @@ class TakeOver(crib.Case):
         before = self.c.rows("SELECT sum(kind = 1601), sum(kind = 1002) FROM rec")[0]
         load = Load(self, 6)
         load.more(5)
-        for _ in range(ROUNDS):
-            old = self.c.daemon.pid
-            self.take_over()
+        for i in range(ROUNDS):
+            if i % 2 == 0:
+                load.long(self)
+                self.running()
+            old = self.moves()
             load.more(5)
-            self.assertIn(f"in place of process {old} of ".encode(), self.c.rows(LAST_START)[0][0])
+            self.assertIn(f"in place of process {old.pid} of ".encode(), self.c.rows(LAST_START)[0][0])
+        self.c.cli("audit", "verify")
         self.assertEqual(load.end(), [])
+        self.assertEqual(load.answered[6:], [1] * ((ROUNDS + 1) // 2), "each long call has its answer")
         self.c.stop()
         print(f"{ROUNDS} handovers, {sum(load.answered)} answers, the longest took {max(load.longest) * 1000:.0f} ms", file=sys.stderr)
         behind = self.c.rows("SELECT sum(kind = 1601), sum(kind = 1002) FROM rec")[0]
@@ -178,15 +215,92 @@ class TakeOver(crib.Case):
         self.assertFalse((self.c.dir / "agents.sock").exists(), "the last one removes it, as its own")
         self.whole()
 
-    def test_a_call_longer_than_the_drain_is_cancelled(self):
+    def test_a_call_outlasts_its_server_and_the_next_one(self):
+        """Its end stands in the log of who has the store when it comes, and both verifiers know of it while it runs."""
+        self.begin("drain_ms: 300\n")
+        busy, web = self.c.tcp(self.key), self.c.http(self.key)
+        self.nap(busy, STAYS + ".5")
+        self.running()
+        first = self.moves()
+        self.says("calls run on in the server before pid=")
+        self.assertEqual(self.echo(web, "meanwhile"), "meanwhile")
+        self.assertIsNone(first.poll())
+        self.c.cli("audit", "verify")
+        self.assertNotIn("DANGLING", self.sceptic())
+        second = self.moves()
+        self.assertEqual(second.wait(crib.DEADLINE), 0, "it has nothing to stay for")
+        self.assertFalse(busy.answer(1)["result"].get("isError", False))
+        self.assertTrue(busy.closed())
+        self.assertEqual(first.wait(crib.DEADLINE), 0)
+        self.assertEqual(self.ends(), ["ok", "ok"])
+        for peer in (busy, web):
+            peer.close()
+        self.c.stop()
+        self.whole()
+
+    def sceptic(self):
+        """What the other verifier finds in the store as it is."""
+        return subprocess.run([*crib.sceptic(), self.c.store, *crib.evidence(self.c.store)], capture_output=True, text=True).stdout
+
+    def test_who_may_not_call_any_more_loses_what_outlasts_its_server(self):
+        self.begin()
+        out, asleep = self.c.key("acme/out"), self.c.key("acme/asleep")
+        for i, (key, *words) in enumerate(((out, "key", "revoke", out.split("_")[1], "--yes"),
+                                           (asleep, "key", "suspend", asleep.split("_")[1], "--yes"), (self.key, "tool", "disable", "nap", "--kill"))):
+            busy = self.c.tcp(key)
+            self.nap(busy, LONG)
+            self.running()
+            old = self.moves()
+            self.says("calls run on in the server before pid=")
+            self.c.cli(*words)
+            self.assertEqual(old.wait(crib.DEADLINE), 0, words)
+            busy.close()
+            self.assertEqual(self.ends(), ["cancelled"] * (i + 1), words)
+        self.c.stop()
+        self.whole()
+
+    def test_the_next_server_dies_while_a_call_outlasts_the_old_one(self):
+        """Nobody would record its end, so it ends without an answer, and the next start says so."""
+        self.begin()
+        busy = self.c.tcp(self.key)
+        self.nap(busy, LONG)
+        self.running()
+        old = self.moves()
+        self.c.daemon.kill()
+        self.c.daemon.wait()
+        self.assertIn("error", busy.answer(1))
+        busy.close()
+        self.assertEqual(old.wait(crib.DEADLINE), 0)
+        self.c.start()
+        self.assertEqual(self.c.rows("SELECT sum(kind = 1001), sum(kind = 1002), sum(kind = 1004) FROM rec"), [(1, 0, 1)])
+        self.c.stop()
+        self.c.cli("audit", "verify")
+
+    def test_the_old_server_dies_with_a_call_that_outlasts_it(self):
+        self.begin()
+        busy = self.c.tcp(self.key)
+        self.nap(busy, LONG)
+        self.running()
+        old = self.moves()
+        self.says("calls run on in the server before pid=")
+        old.kill()
+        old.wait(crib.DEADLINE)
+        busy.close()
+        self.says("calls without an end recovered count=1")
+        self.c.cli("audit", "verify")
+        self.c.stop()
+        self.assertEqual(self.c.rows("SELECT sum(kind = 1001), sum(kind = 1002), sum(kind = 1004) FROM rec"), [(1, 0, 1)])
+
+    def test_a_stop_ends_what_outlasts_its_server_too(self):
         self.begin("drain_ms: 300\n")
         busy = self.c.tcp(self.key)
         self.nap(busy, LONG)
         self.running()
-        self.take_over()
+        old = self.moves()
+        self.assertEqual(self.c.stop(), 0)
+        self.assertEqual(old.wait(crib.DEADLINE), 0)
         busy.close()
-        self.assertEqual([row["outcome"] for row in self.c.json("audit", "calls", "--tenant", "acme")], ["aborted"])
-        self.c.stop()
+        self.assertEqual(self.ends(), ["aborted"])
         self.whole()
 
     def refused(self, *words, code=1):
@@ -224,7 +338,7 @@ class TakeOver(crib.Case):
             file.write_bytes(tar.extractfile("store/toolcrib.db").read())
         self.refused("of an older release", "a handover changes no store")
 
-    def ask(self, fd, word=1, protocol=1):
+    def ask(self, fd, word=1, protocol=2):
         """What the server answers to a word: that of who refuses, or that of who offers, 0 for the end."""
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(crib.DEADLINE)
@@ -245,7 +359,9 @@ class TakeOver(crib.Case):
             self.assertEqual(self.ask(fd), says, (flags, file))
         self.assertEqual(self.ask(None), refuses)
         self.assertEqual(self.ask(None, word=6), refuses, "to go without having asked")
-        self.assertEqual(self.ask(None, protocol=2), refuses)
+        self.assertEqual(self.ask(None, protocol=1), refuses)
+        for word in (10, 11, 12, 13, 14):
+            self.assertEqual(self.ask(None, word=word), refuses, "as if it had calls that run on")
         self.assertNotIn("handing over pid", self.c.log.read_text())
         still = self.c.http(self.key)
         self.assertEqual(self.echo(still, "still"), "still")

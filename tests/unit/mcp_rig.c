@@ -400,7 +400,7 @@ void rig_open(struct rig *r)
 	ROWS_OK(principal_named(r->tenants, "other", NULL, AUDIT_AUTHN_BOUND, &r->who_other, &rows_err));
 	r->registry = registry_new(bind_none);
 	env = (struct mcp_env){ r->loop, r->tenants, r->registry, (struct call_engine *)r,
-		NULL, (struct writer *)r, NULL, master, "1.0", false, false };
+		NULL, (struct writer *)r, NULL, master, "1.0", false, false, NULL, NULL };
 	r->srv = mcp_server_new(&env);
 	r->echo = rig_tool(r, "echo", "");
 	r->secret = rig_tool(r, "secret", "");

@@ -17,6 +17,7 @@
 #include "forms/forms.h"
 #include "keys/keys.h"
 
+#include "audit/recover.h"
 #include "audit_rig.h"
 #include "suite.h"
 
@@ -566,7 +567,7 @@ static void call_that_a_crash_left_is_recovered_from_a_block(void **state)
 	close_store(f);
 	open_all(f);
 	begin(f);
-	OK(audit_recover(f->logs, f->db, &count, &f->err));
+	OK(audit_recover(f->logs, f->db, NULL, false, &count, &f->err));
 	commit(f);
 	assert_int_equal(count, open);
 	assert_int_equal(number(f, "SELECT count(*) FROM open_call"), 0);
@@ -577,7 +578,7 @@ static void call_that_a_crash_left_is_recovered_from_a_block(void **state)
 	close_store(f);
 	open_all(f);
 	begin(f);
-	OK(audit_recover(f->logs, f->db, &count, &f->err));
+	OK(audit_recover(f->logs, f->db, NULL, false, &count, &f->err));
 	commit(f);
 	assert_int_equal(count, 0);
 }
@@ -724,7 +725,7 @@ static void end_calls(struct fix *f)
 	close_store(f);
 	open_all(f);
 	begin(f);
-	OK(audit_recover(f->logs, f->db, &count, &f->err));
+	OK(audit_recover(f->logs, f->db, NULL, false, &count, &f->err));
 	commit(f);
 }
 

@@ -13,6 +13,7 @@
 #include <sqlite3.h>
 
 
+#include "audit/recover.h"
 #include "audit_rig.h"
 #include "base/tally.h"
 #include "suite.h"
@@ -250,7 +251,7 @@ static void recovery_closes_what_a_crash_left(void **state)
 	commit(f);
 	reopen(f);
 	begin(f);
-	OK(audit_recover(f->logs, f->db, &n, &f->err));
+	OK(audit_recover(f->logs, f->db, NULL, false, &n, &f->err));
 	assert_int_equal(n, 2);
 	commit(f);
 	s = query_call(f, ACME, 1);
@@ -263,7 +264,7 @@ static void recovery_closes_what_a_crash_left(void **state)
 	assert_int_equal(query_call(f, ACME, 4).n, 1);
 	reopen(f);
 	begin(f);
-	OK(audit_recover(f->logs, f->db, &n, &f->err));
+	OK(audit_recover(f->logs, f->db, NULL, false, &n, &f->err));
 	assert_int_equal(n, 0);
 	commit(f);
 }
@@ -285,7 +286,7 @@ static void recovery_starts_at_the_oldest_open_call(void **state)
 				  "FROM meta WHERE key = 'open_from'"), 1);
 	reopen(f);
 	begin(f);
-	OK(audit_recover(f->logs, f->db, &n, &f->err));
+	OK(audit_recover(f->logs, f->db, NULL, false, &n, &f->err));
 	assert_int_equal(n, 1);
 	OK(audit_save_open_from(f->logs, f->db, &f->err));
 	commit(f);
