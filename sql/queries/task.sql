@@ -50,6 +50,11 @@ SELECT t.tid, n.name, coalesce(p.name, t.prn), t.tool, t.state, t.created_us, t.
 FROM tenant n JOIN task t ON t.tenant_id = n.id LEFT JOIN principal p ON p.id = t.principal_id
 WHERE n.name = ?1 ORDER BY t.created_us DESC, t.id DESC;
 
+-- audit show: whose it is, and its newest call.  any tenant: its log is asked for the records, and one that is named has to be
+-- it.  Index task.tid.
+-- name: task_newest
+SELECT t.call, n.name FROM task t JOIN tenant n ON n.id = t.tenant_id WHERE t.tid = ?1 AND (?2 = '' OR n.name = ?2);
+
 -- task show.  any tenant: by its name.  Index task.tid.
 -- name: task_of
 SELECT t.tid, n.name, coalesce(p.name, t.prn), t.tool, t.state, t.created_us, t.updated_us, t.ends_us, t.call, t.note, t.bytes

@@ -1,5 +1,6 @@
-/* audit show: the command that prints all records of one call.  check() runs on the loop, body() on a thread of the
- * pool, with a reader of the store.  Reading is a record itself, durable before anything is shown (AUDIT A-304). */
+/* audit show: the command that prints all records of one call, and of the rounds of its task (TK-52).  check() runs on
+ * the loop, body() on a thread of the pool, with a reader of the store.  Reading is a record itself, durable before
+ * anything is shown (AUDIT A-304). */
 #include "config.h"
 
 #include <stdio.h>
@@ -13,15 +14,21 @@
 #include "command/rows.h"
 #include "db/db.h"
 #include "review/review.h"
+#include "task/task.h"
 #include "tenant/tenant.h"
 #include "toolset/toolset.h"
+
+#define SHOW_CALLS_MAX (2 * TASK_ROUNDS_MAX)    /* of one chain: rounds, and requests that a person agreed to */
 
 struct show {
 	struct command_call *c;
 	const struct tenant_row *t;
 	struct map *names;              /* pseudonym -> name */
-	bool asked;                     /* a person has agreed to it: when it was asked for is shown in front */
-	uint8_t before[16];             /* the call that asked */
+	uint8_t call[SHOW_CALLS_MAX][16];       /* the newest first */
+	size_t n;
+	char task[TASK_ID_LEN + 1];     /* that the last one is a round of, or "" */
+	bool before;                    /* it follows another: a round, or one that a person has agreed to */
+	uint8_t prev[16];
 };
 
 /* --- the argument `call` */
@@ -122,6 +129,25 @@ static void put_approval(struct reply *o, const struct audit_view *v)
 	str_fini(&by);
 }
 
+static const char *task_of_record(const struct audit_view *v)
+{
+	size_t len;
+	const char *id = (const char *)audit_field_find(v->ext, v->ext_len, AUDIT_TAG_TASK, &len);
+
+	return id && len == TASK_ID_LEN ? id : NULL;
+}
+
+static void put_task(struct reply *o, const struct audit_view *v)
+{
+	const char *id = task_of_record(v);
+	char text[TASK_ID_LEN + 1] = "";
+
+	if (!id)
+		return;
+	memcpy(text, id, TASK_ID_LEN);
+	reply_text(o, "task", text);
+}
+
 static void put_record(struct show *show, const struct audit_view *v)
 {
 	struct reply *o = show->c->out;
@@ -153,13 +179,21 @@ static void put_record(struct show *show, const struct audit_view *v)
 	if (v->flags & AUDIT_FLAG_NOT_EXECUTED)
 		reply_bool(o, "not_executed", true);
 	put_approval(o, v);
+	put_task(o, v);
 	reply_text(o, "detail", v->detail);
+}
+
+static bool is_task(const char *text)
+{
+	static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+	return strlen(text) == TASK_ID_LEN && text[strspn(text, base62)] == '\0';
 }
 
 static int audit_show_check(struct command_call *c, struct err *err)
 {
 	arg_record_in(c);
-	return arg_call_check(c, err);
+	return is_task(arg_text(c, "call")) ? 0 : arg_call_check(c, err);
 }
 
 static int show_row(void *arg, const struct audit_view *v)
@@ -179,17 +213,95 @@ static int show_row(void *arg, const struct audit_view *v)
 	return 0;
 }
 
-/* Its begin says which request was agreed to. */
-static int find_asked(void *arg, const struct audit_view *v)
+/* Its begin says what it follows; any of its records, of which task it is. */
+static int look(void *arg, const struct audit_view *v)
 {
 	struct show *show = arg;
+	const char *task = task_of_record(v);
 	size_t len;
 
-	if (v->kind == AUDIT_CALL_BEGIN && v->has_prev && audit_field_find(v->ext, v->ext_len, AUDIT_TAG_ASSENT, &len)) {
-		show->asked = true;
-		memcpy(show->before, v->prev, sizeof(show->before));
+	if (task)
+		memcpy(show->task, task, TASK_ID_LEN);
+	if (v->kind == AUDIT_CALL_BEGIN && v->has_prev &&
+	    (task || audit_field_find(v->ext, v->ext_len, AUDIT_TAG_ASSENT, &len))) {
+		show->before = true;
+		memcpy(show->prev, v->prev, sizeof(show->prev));
 	}
 	return 0;
+}
+
+/* From this call back to the first one. */
+static int follow(struct show *show, struct db *db, const uint8_t call[16], struct err *err)
+{
+	int rc;
+
+	memcpy(show->prev, call, sizeof(show->prev));
+	show->n = 0;
+	do {
+		memcpy(show->call[show->n], show->prev, sizeof(show->prev));
+		show->before = false;
+		rc = audit_query_call(db, show->t->id, show->call[show->n++], look, show, err);
+	} while (rc >= 0 && show->before && show->n < SHOW_CALLS_MAX);
+	return rc < 0 ? rc : 0;
+}
+
+/* 1: *ret is the newest call of a task whose row is there, of this tenant, "": any. */
+static int newest_of(struct db *db, const char *task, const char *tenant, uint8_t ret[16], char *ret_tenant,
+		     size_t size, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_NEWEST);
+	const void *call;
+	size_t len;
+	int rc;
+
+	db_bind_textz(st, 1, task);
+	db_bind_textz(st, 2, tenant);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		call = db_col_blob(st, 0, &len);
+		rc = len == 16;
+		if (rc)
+			memcpy(ret, call, len);
+		if (ret_tenant)
+			db_col_copy(st, 1, ret_tenant, size);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* The call that was asked for, or the newest one of the task that was. */
+static int asked_for(const struct command_call *c, struct db *db, uint8_t ret[16], struct tenant_row *ret_tenant,
+		     struct err *err)
+{
+	const char *text = arg_text(c, "call"), *tenant = arg_text(c, "tenant");
+	char name[sizeof(ret_tenant->name)];
+	int rc;
+
+	if (!is_task(text))
+		return arg_call(c, db, ret, ret_tenant, err);
+	rc = newest_of(db, text, tenant ? tenant : "", ret, name, sizeof(name), err);
+	if (rc == 0)
+		return err_set(err, ERR_NOT_FOUND, "", "task %s: not found%s%s; the id of a call of it finds its records",
+			       text, tenant ? " in the log of " : "", tenant ? tenant : "");
+	return rc < 0 ? rc : tenant_row_of_call(db, name, ret, text, ret_tenant, err);
+}
+
+/* All that is one matter with this call: what it follows, and while there is a row of its task, what follows it. */
+static int find_chain(struct show *show, struct db *db, const uint8_t call[16], struct err *err)
+{
+	uint8_t newest[16];
+	int rc = follow(show, db, call, err);
+
+	if (rc < 0 || !*show->task)
+		return rc;
+	rc = newest_of(db, show->task, show->t->name, newest, NULL, 0, err);
+	if (rc != 1 || memcmp(newest, call, sizeof(newest)) == 0)
+		return rc < 0 ? rc : 0;
+	rc = follow(show, db, newest, err);
+	for (size_t i = 0; rc == 0 && i < show->n; i++)
+		if (memcmp(show->call[i], call, sizeof(newest)) == 0)
+			return 0;
+	return rc < 0 ? rc : follow(show, db, call, err);
 }
 
 static int audit_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -197,17 +309,15 @@ static int audit_show_body(struct command_call *c, struct db *db, struct audit_l
 	struct tenant_row t;
 	struct show show = { .c = c, .t = &t };
 	uint8_t call[16];
-	int rc = arg_call(c, db, call, &t, err);
+	int rc = asked_for(c, db, call, &t, err);
 
 	(void)logs;
 	if (rc == 0)
 		rc = principal_names_load(db, t.id, &show.names, err);
 	if (rc == 0)
-		rc = audit_query_call(db, t.id, call, find_asked, &show, err);
-	if (rc >= 0 && show.asked)
-		rc = audit_query_call(db, t.id, show.before, show_row, &show, err);
-	if (rc >= 0)
-		rc = audit_query_call(db, t.id, call, show_row, &show, err);
+		rc = find_chain(&show, db, call, err);
+	for (size_t i = show.n; rc >= 0 && i > 0; i--)
+		rc = audit_query_call(db, t.id, show.call[i - 1], show_row, &show, err);
 	principal_names_free(&show.names);
 	return rc < 0 ? rc : 0;
 }
@@ -215,7 +325,7 @@ static int audit_show_body(struct command_call *c, struct db *db, struct audit_l
 /* --- rows of the command table */
 
 static const struct command_arg audit_show_args[] = {
-	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT, ARG_END };
+	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls, or of a task."), TENANT_OPT, ARG_END };
 static const struct command_column audit_show_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL_AT("time", "TIME"), COL("tool", "TOOL"),
 	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("sandbox", "SANDBOX"),
@@ -223,7 +333,9 @@ static const struct command_column audit_show_cols[] = {
 	COL("detail", "DETAIL"), COL_END };
 
 const struct command show_commands[] = {
-	{ .noun = "audit", .verb = "show", .help = "Show the records of a call", .args = audit_show_args,
+	{ .noun = "audit", .verb = "show", .help = "Show the records of a call",
+	  .detail = "With them, in front, those of the call that asked a person for it, and of all rounds of its task.",
+	  .args = audit_show_args,
 	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = audit_show_check, .body = audit_show_body },

@@ -1,5 +1,6 @@
 """Tasks (io.modelcontextprotocol/tasks, TK-01 to TK-51): a call outlasts its request, its end is in the store with its record,
 whoever it belongs to finds it again, and nobody else learns that there is one (MCP K5-01 to K5-07, MCP K5-10)."""
+import contextlib
 import json
 import re
 import signal
@@ -274,6 +275,39 @@ class Tasks(crib.Case):
         self.assertEqual(rows, [("call.denied", 1), ("task.cancel", 2), ("task.end", 2)])
         done = c.run("audit", "verify")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_audit_show_follows_its_rounds(self):
+        """TK-52: by the task, by its first call, by its newest one: all that is one matter, first to last, and nothing of others."""
+        c = self.crib
+        self.asking("one", "{support: required}", then="echo '%s'" % json.dumps({"result": {"content": []}}))
+        yes = {"action": "accept", "content": {}}
+        ids = [self.peer.call("one", {}, crib.MODERN, CAPS)["result"]["taskId"] for _ in range(2)]
+        for id in ids:
+            self.asks(id)
+        self.update(ids[0], {"1:q": yes})
+        self.over(ids[0])
+        want = ["call.begin", "task.create", "call.end", "call.begin", "call.end"]
+        shown = c.json("audit", "show", ids[0])
+        self.assertEqual([row["kind"] for row in shown], want)
+        self.assertEqual({row.get("task") for row in shown}, {None, ids[0]})
+        first, newest = shown[0]["call"], shown[-1]["call"]
+        self.assertNotEqual(first, newest)
+        self.assertEqual(shown[3]["previous"], first)
+        for asked in (first, newest):
+            self.assertEqual([row["index"] for row in c.json("audit", "show", asked)], [row["index"] for row in shown])
+        self.assertEqual([row["kind"] for row in c.json("audit", "show", ids[1], "--tenant", "acme")], want[:3])
+        for words in ((UNKNOWN,), (ids[0], "--tenant", "other")):
+            done = c.run("audit", "show", *words)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("not found", done.stderr)
+        self.assertIn("is no id of a call", c.run("audit", "show", UNKNOWN[:-1] + "-").stderr)
+        c.stop(signal.SIGTERM)                          # its row is gone: from the call that was asked for back to the first
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db:
+            db.execute("DELETE FROM task WHERE tid = ?", (ids[0],))
+            db.commit()
+        self.assertEqual([row["kind"] for row in c.json("audit", "show", newest)], want)
+        self.assertEqual([row["kind"] for row in c.json("audit", "show", first)], want[:3])
+        self.assertEqual(c.run("audit", "show", ids[0]).returncode, 1)
 
     def test_progress_is_shown(self):
         """TK-06: what the tool says of itself last; what it prints that is no text for people is not passed on."""
