@@ -15,6 +15,7 @@ import crib
 import test_take_over
 
 ROUNDS = int(os.environ.get("TOOLCRIB_HANDOVERS", "20"))
+STAYS = os.environ.get("TOOLCRIB_STAYS", "60")
 CONNECTIONS = int(os.environ.get("TOOLCRIB_CONNECTIONS", "24"))
 LISTEN = {"notifications": {"toolsListChanged": True}}
 
@@ -131,7 +132,7 @@ class Handovers(test_take_over.TakeOver):
         """Calls that take a minute, each on a connection of its own."""
         def one():
             with contextlib.closing(self.c.http(self.key)) as peer:
-                answers.append(peer.call("nap", {"seconds": test_take_over.STAYS}, crib.MODERN)["result"].get("isError", False))
+                answers.append(peer.call("nap", {"seconds": STAYS}, crib.MODERN)["result"].get("isError", False))
         threads = [threading.Thread(target=one, daemon=True) for _ in range(n)]
         for thread in threads:
             thread.start()
@@ -173,7 +174,7 @@ class Handovers(test_take_over.TakeOver):
               f"{got['gaps_ms'][:3]} ms; {got['again']} connections ended before they were read", file=sys.stderr)
         self.assertEqual(got["failed"], [])
         for thread in threads:
-            thread.join(crib.DEADLINE + float(test_take_over.STAYS))
+            thread.join(crib.DEADLINE + float(STAYS))
         self.assertEqual(answers, [False] * len(threads), "each call of a minute is answered")
         self.c.stop()
         begun = self.c.rows("SELECT count(*) FROM rec WHERE kind = 1001")[0][0] - before

@@ -21,9 +21,9 @@ import crib
 
 ROUNDS = int(os.environ.get("TOOLCRIB_HANDOVERS", "5"))
 NAP = crib.tool_yaml("nap", '{type: exec, argv: ["/bin/sleep", "{/seconds}"], stdin: none, output: text}',
-                     "{type: object, properties: {seconds: {type: string}}, required: [seconds]}")
+                     "{type: object, properties: {seconds: {type: string}}, required: [seconds]}", "limits: {timeout: 120s}\n")
 LONG = "600"
-STAYS = "60" if os.environ.get("INTEG_LONG") else "2"   # seconds of calls that outlast their server
+STAYS = os.environ.get("TOOLCRIB_STAYS", "2")    # seconds of calls that outlast their server
 LAST_START = "SELECT ext FROM rec WHERE kind = 1601 ORDER BY id DESC LIMIT 1"
 OLD = crib.SOURCE / "tests/old-db/0.1.0.tar.xz"
 
@@ -43,7 +43,7 @@ class Taken:
         return 0
 
     def send_signal(self, sig):
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self.fd, sig)
 
     def kill(self):
