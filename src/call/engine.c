@@ -33,407 +33,35 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
+#include "end_int.h"
 #include "held_int.h"
 #include "task_call_int.h"
-
-static void set_state(struct call *c, enum call_state to)
-{
-#define TO(name) (1u << CALL_##name)
-	static const unsigned allowed[CALL_STATE_COUNT] = {
-		[CALL_ADMIT] = TO(QUEUED) | TO(DECIDING) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
-		[CALL_QUEUED] = TO(DECIDING) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
-		[CALL_DECIDING] = TO(AUDIT_BEGIN) | TO(RUN) | TO(AUDIT_END) | TO(REPLY),
-		[CALL_AUDIT_BEGIN] = TO(RUN) | TO(AUDIT_END) | TO(REPLY),
-		[CALL_RUN] = TO(ASKING) | TO(AUDIT_END),
-		[CALL_ASKING] = TO(DECIDING) | TO(RUN) | TO(AUDIT_END),
-		[CALL_AUDIT_END] = TO(REPLY),
-		[CALL_REPLY] = TO(DEAD),
-	};
-#undef TO
-	static const char *const names[CALL_STATE_COUNT] = {
-#define CALL_STATE_NAME(name) [CALL_##name] = #name,
-		CALL_STATES(CALL_STATE_NAME)
-#undef CALL_STATE_NAME
-	};
-
-	assert(allowed[c->state] & (1u << to));
-	log_debug(NULL, "call state tool=%s from=%s to=%s", c->tool_name, names[c->state], names[to]);
-	c->state = to;
-}
-
-/* --- pace */
-
-/* Large results take the loop's time, to measure, to commit to, to encode.  What a tenant's results take in one turn
- * of the loop is bounded (SEC S-820); its next steps wait for the turns that follow, and other tenants' come in
- * between. */
-
-enum { TURN_BYTES = 65536 };            /* one result more than fits is taken whole */
-
-static bool is_full(const struct call *c)
-{
-	return limit_turn_bytes(c->ticket, ev_now_us(c->eng->env.loop), 0) >= TURN_BYTES;
-}
-
-static void pace(struct call *c, ev_fn *step)
-{
-	if (!c->ticket || !is_full(c)) {
-		step(c);
-		return;
-	}
-	c->step = step;
-	list_push_back(&c->eng->paced, &c->paced);
-	ev_timer_start(c->eng->pace, 0);
-}
-
-static void on_pace(void *arg)
-{
-	struct call_engine *eng = arg;
-	struct list due;
-
-	list_init(&due);
-	LIST_FOREACH_SAFE(n, tmp, &eng->paced) {
-		list_unlink(n);
-		list_push_back(&due, n);
-	}
-	while (!list_empty(&due)) {
-		struct call *c = CONTAINER_OF(due.next, struct call, paced);
-
-		list_unlink(&c->paced);
-		pace(c, c->step);
-	}
-}
-
-/* --- the end of a call */
-
-/* A slot may have become free. */
-static void turn_soon(struct call_engine *eng)
-{
-	uint64_t next = limit_next_us(eng->env.limiter), now = ev_now_us(eng->env.loop);
-
-	if (next != UINT64_MAX)
-		ev_timer_start(eng->turns, next > now ? next - now : 0);
-}
-
-static void call_free(void *arg)
-{
-	struct call *c = arg;
-
-	if (c->eng->closed)
-		return;
-	list_unlink(&c->all);
-	c->eng->running--;
-	reg_release(c->eng->env.registry, &c->snap);
-	principal_unref(&c->who);
-	json_decref(c->args);
-	json_decref(c->answers);
-	ev_timer_free(&c->timer);
-	span_end(&c->run);
-	span_end(&c->span);
-	free(c->trace);
-	free(c->kept);
-	pdp_forget(&c->asking);
-	str_fini(&c->state_bytes);
-	str_fini(&c->sealed);
-	str_fini(&c->text);
-	free(c->hint);
-	if (c->trouble) {
-		free(c->trouble->report);
-		free(c->trouble);
-	}
-	free(c);
-}
-
-static void drop_payload(struct call *c)
-{
-	if (c->has_result) {
-		json_decref(c->result.content);
-		json_decref(c->result.structured);
-		json_decref(c->result.meta);
-	}
-	json_decref(c->requests);
-	if (c->trouble)
-		json_decref(c->trouble->rpc_data);
-}
-
-/* Give back what the call held, before anybody is told that it has ended. */
-static void release_holds(struct call *c)
-{
-	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
-	turn_soon(c->eng);
-	writer_release(c->eng->env.writer, c->reserved);
-	c->reserved = 0;
-	if (c->timer)
-		ev_timer_stop(c->timer);
-}
-
-/* REPLY; an ev_fn */
-static void reply(void *arg)
-{
-	struct call *c = arg;
-	struct call_end end = { .call_id = c->has_id ? c->id : NULL };
-	struct ev_loop *loop = c->eng->env.loop;
-
-	if (c->eng->closed)
-		return;
-	set_state(c, CALL_REPLY);
-	release_holds(c);
-	call_span_end(c);
-	call_tally_end(c);
-	if (c->trouble) {
-		end.err = &c->trouble->err;
-		end.refusal = c->trouble->refusal;
-		end.report = c->trouble->report;
-		end.missing_caps = c->trouble->missing_caps;
-		end.approval_id = c->trouble->approval_id;
-		end.approval_until_us = c->trouble->approval_until_us;
-		end.executed = c->trouble->executed;
-		end.rpc_code = c->trouble->rpc_code;
-		end.rpc_data = c->trouble->rpc_data;
-	} else if (c->requests) {
-		end.requests = c->requests;
-		end.sealed_state = str_text(&c->sealed);
-	} else {
-		end.result = &c->result;
-		end.output = c->compiled->output_form;
-		end.content = (struct jx_span){ c->text.p + c->content.at, c->content.len };
-		if (c->structured.len)
-			end.structured = (struct jx_span){ c->text.p + c->structured.at, c->structured.len };
-	}
-	if (c->out) {
-		end.span = c->span;
-		c->span = NULL;
-		c->out->finish(c->out_arg, &end);
-	} else {
-		drop_payload(c);
-	}
-	set_state(c, CALL_DEAD);
-	ev_defer(loop, call_free, c);
-}
-
-/* The end could not be recorded: the result is withheld (AUDIT A-209).  The writer keeps trying. */
-static void withhold(struct call *c)
-{
-	struct call_trouble *t;
-
-	drop_payload(c);
-	c->has_result = false;
-	c->requests = NULL;
-	t = call_trouble(c);
-	t->refusal = REFUSE_AUDIT;
-	t->rpc_code = 0;
-	t->rpc_data = NULL;
-	t->executed = !(c->flags & AUDIT_FLAG_NOT_EXECUTED);
-	(void)err_set(&t->err, ERR_AUDIT, "", "the tool has run, but its end could not be recorded");
-	metric_inc(METRIC_calls_audit_refused);
-}
-
-static void reply_durable(void *arg)
-{
-	struct call *c = arg;
-
-	if (!c->eng->closed && c->n_res > 0)
-		call_took(c, (size_t)c->n_res);
-	reply(c);
-}
-
-static void on_end_durable(void *arg, int rc, const struct audit_receipt *receipt)
-{
-	struct call *c = arg;
-
-	if (c->eng->closed)
-		return;
-	if (rc == 0) {
-		metric_inc(METRIC_calls_finished);
-		c->end_idx = receipt->idx;
-		span_event(c->span, "end.durable");
-	} else {
-		withhold(c);
-	}
-	pace(c, reply_durable);
-}
-
-/* End the run or the wait: record the end, then answer. */
-static void end_call(struct call *c, int outcome)
-{
-	struct audit_event ev;
-	struct call_payload payload;
-	int rc;
-
-	c->outcome = outcome;
-	if (c->promoting) {             /* first it becomes a task */
-		c->over = true;
-		return;
-	}
-	if (c->requests && !c->task)
-		call_seal_state(c);
-	CRASH_AT("run.done");
-	span_event(c->span, "ended");
-	call_span_ran(c, outcome);
-	set_state(c, CALL_AUDIT_END);
-	if (c->timer)
-		ev_timer_stop(c->timer);
-	if (!c->out && !c->task)
-		c->flags |= AUDIT_FLAG_DETACHED | AUDIT_FLAG_UNDELIVERED;
-	else if (c->out && c->out->is_gone(c->out_arg))
-		c->flags |= AUDIT_FLAG_UNDELIVERED;
-	call_fill_event(c, AUDIT_CALL_END, &ev);
-	ev.has_outcome = true;
-	ev.outcome = outcome;
-	ev.flags = c->flags;
-	ev.n_res = c->n_res;
-	ev.detail = c->hint;
-	ev.has_xstat = c->result.has_xstat;
-	ev.xstat = c->result.xstat;
-	ev.sig = c->result.sig;
-	ev.cpu_us = c->result.cpu_us;
-	ev.rss_kib = c->result.rss_kib;
-	ev.dur_us = clock_mono_us() - c->start_us;
-	call_payload_end(c, &ev, &payload);
-	rc = c->task ? call_task_end(c, &ev, on_end_durable) :
-		writer_audit(c->eng->env.writer, &ev, on_end_durable, c);
-	call_payload_fini(&payload);
-	if (rc < 0) {
-		withhold(c);
-		ev_defer(c->eng->env.loop, reply, c);
-	}
-}
-
-/* fills c->trouble */
-static void say_cancelled(struct call *c)
-{
-	struct call_trouble *t = call_trouble(c);
-
-	switch (c->why) {
-	case CANCEL_BY_CLIENT:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled");
-		break;
-	case CANCEL_REVOKED:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the credential is no longer valid");
-		break;
-	case CANCEL_STOPPED:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled by an administrator");
-		break;
-	case CANCEL_SHUTDOWN:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the server is stopping");
-		break;
-	case CANCEL_DEADLINE:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: it took too long");
-		break;
-	}
-}
-
-/* How a cancelled call ends, whatever its handler says (AUDIT A-224: aborted by a drain). */
-static void end_cancelled(struct call *c)
-{
-	if (c->eng->closed)
-		return;
-	say_cancelled(c);
-	end_call(c, c->why == CANCEL_SHUTDOWN ? AUDIT_ABORTED : AUDIT_CANCELLED);
-}
-
-/* --- refusals: a denied call is recorded before it is answered (AUDIT A-205) */
-
-static void refuse_for_audit(struct call *c)
-{
-	struct call_trouble *t = call_trouble(c);
-
-	metric_inc(METRIC_calls_audit_refused);
-	t->refusal = REFUSE_AUDIT;
-	(void)err_set(&t->err, ERR_AUDIT, "", "the refusal of this call cannot be recorded, nothing has run");
-}
-
-static void on_denied_durable(void *arg, int rc, const struct audit_receipt *receipt)
-{
-	struct call *c = arg;
-
-	if (c->eng->closed)
-		return;
-	if (rc < 0)
-		refuse_for_audit(c);
-	else
-		c->end_idx = receipt->idx;
-	reply(c);
-}
-
-static void deny(struct call *c)
-{
-	const bool files = c->trouble->files;
-	struct audit_event ev;
-	struct call_payload payload;
-	int rc;
-
-	c->outcome = call_outcome_of(c->trouble->refusal);
-	/* Its turn must not come while its record is written. */
-	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
-	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
-	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE ||
-	    c->trouble->refusal == REFUSE_POLICY || c->trouble->refusal == REFUSE_UNDECIDED)
-		metric_inc(METRIC_calls_denied);
-	if (c->trouble->refusal == REFUSE_AUDIT && !c->task) {
-		metric_inc(METRIC_calls_audit_refused);       /* there is no room for this record either */
-		ev_defer(c->eng->env.loop, reply, c);
-		return;
-	}
-	if (c->task ? !call_task_over(c) : !files && !call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
-		if (c->task)
-			call_task_unbegun(c);
-		ev_defer(c->eng->env.loop, reply, c);
-		return;
-	}
-	call_draw_id(c);
-	c->has_id = true;
-	call_fill_event(c, files ? AUDIT_CALL_HELD : AUDIT_CALL_DENIED, &ev);
-	ev.rule = c->trouble->rule;
-	ev.has_outcome = !files;
-	ev.outcome = c->outcome;
-	if (c->trouble->refusal == REFUSE_SANDBOX)
-		ev.detail = c->sandbox.wanted;
-	else if (c->trouble->refusal == REFUSE_POLICY || c->trouble->refusal == REFUSE_UNDECIDED)
-		ev.detail = c->hint;
-	set_state(c, CALL_AUDIT_END);
-	call_payload_request(c, &ev, &payload);
-	rc = files ? call_file(c, &ev, on_denied_durable) : c->task ? call_task_end(c, &ev, on_denied_durable) :
-		writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
-	call_payload_fini(&payload);
-	if (rc < 0) {
-		if (c->task)
-			call_task_unbegun(c);
-		refuse_for_audit(c);
-		ev_defer(c->eng->env.loop, reply, c);
-	}
-}
 
 /* --- a handler that asks */
 
 /* Modern callers get the questions with a sealed state and send both back; a legacy caller is asked on its
  * connection, and the call waits. */
 
-static void fail(struct call *c, int outcome, const char *text)
-{
-	call_put_failure(c, text);
-	end_call(c, outcome);
-}
-
 static void ask_legacy(struct call *c, struct backend_ask *ask)
 {
 	struct err err;
 
 	if (!c->out || !c->can_ask) {
-		fail(c, AUDIT_TOOL_ERROR, "the tool needs to ask, and this connection cannot carry questions");
+		call_fail(c, AUDIT_TOOL_ERROR, "the tool needs to ask, and this connection cannot carry questions");
 		return;
 	}
 	if (c->rounds == CALL_ROUNDS_MAX) {
-		fail(c, AUDIT_TOOL_ERROR, "the tool asked too often");
+		call_fail(c, AUDIT_TOOL_ERROR, "the tool asked too often");
 		return;
 	}
 	c->rounds++;
 	str_reset(&c->state_bytes);
 	str_put(&c->state_bytes, ask->state, ask->state_len);
-	set_state(c, CALL_ASKING);
+	call_set_state(c, CALL_ASKING);
 	call_span_ran(c, AUDIT_INPUT_REQUIRED);
 	ev_timer_start(c->timer, (uint64_t)CALL_ASK_TIMEOUT_MS * 1000);
 	if (c->out->ask(c->out_arg, ask->requests, &err) < 0 && c->state == CALL_ASKING)
-		fail(c, err.code == ERR_CANCELLED ? AUDIT_CANCELLED : AUDIT_TOOL_ERROR, err.msg);
+		call_fail(c, err.code == ERR_CANCELLED ? AUDIT_CANCELLED : AUDIT_TOOL_ERROR, err.msg);
 }
 
 static void take_ask(struct call *c, struct backend_ask *ask)
@@ -443,13 +71,13 @@ static void take_ask(struct call *c, struct backend_ask *ask)
 
 	if (wrong) {
 		call_far_leave(c, ask->state, ask->state_len);
-		fail(c, AUDIT_TOOL_ERROR, wrong);
+		call_fail(c, AUDIT_TOOL_ERROR, wrong);
 	} else if (c->modern) {
 		str_reset(&c->state_bytes);
 		str_put(&c->state_bytes, ask->state, ask->state_len);
 		c->requests = json_incref(ask->requests);
 		(void)call_task_first(c, true);         /* then the row comes first, and else the question is the call's */
-		end_call(c, AUDIT_INPUT_REQUIRED);
+		call_finish(c, AUDIT_INPUT_REQUIRED);
 	} else {
 		ask_legacy(c, ask);
 	}
@@ -504,10 +132,10 @@ static void on_result(void *arg, struct backend_result *res)
 		json_decref(res->structured);
 		json_decref(res->meta);
 		on_used(c, res->cpu_us, res->rss_kib);
-		end_cancelled(c);
+		call_end_cancelled(c);
 	} else {
 		call_take_result(c, res);
-		end_call(c, c->outcome);
+		call_finish(c, c->outcome);
 	}
 }
 
@@ -518,7 +146,7 @@ static void on_ask(void *arg, struct backend_ask *ask)
 	c->op = NULL;
 	if (c->eng->closed || c->cancelled) {
 		json_decref(ask->requests);
-		end_cancelled(c);
+		call_end_cancelled(c);
 	} else {
 		take_ask(c, ask);
 	}
@@ -531,9 +159,9 @@ static void on_error(void *arg, const struct err *err, int rpc_code, json_t *dat
 	c->op = NULL;
 	if (c->eng->closed || c->cancelled) {
 		json_decref(data);
-		end_cancelled(c);
+		call_end_cancelled(c);
 	} else {
-		end_call(c, call_take_error(c, err, rpc_code, data));
+		call_finish(c, call_take_error(c, err, rpc_code, data));
 	}
 }
 
@@ -542,7 +170,7 @@ static void on_timer(void *arg)
 	struct call *c = arg;
 
 	if (c->state == CALL_ASKING) {
-		fail(c, AUDIT_TIMEOUT, "the question was not answered in time");
+		call_fail(c, AUDIT_TIMEOUT, "the question was not answered in time");
 	} else if (c->state == CALL_RUN && c->op && !call_task_due(c)) {
 		metric_inc(METRIC_handler_timeouts);
 		backend_cancel(c->op, CANCEL_DEADLINE);
@@ -587,7 +215,7 @@ static void run(struct call *c)
 	struct err err;
 	int rc;
 
-	set_state(c, CALL_RUN);
+	call_set_state(c, CALL_RUN);
 	if (!c->timer)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
 	call_task_arm(c);
@@ -596,7 +224,7 @@ static void run(struct call *c)
 	call_far_rest(c);
 	CRASH_AT("run.spawned");
 	if (rc < 0)
-		fail(c, AUDIT_ABORTED, err.msg);
+		call_fail(c, AUDIT_ABORTED, err.msg);
 }
 
 static void run_durable(void *arg)
@@ -607,7 +235,7 @@ static void run_durable(void *arg)
 		return;
 	if (c->cancelled) {
 		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
-		end_cancelled(c);
+		call_end_cancelled(c);
 	} else {
 		run(c);
 	}
@@ -617,7 +245,7 @@ static void run_durable(void *arg)
 static void task_made(struct call *c)
 {
 	if (c->over)
-		end_call(c, c->outcome);
+		call_finish(c, c->outcome);
 	else if (c->state == CALL_AUDIT_BEGIN)
 		run_durable(c);
 	else
@@ -640,13 +268,13 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 		call_refuse_begin(c, c->task ? ERR_AUDIT : rc);
 		if (c->task)
 			call_task_unbegun(c);
-		reply(c);
+		call_reply(c);
 		return;
 	}
 	c->begun = true;
 	span_event(c->span, "begin.durable");
 	metric_inc(METRIC_calls_started);
-	pace(c, run_durable);
+	call_pace(c, run_durable);
 }
 
 /* AUDIT_BEGIN */
@@ -667,7 +295,7 @@ static void begin(struct call *c)
 	str_puts(rule, "grant/");
 	str_put_i64(rule, c->tool->grant_id);
 	ev.rule = str_text(rule);
-	set_state(c, CALL_AUDIT_BEGIN);
+	call_set_state(c, CALL_AUDIT_BEGIN);
 	call_payload_request(c, &ev, &payload);
 	rc = call_note_sandbox(c);
 	if (rc == 0)
@@ -678,7 +306,7 @@ static void begin(struct call *c)
 		call_refuse_begin(c, c->task ? ERR_AUDIT : rc);
 		if (c->task)
 			call_task_unbegun(c);
-		ev_defer(c->eng->env.loop, reply, c);
+		ev_defer(c->eng->env.loop, call_reply, c);
 	}
 }
 
@@ -708,12 +336,12 @@ static void decided(struct call *c, int rc)
 		struct call_trouble *t = c->trouble;
 
 		c->trouble = NULL;
-		fail(c, AUDIT_DENIED, t->err.msg);
+		call_fail(c, AUDIT_DENIED, t->err.msg);
 		free(t);
 	} else if (c->begun) {
 		run(c);
 	} else if (rc < 0 || call_check_approval(c) < 0) {
-		deny(c);
+		call_deny(c);
 	} else {
 		begin(c);
 	}
@@ -729,7 +357,7 @@ static void decide(struct call *c)
 	}
 	if (!c->kept)
 		call_keep_texts(c);
-	set_state(c, CALL_DECIDING);
+	call_set_state(c, CALL_DECIDING);
 }
 
 static void decided_later(struct call *c, int rc)
@@ -746,9 +374,9 @@ static void decided_later(struct call *c, int rc)
 static void wait_for_slots(struct call *c)
 {
 	call_keep_texts(c);
-	set_state(c, CALL_QUEUED);
+	call_set_state(c, CALL_QUEUED);
 	call_tally_in(c, TALLY_WAITING);
-	turn_soon(c->eng);
+	call_turn_soon(c->eng);
 }
 
 static void deny_queued(struct call *c, enum call_refusal refusal, const char *rule)
@@ -757,14 +385,14 @@ static void deny_queued(struct call *c, enum call_refusal refusal, const char *r
 
 	t->refusal = refusal;
 	(void)snprintf(t->rule, sizeof(t->rule), "%s", rule); /* fits */
-	deny(c);
+	call_deny(c);
 	forget_borrowed(c);
 }
 
 /* cancelled while it waits */
 static void leave_queue(struct call *c)
 {
-	say_cancelled(c);
+	call_say_cancelled(c);
 	deny_queued(c, REFUSE_CANCELLED, c->state == CALL_QUEUED ? "queue/cancelled" : "pdp/cancelled");
 }
 
@@ -781,7 +409,7 @@ static void take_turn(void *arg, bool granted)
 		deny_queued(c, REFUSE_RATE, "queue/wait");
 	} else {
 		if (call_admit_turn(c) < 0)
-			deny(c);
+			call_deny(c);
 		else
 			decide(c);
 		forget_borrowed(c);
@@ -793,7 +421,7 @@ static void on_turns(void *arg)
 	struct call_engine *eng = arg;
 
 	limit_turns(eng->env.limiter, ev_now_us(eng->env.loop));
-	turn_soon(eng);
+	call_turn_soon(eng);
 }
 
 /* --- the way in, and what is done to a call that runs */
@@ -857,9 +485,9 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		(void)err_set(&call_trouble(c)->err, ERR_BUSY, "server/memory", "there is no memory for the arguments");
 		c->trouble->refusal = REFUSE_BUSY;
 		(void)snprintf(c->trouble->rule, sizeof(c->trouble->rule), "server/memory");
-		deny(c);
+		call_deny(c);
 	} else if (call_admit(c, req, take_turn) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
-		deny(c);
+		call_deny(c);
 	} else if (limit_waits(c->ticket)) {
 		wait_for_slots(c);
 		return;
@@ -896,7 +524,7 @@ void call_cancel(struct call *c, enum cancel_why why)
 		if (!c->cancelled && c->begun) {
 			c->cancelled = true;
 			c->why = why;
-			end_cancelled(c);
+			call_end_cancelled(c);
 		} else if (!c->cancelled) {
 			c->cancelled = true;
 			c->why = why;
@@ -914,7 +542,7 @@ void call_cancel(struct call *c, enum cancel_why why)
 	case CALL_ASKING:
 		c->cancelled = true;
 		c->why = why;
-		end_cancelled(c);
+		call_end_cancelled(c);
 		break;
 	case CALL_ADMIT:        /* refused already, or its end is on its way to the record */
 	case CALL_AUDIT_END:
@@ -950,7 +578,7 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	eng->degraded = map_new();
 	eng->turns = ev_timer_new(eng->env.loop, on_turns, eng);
 	list_init(&eng->paced);
-	eng->pace = ev_timer_new(eng->env.loop, on_pace, eng);
+	eng->pace = ev_timer_new(eng->env.loop, call_on_pace, eng);
 	eng->rounds = ev_timer_new(eng->env.loop, call_task_turns, eng);
 	if (env->tasks && tasks_queued(env->tasks) > 0)
 		ev_timer_start(eng->rounds, 0);
