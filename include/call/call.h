@@ -36,10 +36,13 @@ struct upstreams;
 struct worker_pool;
 struct writer;
 
-#define CALL_STATES(X) X(ADMIT) X(QUEUED) X(DECIDING) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
+#define CALL_STATES(X) X(ADMIT) X(QUEUED) X(DECIDING) X(HELD) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) \
+	X(DEAD)
 
 #define CALL_ROUNDS_MAX 8               /* asks carried for a legacy caller (product.md 6) */
 #define CALL_ASK_TIMEOUT_MS 300000      /* waiting for a legacy caller's answers */
+#define CALL_HELD_MAX 256               /* calls that wait for a person while their callers do */
+#define CALL_HELD_TENANT_MAX 64         /* of a tenant; one more is answered without waiting */
 #define CALL_STATE_TTL_S 3600           /* life of a sealed request state */
 #define CALL_TASK_RETRY_MS 60000        /* of who needs a task, and has too many */
 #define CALL_TASK_ANSWERS_MAX (1u << 20)        /* bytes of the answers of one round of a task */
@@ -61,6 +64,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct tasks *tasks;                    /* calls that outlast their request; NULL: there are none */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 	struct pdps *pdps;                      /* who decides beside us (PD-08); NULL: nobody */
+	uint32_t hold_ms;               /* how long a call waits for a person before its caller is told (HA-06) */
 	int audit_level;                /* enum audit_level: the server's default */
 	/* Of a tenant that has no limit of its own; 0 = any. */
 	uint32_t queue;                 /* calls that may wait */
@@ -74,6 +78,8 @@ struct call_engine *call_engine_new(const struct call_env *env);
 void call_engine_put_off(struct call_engine *eng);
 /* Cancel what runs; the ends come from the handlers and the writer. */
 void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why);
+/* Who waits for a person is told to come again: nobody is asked here any more. */
+void call_engine_drain(struct call_engine *eng);
 size_t call_engine_running(const struct call_engine *eng);
 /* Calls that can run on while their end alone is left to be recorded, as whoever it is does that (OP-903): they have
  * begun, and none is a task or about to be one, or cancelled.  stay: none becomes one any more. */
@@ -142,7 +148,7 @@ struct call_end {
 	enum call_refusal refusal;                      /* with err */
 	const struct schema_report *report;             /* with REFUSE_ARGUMENTS */
 	uint32_t missing_caps;                          /* with REFUSE_CAPABILITY */
-	int64_t approval_id;    /* with REFUSE_APPROVAL: for which it waits, until when; 0: for none */
+	int64_t approval_id;    /* with REFUSE_APPROVAL or requests: for which it waits, until when; 0: for none */
 	uint64_t approval_until_us;
 	bool executed;          /* with err REFUSE_AUDIT: the tool ran, its end is not recorded */
 	struct span *span;                              /* that of the request, which has been said about its call */
@@ -152,7 +158,8 @@ struct call_out {                       /* implemented by mcp */
 	void (*progress)(void *arg, double done, double total, const char *note);
 	void (*log)(void *arg, int level, const char *logger, json_t *data);
 	/* Legacy: put the questions (key -> {method, params}) to the caller as real requests; call_answer()
-	 * follows.  ERR_CAPABILITY or ERR_CANCELLED: the call ends with a tool error. */
+	 * follows.  ERR_CAPABILITY or ERR_CANCELLED: the call ends with a tool error.  NULL: those that are open are
+	 * taken back. */
 	int (*ask)(void *arg, const json_t *requests, struct err *err);
 	bool (*is_gone)(void *arg);                     /* the peer left: flag "not delivered" in the end record */
 	void (*finish)(void *arg, struct call_end *end);        /* once, last, not before call_start() returned */

@@ -444,6 +444,8 @@ void app_drain(struct app *a)
 		mcp_drain(a->mcp, a->leaving ? APP_LINGER_MAX_MS : drain_ms);
 	if (a->leaving)
 		call_engine_stay(a->calls);
+	if (a->calls)
+		call_engine_drain(a->calls);
 	a->drain = ev_timer_new(a->loop, drain_poll, a);
 	ev_timer_start(a->drain, 0);
 }

@@ -655,6 +655,7 @@ static int calls_start(struct app *a, struct err *err)
 		.writer = a->writer, .tasks = a->tasks, .assents = a->assents, .master = a->master, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .pdps = a->pdps,
 		.sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool, .audit_level = a->audit_level,
+		.hold_ms = conf ? conf->approve_hold_ms : 0,
 		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
 		.secrets = vault_secrets(a->vault), .store = a->store, .also = app_elders_cancel, .also_arg = a,

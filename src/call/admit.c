@@ -102,7 +102,7 @@ static void add_tool(const struct call *c, struct call_limits *ret)
 	set->rate = lower_rate(set->rate, lower_rate(c->compiled->rate, c->tool->rate));
 	ret->req.set[LIMIT_TOOL] = set;
 	ret->req.tool_id = c->tool->def->tool_id;
-	ret->req.again = c->task != NULL;
+	ret->req.again = c->task || c->hold;
 	ret->req.bytes = c->args_len;
 }
 
@@ -348,7 +348,7 @@ static int check_state(struct call *c, const struct call_req *req)
 		(void)err_set(&call_trouble(c)->err, ERR_INVALID, "", "the request state is not valid");
 		return refuse(c, REFUSE_STATE, "state");
 	}
-	if (!c->answers)
+	if (!c->answers && !c->form_back)
 		c->answers = json_object();
 	return 0;
 }

@@ -17,10 +17,7 @@
 #include "registry/registry.h"
 #include "task/task.h"
 
-struct denials;
-struct map;
-struct limit_ticket;
-struct pdp_asking;
+struct denials; struct limit_ticket; struct pdp_asking;
 
 enum call_state {
 #define CALL_STATE_ENUM(name) CALL_##name,
@@ -59,6 +56,11 @@ struct call_engine {
 	void (*decided)(struct call *c, int rc);        /* engine.c, for decide.c: as call_decide() */
 	void (*start_round)(struct call_engine *eng, const struct call_req *req);       /* and for park.c */
 	struct ev_timer *rounds;        /* armed while tasks wait for a round (call_task_turns()) */
+	struct list held;               /* calls that wait for a person (hold.c) */
+	struct ev_timer *holds;
+	void (*again)(struct call *c);  /* engine.c, for hold.c: it is admitted anew; and held.c's for end.c */
+	int (*file)(struct call *c, const struct audit_event *ev, writer_audit_fn *done);
+	const struct call_holding *holding;
 	bool stopping;                  /* none begins any more */
 	bool closed;                    /* freed while calls were running; they must touch nothing */
 };
@@ -75,7 +77,8 @@ struct call_trouble {
 	char rule[48];                  /* of call.denied */
 	int64_t approval_id;            /* with REFUSE_APPROVAL: for which it waits, until then; 0: for none */
 	uint64_t approval_until_us;
-	bool files;                     /* the request for it is filed with its record */
+	bool files, waits;              /* the request for it is filed with its record; it can be waited for */
+	char task[TASK_ID_LEN + 1];     /* that waits for the same one; "": none */
 	struct { writer_audit_fn *done; void *arg; } filed;     /* follows when that is durable, of one that waits as a task */
 };
 
@@ -100,6 +103,8 @@ struct call {
 	int log_level;
 	enum rev rev;
 	int tport;
+	struct call_hold *hold;         /* it waits for a person, or has; NULL: it has not */
+	bool form_back, declined;       /* its caller was told that it waits, and waits no longer */
 	bool modern, can_ask, completing, has_id, has_prev, ambiguous, drawn;   /* drawn: id is, though on no record yet */
 	uint8_t id[16], prev[16];
 	struct trace *trace;            /* NULL: of none */
@@ -198,6 +203,7 @@ struct call_decision {                                  /* what an event borrows
 
 /* state.c */
 void call_seal_state(struct call *c);   /* what its handler wants back, into c->sealed */
+void call_seal_form(struct call *c, const uint8_t asked[16], uint64_t until_us);        /* that it waits */
 int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
 
 /* result.c */

@@ -1,5 +1,5 @@
-/* How a call goes from state to state, and how it ends: its refusal or end is recorded, what it held is given back, and its
- * caller is answered, in this order (AUDIT A-102, A-205).  engine.c and hold.c; loop thread. */
+/* How a call goes from state to state, and how it ends: its refusal or end is recorded, what it held is given back, and
+ * its caller is answered, in this order (AUDIT A-102, A-205).  engine.c and hold.c; loop thread. */
 
 #include "config.h"
 
@@ -27,13 +27,14 @@ void call_set_state(struct call *c, enum call_state to)
 {
 #define TO(name) (1u << CALL_##name)
 	static const unsigned allowed[CALL_STATE_COUNT] = {
-		[CALL_ADMIT] = TO(QUEUED) | TO(DECIDING) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
-		[CALL_QUEUED] = TO(DECIDING) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
-		[CALL_DECIDING] = TO(AUDIT_BEGIN) | TO(RUN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_ADMIT] = TO(QUEUED) | TO(DECIDING) | TO(HELD) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_QUEUED] = TO(DECIDING) | TO(HELD) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_DECIDING] = TO(HELD) | TO(AUDIT_BEGIN) | TO(RUN) | TO(AUDIT_END) | TO(REPLY),
 		[CALL_AUDIT_BEGIN] = TO(RUN) | TO(AUDIT_END) | TO(REPLY),
 		[CALL_RUN] = TO(ASKING) | TO(AUDIT_END),
 		[CALL_ASKING] = TO(DECIDING) | TO(RUN) | TO(AUDIT_END),
-		[CALL_AUDIT_END] = TO(REPLY),
+		[CALL_HELD] = TO(QUEUED) | TO(DECIDING) | TO(HELD) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_AUDIT_END] = TO(HELD) | TO(REPLY),
 		[CALL_REPLY] = TO(DEAD),
 	};
 #undef TO
@@ -114,6 +115,7 @@ static void call_free(void *arg)
 	json_decref(c->args);
 	json_decref(c->answers);
 	ev_timer_free(&c->timer);
+	c->eng->holding->drop(c);
 	span_end(&c->run);
 	span_end(&c->span);
 	free(c->trace);
@@ -143,7 +145,7 @@ static void drop_payload(struct call *c)
 }
 
 /* Give back what the call held, before anybody is told that it has ended. */
-static void release_holds(struct call *c)
+void call_release_holds(struct call *c)
 {
 	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
 	call_turn_soon(c->eng);
@@ -163,10 +165,10 @@ void call_reply(void *arg)
 	if (c->eng->closed)
 		return;
 	call_set_state(c, CALL_REPLY);
-	release_holds(c);
+	call_release_holds(c);
 	call_span_end(c);
 	call_tally_end(c);
-	if (c->trouble) {
+	if (c->trouble && !c->eng->holding->joins(c, &end)) {
 		end.err = &c->trouble->err;
 		end.refusal = c->trouble->refusal;
 		end.report = c->trouble->report;
@@ -176,7 +178,10 @@ void call_reply(void *arg)
 		end.executed = c->trouble->executed;
 		end.rpc_code = c->trouble->rpc_code;
 		end.rpc_data = c->trouble->rpc_data;
+	} else if (c->trouble) {
+		end.call_id = NULL;             /* the task has its own */
 	} else if (c->requests) {
+		c->eng->holding->say(c, &end);
 		end.requests = c->requests;
 		end.sealed_state = str_text(&c->sealed);
 	} else {
@@ -309,15 +314,6 @@ void call_say_cancelled(struct call *c)
 	}
 }
 
-/* How a cancelled call ends, whatever its handler says (AUDIT A-224: aborted by a drain). */
-void call_end_cancelled(struct call *c)
-{
-	if (c->eng->closed)
-		return;
-	call_say_cancelled(c);
-	call_finish(c, c->why == CANCEL_SHUTDOWN ? AUDIT_ABORTED : AUDIT_CANCELLED);
-}
-
 /* --- refusals: a denied call is recorded before it is answered (AUDIT A-205) */
 
 static void refuse_for_audit(struct call *c)
@@ -339,6 +335,13 @@ static void on_denied_durable(void *arg, int rc, const struct audit_receipt *rec
 		refuse_for_audit(c);
 	else
 		c->end_idx = receipt->idx;
+	if (rc == 0 && c->hold && c->trouble->files) {
+		c->trouble->files = false;
+		c->eng->holding->rest(c);
+		return;
+	}
+	if (rc == 0)
+		c->eng->holding->put_form(c);
 	call_reply(c);
 }
 
@@ -379,7 +382,7 @@ void call_deny(struct call *c)
 		ev.detail = c->hint;
 	call_set_state(c, CALL_AUDIT_END);
 	call_payload_request(c, &ev, &payload);
-	rc = files ? call_file(c, &ev, on_denied_durable) : c->task ? call_task_end(c, &ev, on_denied_durable) :
+	rc = files ? c->eng->file(c, &ev, on_denied_durable) : c->task ? call_task_end(c, &ev, on_denied_durable) :
 		writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
 	call_payload_fini(&payload);
 	if (rc < 0) {
@@ -388,10 +391,4 @@ void call_deny(struct call *c)
 		refuse_for_audit(c);
 		ev_defer(c->eng->env.loop, call_reply, c);
 	}
-}
-
-void call_fail(struct call *c, int outcome, const char *text)
-{
-	call_put_failure(c, text);
-	call_finish(c, outcome);
 }

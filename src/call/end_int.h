@@ -10,10 +10,22 @@ void call_pace(struct call *c, ev_fn *step);
 void call_on_pace(void *eng);                           /* an ev_fn */
 void call_turn_soon(struct call_engine *eng);           /* a slot may have become free */
 void call_finish(struct call *c, int outcome);          /* the run or the wait: recorded, then answered */
-void call_fail(struct call *c, int outcome, const char *text);
+static inline void call_fail(struct call *c, int outcome, const char *text)
+{
+	call_put_failure(c, text);
+	call_finish(c, outcome);
+}
 void call_say_cancelled(struct call *c);                /* into c->trouble */
-void call_end_cancelled(struct call *c);
+/* How a cancelled call ends, whatever its handler says (AUDIT A-224: aborted by a drain). */
+static inline void call_end_cancelled(struct call *c)
+{
+	if (c->eng->closed)
+		return;
+	call_say_cancelled(c);
+	call_finish(c, c->why == CANCEL_SHUTDOWN ? AUDIT_ABORTED : AUDIT_CANCELLED);
+}
 void call_deny(struct call *c);                         /* for what is in c->trouble */
+void call_release_holds(struct call *c);                /* its slots, its room, its timer */
 void call_reply(void *call);                            /* an ev_fn */
 
 #endif

@@ -3,6 +3,7 @@
  *   ADMIT -> AUDIT_BEGIN -> RUN -> AUDIT_END -> REPLY -> DEAD
  *     QUEUED --^            ASKING (and back)
  *       DECIDING --^          DECIDING (and back)
+ *         HELD, and back to ADMIT
  *
  * A refusal goes through AUDIT_END (its record) to REPLY, or straight there when nothing can or need be recorded.
  * Nothing runs before its begin is durable, nothing is answered before its end is (AUDIT A-101, A-102). */
@@ -319,7 +320,7 @@ static void forget_borrowed(struct call *c)
 {
 	char id[ID_TEXT_SIZE];
 
-	if (c->state == CALL_DECIDING)  /* kept, and still needed */
+	if (c->state == CALL_DECIDING || c->hold)       /* kept, and still needed */
 		return;
 	if (c->has_id && c->request)
 		log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name,
@@ -340,8 +341,10 @@ static void decided(struct call *c, int rc)
 		free(t);
 	} else if (c->begun) {
 		run(c);
-	} else if (rc < 0 || call_check_approval(c) < 0) {
+	} else if (rc < 0) {
 		call_deny(c);
+	} else if (call_check_approval(c) < 0) {
+		call_holding.wait(c);
 	} else {
 		begin(c);
 	}
@@ -373,7 +376,8 @@ static void decided_later(struct call *c, int rc)
 /* ADMIT -> QUEUED */
 static void wait_for_slots(struct call *c)
 {
-	call_keep_texts(c);
+	if (!c->kept)
+		call_keep_texts(c);
 	call_set_state(c, CALL_QUEUED);
 	call_tally_in(c, TALLY_WAITING);
 	call_turn_soon(c->eng);
@@ -474,6 +478,25 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	return c;
 }
 
+static void admit(struct call *c, const struct call_req *req)
+{
+	if (call_admit(c, req, take_turn) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
+		call_deny(c);
+	} else if (limit_waits(c->ticket)) {
+		wait_for_slots(c);
+		return;
+	} else {
+		decide(c);
+	}
+	forget_borrowed(c);
+}
+
+/* It has rested. */
+static void again(struct call *c)
+{
+	admit(c, &(struct call_req){ .in_standing = false });
+}
+
 void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
 		struct call **ret)
 {
@@ -486,15 +509,10 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		c->trouble->refusal = REFUSE_BUSY;
 		(void)snprintf(c->trouble->rule, sizeof(c->trouble->rule), "server/memory");
 		call_deny(c);
-	} else if (call_admit(c, req, take_turn) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
-		call_deny(c);
-	} else if (limit_waits(c->ticket)) {
-		wait_for_slots(c);
-		return;
+		forget_borrowed(c);
 	} else {
-		decide(c);
+		admit(c, req);
 	}
-	forget_borrowed(c);
 }
 
 static void start_round(struct call_engine *eng, const struct call_req *req)
@@ -506,6 +524,10 @@ static void start_round(struct call_engine *eng, const struct call_req *req)
 
 void call_answer(struct call *c, json_t *answers)
 {
+	if (c->state == CALL_HELD) {
+		call_holding.answered(c, answers);
+		return;
+	}
 	if (c->state != CALL_ASKING) {
 		json_decref(answers);
 		return;
@@ -530,6 +552,9 @@ void call_cancel(struct call *c, enum cancel_why why)
 			c->why = why;
 			leave_queue(c);
 		}
+		break;
+	case CALL_HELD:
+		call_holding.cancel(c, why);
 		break;
 	case CALL_AUDIT_BEGIN:
 	case CALL_RUN:
@@ -556,7 +581,7 @@ void call_detach(struct call *c)
 {
 	c->out = NULL;
 	/* Nobody is left to answer. */
-	if (c->state == CALL_ASKING || c->state == CALL_QUEUED || c->state == CALL_DECIDING)
+	if (c->state == CALL_ASKING || c->state == CALL_QUEUED || c->state == CALL_DECIDING || c->state == CALL_HELD)
 		call_cancel(c, CANCEL_BY_CLIENT);
 }
 
@@ -573,6 +598,11 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	eng->task_stop = task_stop;
 	eng->decided = decided_later;
 	eng->start_round = start_round;
+	eng->again = again;
+	eng->holding = &call_holding;
+	eng->file = call_file;
+	list_init(&eng->held);
+	eng->holds = ev_timer_new(eng->env.loop, call_holding.look, eng);
 	list_init(&eng->calls);
 	eng->denials = denials_new(eng);
 	eng->degraded = map_new();
@@ -596,6 +626,7 @@ void call_engine_free(struct call_engine **eng)
 	ev_timer_free(&e->turns);
 	ev_timer_free(&e->pace);
 	ev_timer_free(&e->rounds);
+	ev_timer_free(&e->holds);
 	if (!list_empty(&e->calls)) {
 		/* Handlers still point to their calls: better to leave both than to free under them. */
 		e->closed = true;

@@ -21,7 +21,6 @@
 #include "task_call_int.h"
 
 enum { WHEN_SIZE = 32 };
-#define LAPSED_TEXT "The approval of this call has lapsed; nothing has run"
 
 /* To the minute, for people. */
 static const char *when(uint64_t us, char ret[WHEN_SIZE])
@@ -53,6 +52,7 @@ static int hold_waiting(struct call *c, const struct assent *a)
 
 	(void)snprintf(text, sizeof(text), "The call waits for approval %" PRId64 " by %.200s until %s; nothing has run.  "
 		       "Call again with the same arguments.", a->id, a->whom, when(a->due_us, until));
+	call_trouble(c)->waits = a->state == ASSENT_WAITS;
 	return hold(c, a, text);
 }
 
@@ -153,6 +153,7 @@ static int hold_new(struct call *c)
 	}
 	(void)hold(c, NULL, "the request for an approval cannot be recorded");
 	c->trouble->files = true;
+	c->trouble->waits = !waits_as_task(c);
 	return ERR_DENIED;
 }
 
@@ -173,7 +174,7 @@ static int check_held(struct call *c, const struct assent *a)
 	struct assents *all = c->eng->env.assents;
 
 	if (!a)
-		return hold(c, NULL, LAPSED_TEXT);
+		return hold(c, NULL, CALL_LAPSED_TEXT);
 	if (a->state == ASSENT_REFUSED)
 		return hold(c, NULL, a->said ? a->said : "Refused");
 	if (a->state == ASSENT_GRANTED && !a->busy && a->due_us > clock_wall_us() && assent_stands(all, a)) {
@@ -184,16 +185,39 @@ static int check_held(struct call *c, const struct assent *a)
 	return hold_waiting(c, a);
 }
 
+/* Its caller has answered so to the form. */
+static int hold_declined(struct call *c, struct assent *a)
+{
+	call_withdraw(c, a);
+	return hold(c, NULL, CALL_WITHDRAWN_TEXT);
+}
+
+/* A task waits for the same one: who knows tasks has its handle, others wait, and do not use what is the task's. */
+static int hold_beside(struct call *c, const struct assent *a, const char *task)
+{
+	if (a->state == ASSENT_GRANTED)
+		(void)hold(c, a, "The approval of this call is being used by the task that waits for it.  Call again to ask "
+			   "anew.");
+	else
+		(void)hold_waiting(c, a);
+	if (!c->modern || !(c->caps & CAP_TASKS))
+		return ERR_DENIED;
+	c->trouble->waits = false;
+	(void)snprintf(c->trouble->task, sizeof(c->trouble->task), "%s", task);         /* fits */
+	return ERR_DENIED;
+}
+
 int call_check_approval(struct call *c)
 {
 	const struct assent_rule *rule = c->kind == REG_TOOL && !c->completing ? c->compiled->approve : NULL;
 	struct assents *all = c->eng->env.assents;
 	const bool held = c->task && c->task->state == TASK_HELD;
 	uint8_t digest[32];
+	const char *task;
 	struct assent *a;
 
 	if (!rule || !assent_rule_applies(rule, c->args))       /* who waits was told that he would be asked for */
-		return held ? hold(c, NULL, LAPSED_TEXT) : 0;
+		return held ? hold(c, NULL, CALL_LAPSED_TEXT) : c->declined ? hold_declined(c, NULL) : 0;
 	if (c->task && !held)
 		return hold(c, NULL, "A person has to agree to each run of this tool, and nobody can to a further round of a task");
 	if (!all)
@@ -202,14 +226,18 @@ int call_check_approval(struct call *c)
 	a = assent_find(all, c->who->tenant_id, digest);
 	if (held)
 		return check_held(c, a);
-	if (!a)
-		return hold_new(c);
+	if (c->declined)
+		return hold_declined(c, a);
+	if (!a)                         /* who has waited already does not ask anew by that */
+		return c->form_back || c->hold ? hold(c, NULL, CALL_LAPSED_TEXT) : hold_new(c);
 	if (a->state == ASSENT_REFUSED)
 		return hold(c, NULL, a->said ? a->said : "Refused");
 	if (a->busy && a->state == ASSENT_GRANTED)
 		return hold(c, NULL, "The approval of this call is being used by another one.  Call again to ask anew.");
 	if (!a->busy && (a->due_us <= clock_wall_us() || (a->state == ASSENT_GRANTED && !assent_stands(all, a))))
 		return hold_lapsed(c, a);
+	if ((task = call_held_as(c->eng, a)))
+		return hold_beside(c, a, task);
 	if (a->state != ASSENT_GRANTED)
 		return hold_waiting(c, a);
 	c->assent_id = a->id;

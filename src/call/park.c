@@ -342,6 +342,8 @@ void call_look_at_held(struct call_engine *eng, const struct assent *a)
 {
 	struct task *t = held_by(eng, a);
 
+	if (!list_empty(&eng->held))
+		ev_timer_start(eng->holds, 0);
 	if (!t)
 		return;
 	task_look(eng->env.tasks, t, true);

@@ -17,7 +17,8 @@ static bool is_running(const struct call *c)
 {
 	if (c->cancelled)
 		return false;
-	return c->state == CALL_QUEUED || c->state == CALL_DECIDING || c->state == CALL_AUDIT_BEGIN || c->state == CALL_RUN ||
+	return c->state == CALL_QUEUED || c->state == CALL_DECIDING || c->state == CALL_HELD ||
+	       c->state == CALL_AUDIT_BEGIN || c->state == CALL_RUN ||
 	       c->state == CALL_ASKING;
 }
 

@@ -95,24 +95,6 @@ static void ask_one(struct mcp_req *req, const char *key, const json_t *question
 	send(req, out);
 }
 
-int asking_start(struct mcp_req *req, const json_t *requests, struct err *err)
-{
-	const char *key;
-	json_t *question;
-
-	if (!req->memory || req->mute || req->x->closed || (req->x->http && !req->x->sse_ok) ||
-	    (req->x->ch && req->x->ch->eof))
-		return err_set(err, ERR_CANCELLED, "", "the caller cannot be asked any more");
-	json_object_foreach((json_t *)(uintptr_t)requests, key, question)
-		if (!json_is_string(json_object_get(question, "method")))
-			return err_set(err, ERR_INTERNAL, key, "a question without a method");
-	json_decref(req->answers);
-	req->answers = json_object();
-	json_object_foreach((json_t *)(uintptr_t)requests, key, question)
-		ask_one(req, key, question);
-	return 0;
-}
-
 /* Take open questions back. */
 static void asking_drop(struct mcp_req *req, bool tell)
 {
@@ -129,6 +111,27 @@ static void asking_drop(struct mcp_req *req, bool tell)
 		}
 		ask_free(a);
 	}
+}
+
+int asking_start(struct mcp_req *req, const json_t *requests, struct err *err)
+{
+	const char *key;
+	json_t *question;
+
+	asking_drop(req, true);
+	if (!requests)
+		return 0;
+	if (!req->memory || req->mute || req->x->closed || (req->x->http && !req->x->sse_ok) ||
+	    (req->x->ch && req->x->ch->eof))
+		return err_set(err, ERR_CANCELLED, "", "the caller cannot be asked any more");
+	json_object_foreach((json_t *)(uintptr_t)requests, key, question)
+		if (!json_is_string(json_object_get(question, "method")))
+			return err_set(err, ERR_INTERNAL, key, "a question without a method");
+	json_decref(req->answers);
+	req->answers = json_object();
+	json_object_foreach((json_t *)(uintptr_t)requests, key, question)
+		ask_one(req, key, question);
+	return 0;
 }
 
 /* A refusal to answer ends the call; a decline is an answer like any other (MCP X-06). */

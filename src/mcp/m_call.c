@@ -124,17 +124,31 @@ static void end_with_text(struct mcp_req *req, const struct call_end *end, const
 	req_result(req, &r);
 }
 
-/* The same; what it waits for, if it does, is said to programs as well (HA-08). */
+/* What it waits for, said to programs as well (HA-08); NULL: nothing. */
+static json_t *approval_meta(const struct call_end *end)
+{
+	if (!end->approval_id)
+		return NULL;
+	return json_pack("{s:{s:I, s:I}}", "dev.toolcrib/approval", "id", (json_int_t)end->approval_id, "until",
+			 (json_int_t)(end->approval_until_us / 1000));
+}
+
 static void end_with_approval(struct mcp_req *req, const struct call_end *end)
 {
 	struct enc_result r = { .kind = ENC_CALL, .text = end->err->msg, .is_error = true, .call_id = end->call_id };
-	json_t *meta = end->approval_id ? json_object() : NULL, *approval = meta ? json_object() : NULL;
+	json_t *meta = approval_meta(end);
 
-	if (meta) {
-		json_object_set_new(approval, "id", json_integer(end->approval_id));
-		json_object_set_new(approval, "until", json_integer((json_int_t)(end->approval_until_us / 1000)));
-		json_object_set_new(meta, "dev.toolcrib/approval", approval);
-	}
+	r.meta = meta;
+	req_result(req, &r);
+	json_decref(meta);
+}
+
+static void end_with_requests(struct mcp_req *req, const struct call_end *end)
+{
+	struct enc_result r = { .kind = ENC_INPUT, .requests = end->requests, .state = end->sealed_state,
+				.call_id = end->call_id };
+	json_t *meta = approval_meta(end);
+
 	r.meta = meta;
 	req_result(req, &r);
 	json_decref(meta);
@@ -320,8 +334,7 @@ static void on_finish(void *arg, struct call_end *end)
 	else if (end->task)
 		end_with_task(req, end);
 	else if (end->requests || end->sealed_state)
-		req_result(req, &(struct enc_result){ .kind = ENC_INPUT, .requests = end->requests,
-						      .state = end->sealed_state, .call_id = end->call_id });
+		end_with_requests(req, end);
 	else if (refusal(req, end, &e))
 		req_fault(req, &e);
 	release(end);

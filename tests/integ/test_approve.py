@@ -33,6 +33,8 @@ class Persons(crib.Case):
               "eve": "person: eve, groups: [sales]", "boss": "person: boss", "far": "person: far, groups: [finance], tenant: other",
               "ann2": "person: ann, groups: [finance]"}
 
+    HOLD = 0
+
     def setUp(self):
         super().setUp()
         c = self.crib.init()
@@ -54,7 +56,7 @@ class Persons(crib.Case):
 
     def conf(self):
         d = self.crib.dir
-        return (f"admin: {{listen: \"127.0.0.1:0\", cert: {d}/server.crt, key: {d}/server.key}}\nroles:\n" +
+        return (f"admin: {{listen: \"127.0.0.1:0\", cert: {d}/server.crt, key: {d}/server.key}}\napprove: {{hold: {self.HOLD}}}\nroles:\n" +
                 "\n".join(self.roles.values()) + "\n")
 
     def up(self, env=None):
