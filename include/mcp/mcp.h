@@ -31,6 +31,8 @@ struct mcp_session;
 #define MCP_INFLIGHT_MAX 1024           /* unanswered requests of one channel */
 #define MCP_SUBSCRIPTIONS_MAX 256       /* resources that one peer, or one listen, is told of */
 #define MCP_SUBSCRIPTIONS_TENANT_MAX 4096       /* and all peers of a tenant together */
+#define MCP_TASKS_MAX 256               /* tasks that one listen names, */
+#define MCP_TASKS_TENANT_MAX 4096       /* and all of a tenant */
 #define MCP_LISTENS_MAX 64              /* listens of one principal (MCP B-21) */
 #define MCP_SESSIONS_MAX 1000           /* legacy HTTP sessions of one tenant */
 #define MCP_MODEL_MAX 128                /* bytes of a model; a longer one, or no printable ASCII, is dropped */

@@ -98,7 +98,8 @@ void encode_list_changed(struct str *out, enum enc_list list, struct jx_span sub
 void encode_updated(struct str *out, const char *uri, struct jx_span subscription);
 /* What a listen is told of: ENC_ON_ bits, URIs of resources. */
 enum { ENC_ON_TOOLS = 1u << ENC_TOOLS, ENC_ON_PROMPTS = 1u << ENC_PROMPTS, ENC_ON_RESOURCES = 1u << ENC_RESOURCES };
-struct enc_filter { unsigned lists; const char *const *uris; size_t nuris; };
+struct enc_filter { unsigned lists; const char *const *uris, *const *tasks; size_t nuris, ntasks; };
+void encode_task_notice(struct str *out, struct jx_span subscription, const struct enc_task *task);     /* TK-10 */
 void encode_listen_ack(struct str *out, struct jx_span subscription, const struct enc_filter *filter);
 void encode_cancelled(struct str *out, struct jx_span id, const char *reason);
 void encode_request(struct str *out, uint64_t id, const char *method, const json_t *params);

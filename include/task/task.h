@@ -109,6 +109,9 @@ struct task_env {
 };
 /* Reads the index; nothing that ran is working any more (task_recover()). */
 int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err) MUST_CHECK;
+/* fn: the status of one is another, and durable; never from inside a call of these. */
+typedef void task_changed_fn(void *arg, struct task *t);
+void tasks_on_change(struct tasks *tasks, task_changed_fn *fn, void *arg);
 /* Nothing runs any more; what still waits for the writer or a reader is not called back. */
 void tasks_close(struct tasks **tasks);
 /* Writer's guard, in the transaction of its start: those that ran have failed, and a record of each says so (TK-35).

@@ -455,6 +455,7 @@ static void end(struct mcp_req *req)
 {
 	listen_stop(req);
 	subs_fini(&req->subs);
+	free(req->tasks);
 	forget(req);
 	req->open = false;
 	req->x->unanswered--;

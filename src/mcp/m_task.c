@@ -48,12 +48,20 @@ static void not_found(struct mcp_req *req)
 	req_fault(req, &e);
 }
 
-/* NULL: answered. */
-static struct task *find(struct mcp_req *req, const struct mcp_msg *msg)
+/* TK-03; NULL: as one that is not there. */
+static struct task *find_id(const struct mcp_req *req, const char *id, size_t len)
 {
 	const struct principal *who = req->x->who;
 	struct tasks *tasks = req->x->srv->env.tasks;
-	struct task *t = NULL;
+	struct task *t = tasks ? task_find(tasks, who->tenant_id, who->principal_id, id, len) : NULL;
+
+	return t && scope_allows(who->scopes, SCOPE_TOOLS_CALL, t->of->name) ? t : NULL;
+}
+
+/* NULL: answered. */
+static struct task *find(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	struct task *t;
 	char id[ID_MAX] = "";
 	struct rpc_error e;
 	size_t len = 0;
@@ -65,10 +73,7 @@ static struct task *find(struct mcp_req *req, const struct mcp_msg *msg)
 	}
 	if (!rpc_string(msg->rpc->task_id, id, sizeof(id), &len))
 		len = 0;
-	if (tasks)
-		t = task_find(tasks, who->tenant_id, who->principal_id, id, len);
-	if (t && !scope_allows(who->scopes, SCOPE_TOOLS_CALL, t->of->name))         /* TK-03 */
-		t = NULL;
+	t = find_id(req, id, len);
 	if (!t)
 		not_found(req);
 	return t;
@@ -83,6 +88,8 @@ struct later {
 	int rc;
 	struct str text;
 	bool has_text;
+	bool notice;                    /* to a listen, while it is in this state */
+	enum task_state state;
 };
 
 static struct later *later_new(struct mcp_req *req, const struct task *t)
@@ -156,6 +163,33 @@ static const char *part_of(enum task_state state)
 	return NULL;
 }
 
+/* What it brings with it, as far as that was read. */
+static void fill_part(struct later *l, const struct task *t, struct enc_task *task)
+{
+	mcp_task_view(t, task);
+	if (t->state == TASK_FAILED && !l->has_text)
+		put_cut(t, &l->text);
+	task->part = part_of(t->state);
+	task->text = l->text.p;
+	task->text_len = l->text.len;
+	if (!task_is_over(t->state) && !l->has_text)
+		task->part = NULL;
+}
+
+/* What has changed meanwhile is told by itself. */
+static void say(struct later *l, const struct task *t)
+{
+	struct str *out = &l->req->x->srv->out;
+	struct enc_task task;
+
+	if (l->rc < 0 || !t || t->state != l->state || l->req->mute || list_empty(&l->req->listen_link))
+		return;
+	fill_part(l, t, &task);
+	str_reset(out);
+	encode_task_notice(out, l->req->id, &task);
+	req_notice(l->req, out);
+}
+
 static void answer_state(struct later *l)
 {
 	struct tasks *tasks = l->req->x->srv->env.tasks;
@@ -164,6 +198,8 @@ static void answer_state(struct later *l)
 	struct rpc_error e;
 
 	if (!l->req->open) {
+	} else if (l->notice) {
+		say(l, t);
 	} else if (l->rc == ERR_BUSY || l->rc == ERR_AUDIT) {
 		if (l->rc == ERR_BUSY)
 			rpc_error_init(&e, FAULT_BUSY, NULL);
@@ -173,14 +209,7 @@ static void answer_state(struct later *l)
 	} else if (l->rc < 0 || !t) {
 		not_found(l->req);
 	} else {
-		mcp_task_view(t, &task);
-		if (t->state == TASK_FAILED && !l->has_text)
-			put_cut(t, &l->text);
-		task.part = part_of(t->state);
-		task.text = l->text.p;
-		task.text_len = l->text.len;
-		if (!task_is_over(t->state) && !l->has_text)
-			task.part = NULL;
+		fill_part(l, t, &task);
 		req_result(l->req, &(struct enc_result){ .kind = ENC_TASK_STATE, .task = &task });
 	}
 	later_free(l);
@@ -268,6 +297,58 @@ static void get(struct mcp_req *req, struct task *t)
 		l->rc = rc;
 		answer_state(l);
 	}
+}
+
+/* --- notices (TK-10) */
+
+static void tell(struct mcp_req *req, const char *id)
+{
+	struct task *t = find_id(req, id, TASK_ID_LEN);
+	struct later *l;
+	int rc = 0;
+
+	if (!t)
+		return;
+	l = later_new(req, t);
+	l->notice = true;
+	l->state = t->state;
+	if (t->state == TASK_INPUT)
+		rc = call_task_questions(req->x->srv->env.calls, t, on_questions, l);
+	else if (task_is_over(t->state))
+		rc = task_result(req->x->srv->env.tasks, t, on_result, l);
+	else
+		answer_state(l);
+	if (rc < 0) {
+		l->rc = rc;
+		answer_state(l);
+	}
+}
+
+static bool take(struct mcp_req *req, struct jx_span ids)
+{
+	char id[ID_MAX];
+	struct rpc_walk w;
+	struct jx_span v;
+	size_t len, n = 0;
+
+	rpc_walk_start(&w, ids);
+	while (rpc_walk_element(&w, &v)) {
+		if (n++ == MCP_TASKS_MAX)
+			return false;
+		if (!rpc_string(v, id, sizeof(id), &len) || !find_id(req, id, len))
+			continue;
+		req->tasks = mem_realloc(req->tasks, (req->ntasks + 1) * sizeof(*req->tasks));
+		memcpy(req->tasks[req->ntasks++], id, sizeof(*req->tasks));
+	}
+	return true;
+}
+
+void m_listen_tasks(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	static const struct mcp_task_ways ways = { take, tell };
+
+	req->ways = &ways;
+	m_listen(req, msg);
 }
 
 /* --- tasks/cancel */

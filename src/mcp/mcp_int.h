@@ -14,6 +14,7 @@
 #include "proto/rev.h"
 #include "proto/rpc.h"
 #include "registry/registry.h"
+#include "task/task.h"
 
 /* What the files of this folder share.  An exchange is one message in and its answer back; it holds the
  * requests of that message (one, or the members of a batch).  A channel or a legacy session holds what the
@@ -143,10 +144,9 @@ struct mcp_req {
 	uint64_t since_us;              /* of a listen: wall clock */
 	struct span *span; int code;    /* NULL: none, or its call has it; of the error that is its answer, 0: none */
 	const char *method; uint64_t begun_us;  /* static, NULL: not dispatched; when that was, monotonic */
-	unsigned wants;                 /* of a listen: ENC_ON_ bits that are honoured */
-	struct mcp_subs subs;           /* likewise */
-	enum reg_kind kind;             /* of a call */
-	bool completing;
+	/* Of a listen, honoured: ENC_ON_ bits, resources, tasks of its principal. */
+	unsigned wants; struct mcp_subs subs; char (*tasks)[TASK_ID_LEN + 1]; size_t ntasks; const struct mcp_task_ways *ways;
+	enum reg_kind kind; bool completing;    /* of a call */
 	bool streams;                   /* it is charged as a stream */
 	bool open;                      /* an answer is due, or the call has not ended */
 	bool mute;                      /* cancelled: nothing is sent for it any more */

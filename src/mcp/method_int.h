@@ -31,9 +31,16 @@ void m_complete(struct mcp_req *req, const struct mcp_msg *msg);
 bool mcp_header_decode(const char *value, size_t len, struct str *ret);
 
 /* m_task.c */
+/* What m_task.c does for a listen.  take: those of an array of ids that its caller may see, into req->tasks; the others
+ * are left out, whatever they are (TK-10); false: they are too many.  tell: a notice with all that tasks/get says. */
+struct mcp_task_ways {
+	bool (*take)(struct mcp_req *req, struct jx_span ids);
+	void (*tell)(struct mcp_req *req, const char *id);
+};
 void m_tasks(struct mcp_req *req, const struct mcp_msg *msg);   /* tasks/get, update, cancel */
 struct task;
 struct enc_task;
+void m_listen_tasks(struct mcp_req *req, const struct mcp_msg *msg);    /* m_listen(), which may name tasks */
 void mcp_task_view(const struct task *t, struct enc_task *ret);        /* texts borrowed */
 
 /* trace.c */

@@ -308,7 +308,7 @@ const struct mcp_method mcp_methods[] = {
 	METHOD("server/discover", MODERN, 0, SCOPE_ANYONE, NAME_NONE, m_discover),
 	METHOD("tools/list", ALL, SRV_TOOLS, SCOPE_TOOLS_LIST, NAME_NONE, m_tools_list),
 	METHOD("tools/call", ALL, SRV_TOOLS, SCOPE_TOOLS_CALL, NAME_NAME, m_tools_call),
-	METHOD("subscriptions/listen", MODERN, 0, SCOPE_ANYONE, NAME_NONE, m_listen),
+	METHOD("subscriptions/listen", MODERN, 0, SCOPE_ANYONE, NAME_NONE, m_listen_tasks),
 	METHOD("logging/setLevel", LEGACY, SRV_LOGGING, SCOPE_ANYONE, NAME_NONE, m_set_level),
 	METHOD("resources/list", ALL, SRV_RESOURCES, SCOPE_RESOURCES_LIST, NAME_NONE, m_resources_list),
 	METHOD("resources/templates/list", ALL, SRV_RESOURCES, SCOPE_RESOURCES_LIST, NAME_NONE, m_templates_list),
@@ -403,7 +403,7 @@ void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg)
 
 	req->method = m ? m->name : TALLY_OTHER;
 	req->begun_us = clock_mono_us();
-	if (!m || m->run != m_listen)           /* which lasts as long as somebody listens */
+	if (!m || m->run != m_listen_tasks)           /* which lasts as long as somebody listens */
 		req_span_begin(req, msg);
 	if (!m || !(m->revs & BIT(req->rev)) || !is_declared(req, m->capability)) {
 		rpc_error_init(&e, FAULT_METHOD, "Method not found: %s", msg->rpc->method);

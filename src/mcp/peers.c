@@ -489,6 +489,8 @@ void mcp_server_free(struct mcp_server **psrv)
 	*psrv = NULL;
 	if (!srv)
 		return;
+	if (srv->env.tasks)
+		tasks_on_change(srv->env.tasks, NULL, NULL);
 	LIST_FOREACH_SAFE(n, tmp, &srv->idle)
 		session_end(CONTAINER_OF(n, struct mcp_session, idle_link));
 	LIST_FOREACH_SAFE(n, tmp, &srv->exchanges)

@@ -719,6 +719,29 @@ void encode_updated(struct str *out, const char *uri, struct jx_span subscriptio
 	str_puts(out, "}}");
 }
 
+void encode_task_notice(struct str *out, struct jx_span subscription, const struct enc_task *task)
+{
+	put_notice(out, "notifications/tasks");
+	str_puts(out, ",\"params\":{");
+	put_task(out, task);
+	str_putc(out, ',');
+	put_subscription(out, subscription);
+	str_puts(out, "}}");
+}
+
+static void put_texts(struct str *out, const char *member, const char *const *texts, size_t n)
+{
+	if (n == 0)
+		return;
+	comma(out);
+	str_puts(out, member);
+	for (size_t i = 0; i < n; i++) {
+		comma(out);
+		jx_write_stringz(out, texts[i]);
+	}
+	str_putc(out, ']');
+}
+
 void encode_listen_ack(struct str *out, struct jx_span subscription, const struct enc_filter *filter)
 {
 	static const char *const members[] = {
@@ -733,15 +756,8 @@ void encode_listen_ack(struct str *out, struct jx_span subscription, const struc
 			comma(out);
 			str_puts(out, members[i]);
 		}
-	if (filter->nuris) {
-		comma(out);
-		str_puts(out, "\"resourceSubscriptions\":[");
-		for (size_t i = 0; i < filter->nuris; i++) {
-			comma(out);
-			jx_write_stringz(out, filter->uris[i]);
-		}
-		str_putc(out, ']');
-	}
+	put_texts(out, "\"resourceSubscriptions\":[", filter->uris, filter->nuris);
+	put_texts(out, "\"taskIds\":[", filter->tasks, filter->ntasks);
 	str_puts(out, "},");
 	put_subscription(out, subscription);
 	str_puts(out, "}}");

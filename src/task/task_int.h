@@ -100,6 +100,7 @@ struct tasks {
 	struct task_expiry *expiring;   /* the writer has it; NULL: nobody expires */
 	int64_t offset_us;              /* wall clock above the monotonic one, as it was seen last */
 	bool closed;
+	task_changed_fn *changed; void *changed_arg;    /* NULL: nobody wants to hear of it */
 };
 
 struct task_owner { size_t open; uint64_t bytes; };

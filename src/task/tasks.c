@@ -139,6 +139,21 @@ static uint64_t sealed_bytes(size_t len)
 
 static void expire_at(struct tasks *tasks, uint64_t ends_us);
 
+void tasks_on_change(struct tasks *tasks, task_changed_fn *fn, void *arg)
+{
+	tasks->changed = fn;
+	tasks->changed_arg = arg;
+}
+
+/* was: before. */
+static void tell_changed(struct job *j, enum task_state was)
+{
+	struct task *t = j->tasks->closed ? NULL : task_by_id(j->tasks, j->id);
+
+	if (t && j->tasks->changed && strcmp(task_status(was), task_status(t->state)) != 0)
+		j->tasks->changed(j->tasks->changed_arg, t);
+}
+
 /* --- create */
 
 static void on_made(void *arg, int rc, const struct audit_receipt *receipt)
@@ -250,6 +265,7 @@ static void on_moved(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct job *j = arg;
 	struct task *t = task_by_id(j->tasks, j->id);
+	const enum task_state was = t ? t->state : TASK_WORKING;
 
 	if (t && rc == 0) {
 		task_recount(j->tasks, t, j->move.state, j->bytes);
@@ -265,6 +281,7 @@ static void on_moved(void *arg, int rc, const struct audit_receipt *receipt)
 	}
 	if (!j->tasks->closed)
 		j->on_end(j->arg, rc, receipt);
+	tell_changed(j, was);
 	job_free(j);
 }
 
@@ -347,6 +364,7 @@ static void on_ended(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct job *j = arg;
 	struct task *t = task_by_id(j->tasks, j->id);
+	const enum task_state was = t ? t->state : TASK_WORKING;
 
 	if (t)
 		task_recount(j->tasks, t, rc == 0 ? j->answer.state : t->state, rc == 0 ? j->bytes : j->before);
@@ -359,6 +377,7 @@ static void on_ended(void *arg, int rc, const struct audit_receipt *receipt)
 	}
 	if (!j->tasks->closed)
 		j->on_end(j->arg, rc, receipt);
+	tell_changed(j, was);
 	job_free(j);
 }
 

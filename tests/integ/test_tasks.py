@@ -216,6 +216,50 @@ class Tasks(crib.Case):
         done = c.run("audit", "verify")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def listen(self, ids, peer=None, caps=None, **more):
+        """A listen of its own connection that names tasks; its acknowledgement or error, and the connection."""
+        peer = peer or self.crib.tcp(self.key)
+        peer.send(peer.request("subscriptions/listen", {"notifications": {"taskIds": ids, **more}}, crib.MODERN, caps or EXT))
+        return peer.receive(), peer
+
+    def told(self, peer, task, status):
+        got = peer.receive()
+        self.assertEqual((got["method"], got["params"]["taskId"], got["params"]["status"]), ("notifications/tasks", task, status), got)
+        self.assertIn("io.modelcontextprotocol/subscriptionId", got["params"]["_meta"])
+        return got["params"]
+
+    def test_a_listen_is_told(self):
+        """TK-10: of those that its caller may see, each change once; what changed before it is told at once."""
+        c = self.crib
+        self.asking("one", "{support: required}", then="echo '%s'" % json.dumps({"result": {"content": [{"type": "text", "text": "once"}]}}))
+        task = self.peer.call("one", {}, crib.MODERN, CAPS)["result"]["taskId"]
+        self.asks(task)
+        foreign = self.made(peer=c.http(self.other))["taskId"]
+        unknown, _ = self.listen([UNKNOWN, "x" * 300, ""], toolsListChanged=True)
+        self.assertEqual(unknown["params"]["notifications"], {"toolsListChanged": True})
+        for ids, key in (([foreign], self.key), ([task], self.other), ([task], c.key("acme/colleague"))):
+            got, _ = self.listen(ids, c.tcp(key), toolsListChanged=True)
+            self.assertEqual(re.sub(r'"(id|io.modelcontextprotocol/subscriptionId)": \d+', "", json.dumps(got)),
+                             re.sub(r'"(id|io.modelcontextprotocol/subscriptionId)": \d+', "", json.dumps(unknown)))
+        self.assertEqual(self.listen([task], caps={"elicitation": {}})[0]["error"]["code"], -32021)
+        self.assertEqual(self.listen([UNKNOWN] * 256, toolsListChanged=True)[0]["method"], "notifications/subscriptions/acknowledged")
+        self.assertIn("at most 256 of one listen", self.listen([UNKNOWN] * 257)[0]["error"]["message"])
+        ack, peer = self.listen([foreign, task, UNKNOWN])
+        self.assertEqual(ack["params"]["notifications"], {"taskIds": [task]})
+        got = self.told(peer, task, "input_required")
+        self.assertEqual(got["inputRequests"], self.get(task)["result"]["inputRequests"])
+        self.update(task, {"1:q": {"action": "accept", "content": {}}})
+        self.told(peer, task, "working")
+        self.assertEqual(self.told(peer, task, "completed")["result"]["content"][0]["text"], "once")
+        late = self.listen([task])[1]
+        got, seen = self.told(late, task, "completed"), self.get(task)["result"]
+        self.assertEqual({**got, "_meta": 0, "resultType": 0}, {**seen, "_meta": 0, "resultType": 0})
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.read'"), [(1,)])
+        slow = self.made()["taskId"]
+        peer = self.listen([slow])[1]
+        self.get_raw(slow, method="tasks/cancel")
+        self.assertEqual(self.told(peer, slow, "cancelled")["statusMessage"], "the call was cancelled")
+
     def test_two_answer_at_once(self):
         """The first is kept, both are acknowledged, one record."""
         c = self.crib
