@@ -112,6 +112,19 @@ struct block_reader;
 typedef int forms_block_fn(void *arg, struct block_reader *reader, const struct block *b, struct err *err);
 int forms_read_file(struct db *db, const char *path, int64_t log, forms_block_fn *fn, void *arg,
 		    struct err *err) MUST_CHECK;
+/* Sealed files for who decodes their blocks himself, open beside those of db's tables: by the thread that has db. */
+struct forms;
+struct forms_file;
+/* Borrows both; absent: as in forms_see_without(). */
+struct forms *forms_new(struct db *db, struct forms_absent *absent);
+void forms_free(void *forms);
+/* The file that has a record, pinned until it is put: 1; 0: there is none. */
+int forms_file_get(struct forms *f, int64_t log, int64_t idx, struct forms_file **ret, struct err *err) MUST_CHECK;
+void forms_file_put(struct forms_file **file);
+struct db *forms_file_db(const struct forms_file *file);        /* NULL: it is not here, which was noted */
+/* The store's id of a text that has this one in the file: 1; 0: one of them has no such text.  A block_id_fn; arg: the
+ * file. */
+int forms_file_id(void *arg, uint16_t kind, int64_t id, int64_t *ret, struct err *err);
 /* Puts log and block in front of what is wrong; rc. */
 int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */

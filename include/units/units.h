@@ -10,7 +10,8 @@
 
 /* Records of a log, believing nothing, read by several threads and handed over in the order of their indexes (SCALE
  * SC-701, decision 0068).  A unit is a block, or the rows of a page; whichever thread is free reads it by a connection
- * of its own, decodes it and hashes each record.  What is handed over is the same with any number of threads.
+ * of its own, decodes it and hashes each record.  Blocks of sealed files, which are checked by themselves
+ * (bundle/seal.h), are handed over as records alone.  What is handed over is the same with any number of threads.
  *
  * One thread walks; the others are there from units_new() to units_free(). */
 

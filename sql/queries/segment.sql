@@ -46,6 +46,17 @@ WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk
 WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2), ?2) AND first <= ?3 ORDER BY first DESC;
 
+-- units: as verify_place_at, verify_get_block and verify_list_groups of a store.  Primary keys.
+-- name: segment_place_at
+SELECT first, cnt FROM blk WHERE ?1 > 0 AND first <= ?2 ORDER BY first DESC LIMIT 1;
+
+-- name: segment_get_block
+SELECT cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk WHERE ?1 > 0 AND first = ?2;
+
+-- name: segment_groups_over
+SELECT first, body FROM blkpay
+WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blkpay WHERE first <= ?2), ?2) AND first < ?3 ORDER BY first;
+
 -- forms: the group of what is kept that may have the record at ?2; all of them.  Primary key.
 -- name: segment_group
 SELECT ?1, first, body FROM blkpay WHERE first <= ?2 ORDER BY first DESC LIMIT 1;

@@ -35,21 +35,12 @@ struct forms {
 	struct forms_absent *absent;    /* NULL: a file that is not here is an error */
 };
 extern const struct db_vtab forms_pay, forms_parts;
-struct forms *forms_new(struct db *db, struct forms_absent *absent);
-void forms_free(void *forms);
 
 /* --- files.c */
 
-struct forms_file;
-/* The file that has a record, pinned until it is put: 1; 0: there is none. */
-int forms_file_get(struct forms *f, int64_t log, int64_t idx, struct forms_file **ret, struct err *err) MUST_CHECK;
 struct forms_file *forms_file_pin(struct forms_file *file);     /* once more; NULL: nothing */
-void forms_file_put(struct forms_file **file);
 bool forms_file_stale(const struct forms_file *file);   /* another one has its place by now; NULL: it has not */
-struct db *forms_file_db(const struct forms_file *file);        /* NULL: it is not here, which was noted */
 int forms_file_bad(const struct forms_file *file, int rc, struct err *err);     /* puts its name in front; rc */
-/* A block_id_fn; arg: the file. */
-int forms_file_id(void *arg, uint16_t kind, int64_t id, int64_t *ret, struct err *err);
 /* A zone of one of its blocks; NULL: of the store. */
 int forms_file_zones(struct forms_file *file, struct block_zones *zones, struct err *err) MUST_CHECK;
 void forms_files_free(struct forms *f);

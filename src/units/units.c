@@ -26,8 +26,8 @@ enum {
 
 enum unit_state { UNIT_EMPTY, UNIT_WAITS, UNIT_RUNS, UNIT_DONE };
 
-/* A text of the dictionary. */
-struct text { int64_t kind; bool wrong; size_t len; char p[]; };
+/* A text of the dictionary, which has it under this id. */
+struct text { int64_t kind, id; bool wrong; size_t len; char p[]; };
 
 /* A record of a unit of rows; its values stand in `value`, and what they point to in `bytes`, from `n` on. */
 struct kept_row { int64_t idx; unsigned findings; uint8_t leaf[TREE_HASH]; size_t value; unsigned values; };
@@ -45,17 +45,21 @@ struct unit {
 	/* a block: */
 	struct block_reader *reader;
 	int64_t reader_log;
+	bool reader_sealed;             /* the reader's texts are by ids of a sealed file */
 	struct audit_bytes bytes, encoded;
 	struct audit_row row;
-	struct map *texts;              /* struct text by id */
+	struct map *texts;              /* struct text by id in the block */
 	struct db *db;                  /* of who reads it; NULL: nobody does */
+	struct forms_file *file;        /* that the block is in, while it is read; NULL: the store */
 	bool odd;                       /* a text is missing, or is none: what is wrong is said row by row */
 	/* rows: */
 	struct kept_row *rows; size_t rows_cap;
 	struct kept_value *value; size_t nvalues, values_cap;
 };
 
-struct worker { struct units *of; pthread_t thread; struct db *db; struct audit_reader *reader; };
+/* What a thread reads by. */
+struct hand { struct db *db; struct audit_reader *reader; struct forms *forms; };
+struct worker { struct units *of; pthread_t thread; struct hand hand; };
 
 struct units {
 	pthread_mutex_t lock;           /* of states, head, tail, stop */
@@ -64,7 +68,7 @@ struct units {
 	size_t head, tail;              /* the next to be handed over; to be planned */
 	bool stop;
 	struct worker *worker; unsigned workers;
-	struct audit_reader *reader;    /* of the verification's own thread */
+	struct hand hand;               /* of the verification's own thread */
 	struct units_ask ask;
 	/* the log at hand: */
 	struct block_texts texts;       /* whose log and origin it is */
@@ -85,12 +89,17 @@ static void forget_texts(struct unit *u)
 	block_reader_free(&u->reader);  /* which borrows them */
 }
 
-static int load_text(struct unit *u, int64_t id, struct text **ret, struct err *err)
+/* id: of a block of the store or of a sealed file, whose texts are those of the store that it stands for. */
+static int load_text(struct unit *u, uint16_t kind, int64_t id, struct text **ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(u->db, SQL_AUDIT_GET_ENTRY);
-	int rc;
+	int64_t stored = id;
+	int rc = u->file ? forms_file_id(u->file, kind, id, &stored, err) : 1;
+	struct db_stmt *st;
 
-	db_bind_i64(st, 1, id);
+	if (rc != 1)
+		return rc;
+	st = db_stmt_get(u->db, SQL_AUDIT_GET_ENTRY);
+	db_bind_i64(st, 1, stored);
 	rc = db_step(st, err);
 	if (rc == 1) {
 		size_t len = 0;
@@ -98,6 +107,7 @@ static int load_text(struct unit *u, int64_t id, struct text **ret, struct err *
 		struct text *t = mem_alloc(sizeof(*t) + len + 1);
 
 		t->kind = db_col_i64(st, 0);
+		t->id = stored;
 		t->len = len;
 		if (len > 0)
 			memcpy(t->p, p, len);
@@ -114,7 +124,7 @@ static int get_text(void *arg, uint16_t kind, int64_t id, const char **ret, size
 {
 	struct unit *u = arg;
 	struct text *t = map_get_u64(u->texts, (uint64_t)id);
-	int rc = t || !u->db ? 0 : load_text(u, id, &t, err);
+	int rc = t || !u->db ? 0 : load_text(u, kind, id, &t, err);
 
 	if (rc < 0)
 		return rc;
@@ -139,10 +149,16 @@ static void *copy_to(struct unit *u, const void *p, size_t len)
 	return to;
 }
 
+/* Where the unit's block is, in the store or in a file. */
+static struct db_stmt *stmt_of(const struct unit *u, enum sql_id store, enum sql_id file)
+{
+	return u->file ? db_stmt_get(forms_file_db(u->file), file) : db_stmt_get(u->db, store);
+}
+
 /* The row of blk, whose bytes are the unit's then.  1; 0: it is not there any more. */
 static int get_block(struct unit *u, int64_t log, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(u->db, SQL_VERIFY_GET_BLOCK);
+	struct db_stmt *st = stmt_of(u, SQL_VERIFY_GET_BLOCK, SQL_SEGMENT_GET_BLOCK);
 	struct block_bytes cols, hash, zone;
 	int rc;
 
@@ -174,8 +190,10 @@ static int open_block(struct units *s, struct unit *u, struct err *err)
 	struct block_texts texts = s->texts;
 	int rc;
 
-	if (u->texts && map_count(u->texts) >= TEXTS_MAX)
+	/* Another file has other ids, and one may have come into the place of this one. */
+	if (u->texts && (map_count(u->texts) >= TEXTS_MAX || u->sealed || u->reader_sealed))
 		forget_texts(u);
+	u->reader_sealed = u->sealed;
 	if (u->reader_log != texts.log)
 		block_reader_free(&u->reader);
 	if (!u->texts)
@@ -277,7 +295,7 @@ static int read_block(struct units *s, struct unit *u, struct err *err)
 		rc = open_block(s, u, err);
 	if (rc != 1)
 		return rc;
-	g.st = db_stmt_get(u->db, SQL_VERIFY_LIST_GROUPS);
+	g.st = stmt_of(u, SQL_VERIFY_LIST_GROUPS, SQL_SEGMENT_GROUPS_OVER);
 	db_bind_i64(g.st, 1, s->texts.log);
 	db_bind_i64(g.st, 2, u->first);
 	db_bind_i64(g.st, 3, u->first + u->seen.b.cnt);
@@ -285,10 +303,22 @@ static int read_block(struct units *s, struct unit *u, struct err *err)
 	if (rc == 0)
 		rc = read_records(s, u, &g, err);
 	db_stmt_put(&g.st);
-	if (rc == 1)
+	if (rc == 1 && !u->sealed)      /* of files all that is looked at by themselves (bundle/seal.h) */
 		look_beside(u);
 	u->at = (size_t)(u->from - u->first);
 	return rc;
+}
+
+/* The same of a block in a sealed file; of whatever is odd, what is wrong is said row by row. */
+static bool read_sealed(struct units *s, struct unit *u, struct forms *forms)
+{
+	struct err odd;
+	int rc = forms_file_get(forms, s->texts.log, u->first, &u->file, &odd);
+
+	if (rc == 1)
+		rc = forms_file_db(u->file) ? read_block(s, u, &odd) : 0;
+	forms_file_put(&u->file);
+	return rc == 1;
 }
 
 /* --- rows */
@@ -364,21 +394,24 @@ static void give_row(const struct unit *u, struct audit_read *ret)
 
 /* --- any unit, by any thread */
 
-static void read_unit(struct units *s, struct unit *u, struct db *db, struct audit_reader *reader)
+static void read_unit(struct units *s, struct unit *u, const struct hand *hand)
 {
-	int rc = forms_see(db, &u->err);
+	int rc = forms_see(hand->db, &u->err);
 
 	u->seen = (struct units_block){ .lies = false };
-	u->db = db;
+	u->db = hand->db;
 	u->block = false;
-	if (rc == 0 && u->first >= 0) {
+	if (rc == 0 && u->first >= 0 && u->sealed) {
+		u->block = read_sealed(s, u, hand->forms);
+		rc = u->block;
+	} else if (rc == 0 && u->first >= 0) {
 		rc = read_block(s, u, &u->err);
 		u->block = rc == 1;
 		if (rc < 0)
 			forms_bad(s->texts.log, u->first, rc, &u->err);
 	}
 	if (rc == 0)
-		rc = read_rows(s, u, reader, &u->err);
+		rc = read_rows(s, u, hand->reader, &u->err);
 	u->db = NULL;
 	u->rc = rc < 0 ? rc : 0;
 }
@@ -411,7 +444,7 @@ static void *work(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&s->lock);
-		read_unit(s, u, w->db, w->reader);
+		read_unit(s, u, &w->hand);
 		pthread_mutex_lock(&s->lock);
 		u->state = UNIT_DONE;
 		pthread_cond_signal(&s->done);
@@ -421,7 +454,7 @@ static void *work(void *arg)
 }
 
 /* The unit at the head has been read; what else waits is read meanwhile. */
-static struct unit *wait_for_head(struct units *s, struct db *db)
+static struct unit *wait_for_head(struct units *s)
 {
 	struct unit *head = s->ring[s->head % s->size], *u;
 
@@ -433,7 +466,7 @@ static struct unit *wait_for_head(struct units *s, struct db *db)
 			continue;
 		}
 		pthread_mutex_unlock(&s->lock);
-		read_unit(s, u, db, s->reader);
+		read_unit(s, u, &s->hand);
 		pthread_mutex_lock(&s->lock);
 		u->state = UNIT_DONE;
 	}
@@ -444,9 +477,10 @@ static struct unit *wait_for_head(struct units *s, struct db *db)
 /* --- plans, by the verification's own thread */
 
 /* 1: a block has the record at s->next, *ret_first and *ret_end; 0: none has. */
-static int find_place(struct units *s, struct db *db, int64_t *ret_first, int64_t *ret_end, struct err *err)
+static int find_place(struct units *s, struct db *db, enum sql_id sql, int64_t *ret_first, int64_t *ret_end,
+		      struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_VERIFY_PLACE_AT);
+	struct db_stmt *st = db_stmt_get(db, sql);
 	int rc;
 
 	db_bind_i64(st, 1, s->texts.log);
@@ -471,7 +505,7 @@ static int check_gap(struct units *s, struct db *db, int64_t *ret_first, int64_t
 
 	if (rc < 0 || line <= s->next)
 		return rc;
-	rc = find_place(s, db, ret_first, ret_end, err);
+	rc = find_place(s, db, SQL_VERIFY_PLACE_AT, ret_first, ret_end, err);
 	if (rc != 0)
 		return rc;
 	return forms_bad(s->texts.log, s->next, err_set(err, ERR_CORRUPT, "", "there is a gap before it"), err);
@@ -500,7 +534,24 @@ static int64_t smaller(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The next unit, whose place is free.  Records of sealed files are read row by row. */
+/* Of records of sealed files: the block that has the one at s->next, or so many that are read row by row. */
+static void plan_sealed(struct units *s, struct unit *u, int64_t sealed, int64_t *ret_end)
+{
+	struct forms_file *file = NULL;
+	int64_t first = -1, end = 0;
+	struct err odd;
+
+	if (s->next >= 0 && forms_file_get(s->hand.forms, s->texts.log, s->next, &file, &odd) == 1 && forms_file_db(file))
+		(void)find_place(s, forms_file_db(file), SQL_SEGMENT_PLACE_AT, &first, &end, &odd);
+	forms_file_put(&file);
+	u->first = end > s->next && end <= sealed ? first : -1;
+	if (u->first >= 0)
+		*ret_end = end;
+	else                            /* no record lies below 0, wherever the store says that a log begins */
+		*ret_end = s->next < 0 ? 0 : smaller((s->next / UNIT_ROWS + 1) * UNIT_ROWS, sealed);
+}
+
+/* The next unit, whose place is free. */
 static int plan(struct units *s, struct db *db, struct unit *u, struct err *err)
 {
 	int64_t first = -1, end = 0, sealed = 0;
@@ -510,22 +561,22 @@ static int plan(struct units *s, struct db *db, struct unit *u, struct err *err)
 		rc = forms_sealed(db, s->texts.log, &sealed, err);
 	u->sealed = s->next < sealed;
 	if (rc == 0 && forms_seen(db) && !u->sealed) {
-		rc = find_place(s, db, &first, &end, err);
+		rc = find_place(s, db, SQL_VERIFY_PLACE_AT, &first, &end, err);
 		if (rc == 0)
 			rc = check_gap(s, db, &first, &end, err);
 	}
 	if (rc == 1 && s->edge >= 0 && first != s->edge)
 		rc = forms_bad(s->texts.log, first, err_set(err, ERR_CORRUPT, "", "it overlaps the one beside it"), err);
 	u->first = rc == 1 ? first : -1;
-	if (rc == 0 && u->sealed)       /* no record lies below 0, wherever the store says that a log begins */
-		end = s->next < 0 ? 0 : smaller((s->next / UNIT_ROWS + 1) * UNIT_ROWS, sealed);
+	if (rc == 0 && u->sealed)
+		plan_sealed(s, u, sealed, &end);
 	else if (rc == 0)
 		rc = find_end(s, db, &end, err);
 	if (rc < 0)                     /* which comes again when the next call asks for the same */
 		return rc;
 	u->from = s->next;
 	u->to = end < s->to ? end : s->to;
-	s->edge = u->first >= 0 ? end : -1;
+	s->edge = u->first >= 0 && !u->sealed ? end : -1;
 	s->next = u->to;
 	return 0;
 }
@@ -573,6 +624,18 @@ static bool start(struct worker *w)
 	return started;
 }
 
+static void take_hand(struct hand *hand)
+{
+	hand->reader = audit_reader_new(hand->db);
+	hand->forms = forms_new(hand->db, NULL);
+}
+
+static void drop_hand(struct hand *hand)
+{
+	audit_reader_free(&hand->reader);
+	forms_free(hand->forms);
+}
+
 /* As many as are asked for, or as there can be: without any all is read here. */
 static void start_workers(struct units *s, unsigned threads)
 {
@@ -583,12 +646,12 @@ static void start_workers(struct units *s, unsigned threads)
 		struct worker *w = &s->worker[s->workers];
 
 		w->of = s;
-		if (db_open_beside(s->ask.db, &w->db, &err) < 0)
+		if (db_open_beside(s->ask.db, &w->hand.db, &err) < 0)
 			return;
-		w->reader = audit_reader_new(w->db);
+		take_hand(&w->hand);
 		if (!start(w)) {
-			audit_reader_free(&w->reader);
-			db_close(&w->db);
+			drop_hand(&w->hand);
+			db_close(&w->hand.db);
 			return;
 		}
 		s->workers++;
@@ -608,7 +671,8 @@ struct units *units_new(const struct units_ask *ask)
 	pthread_cond_init(&s->done, NULL);
 	s->size = units_at_once(threads);
 	s->ring = mem_calloc(s->size, sizeof(struct unit *));
-	s->reader = audit_reader_new(ask->db);
+	s->hand.db = ask->db;
+	take_hand(&s->hand);
 	start_workers(s, threads);
 	return s;
 }
@@ -638,12 +702,12 @@ void units_free(struct units **sp)
 	pthread_mutex_unlock(&s->lock);
 	for (unsigned i = 0; i < s->workers; i++) {
 		(void)pthread_join(s->worker[i].thread, NULL);
-		audit_reader_free(&s->worker[i].reader);
-		db_close(&s->worker[i].db);
+		drop_hand(&s->worker[i].hand);
+		db_close(&s->worker[i].hand.db);
 	}
 	for (size_t i = 0; i < s->size; i++)
 		unit_free(s->ring[i]);
-	audit_reader_free(&s->reader);
+	drop_hand(&s->hand);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->todo);
 	pthread_cond_destroy(&s->done);
@@ -695,14 +759,14 @@ static int begin_unit(struct units *s, struct units_read *ret, struct err *err)
 
 	if (rc < 0 || s->head == s->tail)
 		return rc;
-	u = wait_for_head(s, s->ask.db);
+	u = wait_for_head(s);
 	if (u->rc < 0) {
 		if (err)
 			*err = u->err;
 		return u->rc;
 	}
 	memset(&ret->got.row, 0, sizeof(ret->got.row));
-	if (u->block)
+	if (u->block && !u->sealed)
 		ret->begins = &u->seen;
 	s->giving = u;
 	return 1;
@@ -713,12 +777,30 @@ static bool has_more(const struct unit *u)
 	return u->at < u->n && (!u->block || u->seen.b.first + (int64_t)u->at < u->to);
 }
 
+/* Of a block in a sealed file, with the ids that the store has. */
+static int give_sealed(struct unit *u, struct audit_row *ret, struct err *err)
+{
+	int rc = block_row_over(u->reader, (int64_t)u->at, &u->row, err);
+
+	*ret = u->row;
+	for (unsigned col = 0; rc == 0 && col < COL_COUNT; col++) {
+		const struct text *t = ret->v[col].present && audit_columns[col].form == FORM_DICT ?
+			map_get_u64(u->texts, (uint64_t)ret->v[col].n) : NULL;
+
+		if (t)
+			ret->v[col].n = t->id;
+	}
+	return rc;
+}
+
 static int give_record(struct unit *u, struct units_read *ret, struct err *err)
 {
 	ret->kept = u->kept[u->at];
 	ret->got.idx = u->seen.b.first + (int64_t)u->at;
 	ret->got.findings = 0;
 	memcpy(ret->got.leaf, u->leaf[u->at], TREE_HASH);
+	if (u->sealed)
+		return give_sealed(u, &ret->got.row, err);
 	return block_row_over(u->reader, (int64_t)u->at, &ret->got.row, err);
 }
 

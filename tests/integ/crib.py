@@ -87,6 +87,15 @@ def wait_for(what, condition, deadline=DEADLINE):
         time.sleep(0.005)
 
 
+def days_back(least):
+    """So many days or some more, that the month which they begin in has half of its days at least: of less some logs have no
+    sealed file, whatever day it is today."""
+    days = least
+    while time.gmtime(time.time() - 86400 * days).tm_mday > 15:
+        days += 1
+    return days
+
+
 def forget_vouching(db):
     """As a store from before rows had records: the next start takes them as they are (verification sees that one is gone)."""
     for idx, in db.execute("SELECT idx FROM rec WHERE kind = 1534").fetchall():

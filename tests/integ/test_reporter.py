@@ -133,6 +133,19 @@ class Streams(Case):
         out = self.crib.cli("audit", "calls", "--tenant", "acme", "--limit", "0", "--format", "jsonl")
         self.assertEqual(out.count("\n"), ROWS + 1)
 
+    @unittest.skipIf(crib.sanitized(), "what a sanitizer keeps is not the server's")
+    def test_sc_g4_after_a_hundred_reports_the_server_is_as_large_as_before(self):
+        """SC-G4: within 1 MiB."""
+        asked = [("audit calls", {"tenant": "acme", "limit": "0"}), ("audit drift", {}), ("audit isolation", {}),
+                 ("audit sandbox", {"tenant": "acme"}), ("audit denied", {"tenant": "acme", "by": "rule"})]
+        before = self.rss()
+        for i in range(100):
+            command, args = asked[i % len(asked)]
+            reader = Reader(self, command, **args)
+            self.assertIn("done", reader.rest()[-1])
+            reader.sock.close()
+        self.assertLess(self.rss() - before, 1024, "KiB")
+
     def test_sc501_two_records_one_before_the_first_byte(self):
         """SC-501: the first is durable before the first byte; the second says rows and how it ended."""
         reader = Reader(self, "audit calls", tenant="acme", limit="0").read(b'{"header"')

@@ -14,7 +14,7 @@ import uuid
 import crib
 import test_folded
 
-FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 70, "--level", "request")
+FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", crib.days_back(70), "--level", "request")
 PLAIN = "audit: {plain_rows: 0, fold_age: 86400, seal: off}\n"
 ON = "audit: {plain_rows: 0, fold_age: 86400, seal_after: 0}\n"
 QUESTIONS = (("calls", "--limit", "0"), ("calls", "--group-by", "tool,outcome,day", "--limit", "0"), ("sandbox",), ("export",),

@@ -10,7 +10,7 @@ import subprocess
 
 import crib
 
-FILL = ("--tenants", 2, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 70, "--level", "request")
+FILL = ("--tenants", 2, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", crib.days_back(70), "--level", "request")
 
 
 def plain(path, sql):

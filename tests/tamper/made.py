@@ -218,7 +218,7 @@ class Filled(Made):
 
     def __init__(self):
         self.crib = c = crib.Crib()
-        c.fill(1500, "--tenants", 2, "--principals", 3, "--tools", 3, "--failures", 0.2, "--days", 60, "--level", "request")
+        c.fill(1500, "--tenants", 2, "--principals", 3, "--tools", 3, "--failures", 0.2, "--days", crib.days_back(60), "--level", "request")
         for words in (("--block", "150", "--chapter", "3"), ("--seal", "all")):
             subprocess.run([crib.BUILD / "tests/bench/b_fold", c.store, *words], check=True, stdout=subprocess.DEVNULL, timeout=crib.DEADLINE)
         c.cli("audit", "adopt", *c.run("audit", "keys").stderr.rpartition("toolcrib audit adopt ")[2].split())
