@@ -99,7 +99,7 @@ class Equal(test_sealed.Files):
         self.go(planted, prune=False)
         rows = shutil.copytree(folded, self.crib.dir / "again")
         to_rows(rows)
-        self.same(asked, folded, self.answers(asked, rows, scratch), scratch, "erased")
+        self.same(asked, rows, folded, self.answers(asked, rows, scratch), scratch, "erased")
         for store in (folded, rows):
             done = test_forms.run(crib.BUILD / "toolcrib-verify", *crib.evidence(store), store)
             self.assertEqual(done.returncode, 0, (store, done.stdout))

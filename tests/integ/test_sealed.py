@@ -62,10 +62,10 @@ class Files(test_forms.Asked):
         """Files beside the blocks they were made of, then alone."""
         blocks, files = self.sealed(fold, least)
         before = self.answers(asked, blocks, scratch)
-        self.same(asked, files, before, scratch, "beside their blocks")
+        self.same(asked, blocks, files, before, scratch, "beside their blocks")
         change(files, *(f"DELETE FROM {table} WHERE first < (SELECT max(to_idx) FROM seg WHERE seg.log = {table}.log)"
                         for table in ("blk", "blkpay")))
-        self.same(asked, files, before, scratch, "alone")
+        self.same(asked, blocks, files, before, scratch, "alone")
         return files
 
 
