@@ -135,16 +135,20 @@ class Streams(Case):
 
     @unittest.skipIf(crib.sanitized(), "what a sanitizer keeps is not the server's")
     def test_sc_g4_after_a_hundred_reports_the_server_is_as_large_as_before(self):
-        """SC-G4: within 1 MiB."""
+        """SC-G4: within 1 MiB.  What the server does beside it for the first time, such as folding, comes once; what a report left
+        would come with each hundred."""
         asked = [("audit calls", {"tenant": "acme", "limit": "0"}), ("audit drift", {}), ("audit isolation", {}),
                  ("audit sandbox", {"tenant": "acme"}), ("audit denied", {"tenant": "acme", "by": "rule"})]
-        before = self.rss()
-        for i in range(100):
-            command, args = asked[i % len(asked)]
-            reader = Reader(self, command, **args)
-            self.assertIn("done", reader.rest()[-1])
-            reader.sock.close()
-        self.assertLess(self.rss() - before, 1024, "KiB")
+        grown = []
+        while len(grown) < 3 and (not grown or grown[-1] >= 1024):
+            before = self.rss()
+            for i in range(100):
+                command, args = asked[i % len(asked)]
+                reader = Reader(self, command, **args)
+                self.assertIn("done", reader.rest()[-1])
+                reader.sock.close()
+            grown.append(self.rss() - before)
+        self.assertLess(grown[-1], 1024, f"KiB, of {grown}")
 
     def test_sc501_two_records_one_before_the_first_byte(self):
         """SC-501: the first is durable before the first byte; the second says rows and how it ended."""
