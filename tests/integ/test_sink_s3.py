@@ -117,6 +117,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Case(Sinks):
+    KEY, SECRET = KEY, SECRET
+
     def bucket(self, **how):
         bucket = Bucket(**how)
         self.addCleanup(lambda: bucket.over or bucket.close())
@@ -125,9 +127,15 @@ class Case(Sinks):
     def s3(self, bucket, more="", age="1s"):
         path = self.crib.dir / "s3.key"
         path.touch(mode=0o600)
-        path.write_text(f"{KEY}\n{SECRET}\n")
+        path.write_text(f"{self.KEY}\n{self.SECRET}\n")
         return (f"name: local, type: s3, url: 'http://127.0.0.1:{bucket.port}/audit/prod/', region: {REGION}, key_file: '{path}', "
                 f"segment: {{age: {age}, records: 40}}{more}")
+
+    def judge(self, body):
+        file = self.crib.dir / "object.tar"
+        file.write_bytes(body)
+        return subprocess.run([crib.BUILD / "toolcrib-verify", *crib.evidence(self.crib.store, keys=False), "--bundle", file],
+                              capture_output=True, text=True, timeout=crib.DEADLINE)
 
     def verified(self, bucket, most=40):
         """Each object by itself, and no gap and no double between those of a log."""
@@ -136,10 +144,7 @@ class Case(Sinks):
             found = re.fullmatch(r"/audit/prod/(.+)/records/(\d{12})-(\d{12})\.tar", path)
             ranges.setdefault(found[1], []).append((int(found[2]), int(found[3]) + 1))
             self.assertEqual(headers["x-amz-meta-sha256"], hashlib.sha256(body).hexdigest())
-            file = self.crib.dir / "object.tar"
-            file.write_bytes(body)
-            done = subprocess.run([crib.BUILD / "toolcrib-verify", *crib.evidence(self.crib.store, keys=False), "--bundle", file],
-                                  capture_output=True, text=True, timeout=crib.DEADLINE)
+            done = self.judge(body)
             self.assertEqual(done.returncode, 0, (path, done.stdout, done.stderr))
         for log, parts in ranges.items():
             parts.sort()
