@@ -1657,7 +1657,7 @@ class Verifier(Findings):
             found, note = fields(ext), Note(data.rstrip(b"\n") + b"\n")
             same = found[0x110] == struct.pack(">q", ts) if 0x110 in found else abs(ts - time) <= RECEIPT_US
             return (found[0x111] == hashlib.sha256(data).digest() and found.get(0x112) == receipt and note.size == size and
-                    same and kind == (1 if found[0x113] == b"file" else 2))
+                    same and kind == {b"file": 1, b"object": 3}.get(found[0x113], 2))
         except (KeyError, TypeError, ValueError, struct.error):
             return False
 

@@ -30,7 +30,7 @@ struct hook_conf {                      /* copied, but ca, which is borrowed for
 /* Is what it names there, and may it be reached?  ERR_INVALID, ERR_DENIED and those of path_read_as(). */
 int hook_check(const struct hook_conf *conf, struct err *err) MUST_CHECK;
 
-#define HOOK_KEEP_MAX 4
+#define HOOK_KEEP_MAX 6
 #define HOOK_HEADERS_MAX 8
 struct fetch_header;
 struct hook_message {

@@ -48,6 +48,10 @@ uint64_t notary_unsigned_us(const struct notary *n);
 void notary_guard(struct notary *n, struct writer_guard *ret);
 /* The first checkpoint and a new epoch, durable on return; then the beats. */
 int notary_start(struct notary *n, struct writer *w, struct err *err) MUST_CHECK;
+/* A checkpoint of the system log's first `size` records is outside, put there by somebody else: on record as soon as
+ * that can be, or not at all.  receipt: what is known of it there.  Copied.  n NULL, or one that stops: nothing. */
+struct notary_object { uint64_t size; const char *note; size_t note_len; const char *receipt; };
+void notary_object(struct notary *n, const struct notary_object *o);
 /* anchor.cmd is not started any more, and ended if it runs.  Before ev_child_kill_all(). */
 void notary_no_commands(struct notary *n);
 /* No beats any more; waits for the one that runs.  Before writer_close(). */

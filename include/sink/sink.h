@@ -51,6 +51,8 @@ struct sinks_env {                      /* copied; what it names is borrowed for
 	const char *store;              /* its folder */
 	/* How many percent of one processor reading may have now: 100 = all of it, 0 = nothing. */
 	unsigned (*share)(void *arg);
+	/* The signed checkpoint of the system log's first `size` records is in a bucket (OP-353); receipt: what that said. */
+	void (*anchored)(void *arg, uint64_t size, const struct str *note, const char *receipt);
 	void *arg;
 };
 /* Reads where each sink is, and begins.  ERR_CORRUPT and those of db. */

@@ -169,7 +169,7 @@ WHERE (?1 = 0 OR l.id = ?1) AND s.ts_max >= ?2 AND s.ts_min < ?3 ORDER BY s.log,
 
 -- name: report_anchors
 SELECT strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS time,
-  CASE a.kind WHEN 1 THEN 'anchor in a file' WHEN 2 THEN 'anchor by a command' ELSE 'anchor ' || a.kind END AS what, a.size AS covers,
+  CASE a.kind WHEN 1 THEN 'anchor in a file' WHEN 2 THEN 'anchor by a command' WHEN 3 THEN 'anchor in a bucket' ELSE 'anchor ' || a.kind END AS what, a.size AS covers,
   (SELECT h.size FROM head h WHERE h.log = 1) - a.size AS behind,
   (SELECT strftime('%Y-%m-%dT%H:%M:%S', r.ts / 1000000, 'unixepoch') || printf('.%06dZ', r.ts % 1000000)
     FROM rec r WHERE r.log = 1 AND r.idx = a.size) AS uncovered_since

@@ -89,6 +89,16 @@ static void look_at_checkpoints(struct app *a, uint64_t now_us)
 	    "(rule checkpoint_old: 30 s). Look: toolcrib doctor, and the log of the server", s.value, notary_place(a->notary));
 }
 
+/* A sink that puts the system's log into a bucket puts its checkpoints there as well (OP-353). */
+static bool has_anchor(const struct conf *conf)
+{
+	bool put = false;
+
+	for (size_t i = 0; !put && i < conf->nsinks; i++)
+		put = conf->sinks[i].type == CONF_SINK_S3 && conf->sinks[i].system;
+	return put || conf->anchor_file || conf->anchor_cmd;
+}
+
 static void look_at_anchors(struct app *a)
 {
 	const struct conf *conf = a->opt.conf;
@@ -98,7 +108,7 @@ static void look_at_anchors(struct app *a)
 	const uint64_t may_us = 2 * SECOND_US * conf->anchor_every_s;
 
 	alerts_look(a->alerts, s.rule);
-	if (!a->notary || (!conf->anchor_file && !conf->anchor_cmd) || now_us <= since_us || now_us - since_us <= may_us)
+	if (!a->notary || !has_anchor(conf) || now_us <= since_us || now_us - since_us <= may_us)
 		return;
 	s.value = (now_us - since_us) / SECOND_US;
 	s.usual = conf->anchor_every_s;

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "command/call.h"
 #include "command/rows.h"
 #include "limit/limit.h"
+#include "notary/notary.h"
 #include "sink/sink.h"
 
 #include "app_int.h"
@@ -29,11 +31,18 @@ static unsigned share(void *app)
 	}
 }
 
+static void anchored(void *arg, uint64_t size, const struct str *note, const char *receipt)
+{
+	struct app *a = arg;
+
+	notary_object(a->notary, &(struct notary_object){ size, note->p, note->len, receipt });
+}
+
 int app_sinks_start(struct app *a, struct err *err)
 {
 	return sinks_open(&(struct sinks_env){ .loop = a->loop, .writer = a->writer, .fetcher = a->fetcher,
 					       .conf = a->opt.conf, .store = a->store,
-					       .share = share, .arg = a }, &a->sinks, err);
+					       .share = share, .anchored = anchored, .arg = a }, &a->sinks, err);
 }
 
 void app_sinks_stop(struct app *a)

@@ -26,7 +26,7 @@
 #include "notary_int.h"
 
 enum {
-	KIND_FILE = 1, KIND_COMMAND = 2,
+	KIND_FILE = 1, KIND_COMMAND = 2, KIND_OBJECT = 3,       /* as verifiers know them */
 	COMMAND_MS = 30000,             /* how long a command may take */
 	RECEIPT_MAX = 4096,             /* bytes of its output that are kept */
 	COMMAND_FILES = 64,
@@ -56,6 +56,7 @@ struct receipt_job {
 static int receipt_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct receipt_job *job = arg;
+	static const char *const names[] = { [KIND_FILE] = "file", [KIND_COMMAND] = "command", [KIND_OBJECT] = "object" };
 	struct db_stmt *st = db_stmt_get(db, SQL_ANCHOR_INSERT);
 	uint8_t hash[DIGEST_SIZE], time[8];
 	struct audit_field fields[] = {
@@ -80,7 +81,7 @@ static int receipt_run(void *arg, struct db *db, struct audit_logs *logs, struct
 	digest_sha256(job->note.p, job->note.len, hash);
 	audit_put_be(time, ev.time_us, sizeof(time));
 	ev.actor = AUDIT_BY_SYSTEM;
-	ev.detail = job->kind == KIND_FILE ? "file" : "command";
+	ev.detail = names[job->kind];
 	ev.field = fields;
 	ev.nfield = job->receipt.len > 0 ? 3 : 2;
 	return audit_append(logs, db, &ev, NULL, err);
@@ -102,17 +103,28 @@ static void receipt_done(void *arg, int rc, const struct err *err)
 	receipt_free(arg);
 }
 
-static void record(struct anchoring *a, int kind, const char *receipt, size_t len)
+static void submit(struct notary *n, int kind, const struct notary_object *o, size_t receipt_len)
 {
 	static const struct writer_job what = { .name = "anchor", .run = receipt_run, .done = receipt_done };
 	struct receipt_job *job = mem_zalloc(sizeof(*job));
 
 	job->kind = kind;
-	job->size = a->size;
-	str_put(&job->note, a->note.p, a->note.len);
-	str_put(&job->receipt, receipt, len);
-	if (a->n->stopping || writer_submit(a->n->writer, &what, job) < 0)
+	job->size = o->size;
+	str_put(&job->note, o->note, o->note_len);
+	str_put(&job->receipt, o->receipt, receipt_len);
+	if (n->stopping || writer_submit(n->writer, &what, job) < 0)
 		receipt_free(job);
+}
+
+static void record(struct anchoring *a, int kind, const char *receipt, size_t len)
+{
+	submit(a->n, kind, &(struct notary_object){ a->size, a->note.p, a->note.len, receipt }, len);
+}
+
+void notary_object(struct notary *n, const struct notary_object *o)
+{
+	if (n)
+		submit(n, KIND_OBJECT, o, strlen(o->receipt));
 }
 
 /* --- the end */

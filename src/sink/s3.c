@@ -1,5 +1,6 @@
 /* Type s3: bundles of ranges of a log (bundle/bundle.h), each an object that verifies without this server.  A range is
- * covered by a checkpoint.  An object is asked for by HEAD, put where there is none, and asked for again: it counts
+ * covered by a checkpoint; that of the system's log follows as an object of its own, each anchor.every, and is an
+ * anchor (OP-353).  An object is asked for by HEAD, put where there is none, and asked for again: it counts
  * when what is there has the root of the tree that ours has, and is locked as the configuration says.  A server that
  * takes an object and does not lock it is no place for evidence.  Loop thread, but for make_bundle(). */
 #include "config.h"
@@ -18,6 +19,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "db/db.h"
 #include "net/fetch.h"
 #include "net/hook.h"
 #include "tlog/tree.h"
@@ -30,14 +32,24 @@
 #define HEX_SIZE (2 * DIGEST_SIZE + 1)
 
 enum s3_step { S3_ASKS, S3_PUTS, S3_LOOKS };
-enum { KEPT_ROOT, KEPT_MODE, KEPT_UNTIL, KEPT_DATE };
+enum { KEPT_ROOT, KEPT_MODE, KEPT_UNTIL, KEPT_DATE, KEPT_ETAG, KEPT_VERSION };
+
+/* What is put. */
+struct s3_object {
+	char *path;                     /* behind the URL */
+	const char *type;
+	struct str body;                /* of a note; a bundle is the batch's */
+	uint64_t size;                  /* of a note: records below it */
+	char root[HEX_SIZE], sha256[HEX_SIZE];  /* the root of the log that far; of the body */
+};
 
 struct s3 {
 	struct hook *hook;
 	enum s3_step step;
-	char root[HEX_SIZE], sha256[HEX_SIZE];  /* of the batch; the lane's while it is made */
+	struct s3_object bundle, note;  /* of the batch, the lane's while they are made; note.body: empty, there is none */
+	struct s3_object *now;          /* which of them is under way */
 	uint64_t until_us;              /* what this put is locked until */
-	char *path;                     /* of the batch's object, behind the URL */
+	uint64_t noted_us;              /* when the last note was taken; monotonic, 0 = none yet */
 };
 
 /* --- what is due */
@@ -52,6 +64,13 @@ static bool ready(const struct sink *s, size_t at)
 		return false;
 	return s->all->log[at].size - place->next >= (int64_t)s->conf->segment_records ||
 	       place->taken_us == 0 || now - place->taken_us >= s->conf->segment_ms * 1000;
+}
+
+static bool note_due(const struct sink *s)
+{
+	const struct s3 *o = s->own;
+
+	return o->noted_us == 0 || clock_mono_us() - o->noted_us >= s->all->env.conf->anchor_every_s * UINT64_C(1000000);
 }
 
 /* --- a bundle (on the reading lane) */
@@ -98,16 +117,68 @@ static int write_bundle(struct sink *s, struct db *db, const struct audit_bundle
 	if (rc == 0)
 		rc = read_file(f, &s->batch.body, err);
 	if (rc == 0) {
-		text_hex(bundle.root, sizeof(bundle.root), o->root);
-		text_hex(bundle.sha256, sizeof(bundle.sha256), o->sha256);
+		text_hex(bundle.root, sizeof(bundle.root), o->bundle.root);
+		text_hex(bundle.sha256, sizeof(bundle.sha256), o->bundle.sha256);
 	}
 	fclose(f);
 	return rc;
 }
 
+/* As RFC 3986 has it, but for the strokes between the parts of a key. */
+static void put_escaped(struct str *out, const char *p)
+{
+	for (; *p; p++) {
+		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/", *p))
+			str_putc(out, *p);
+		else
+			str_printf(out, "%%%02X", (unsigned)(unsigned char)*p);
+	}
+}
+
+static void name_it(struct s3_object *it, const char *origin, char *name)
+{
+	struct str path = STR_INIT;
+
+	str_putc(&path, '/');
+	put_escaped(&path, origin);
+	str_puts(&path, name);
+	free(name);
+	free(it->path);
+	it->path = str_take(&path);
+}
+
+/* The checkpoint that signs what the bundle ends with: that of the system's log takes all logs along. */
+static int make_note(struct sink *s, struct db *db, const struct report_carry *of, const struct tree *tree,
+		     struct err *err)
+{
+	struct s3_object *it = &((struct s3 *)s->own)->note;
+	struct db_stmt *st = db_stmt_get(db, SQL_CP_GET_BEFORE);
+	uint8_t root[TREE_HASH], digest[DIGEST_SIZE];
+	const char *text;
+	size_t len;
+	int rc;
+
+	db_bind_i64(st, 1, of->log);
+	db_bind_i64(st, 2, (int64_t)tree->size);
+	rc = db_step(st, err);
+	if (rc == 1 && (uint64_t)db_col_i64(st, 0) == tree->size) {
+		text = db_col_blob(st, 3, &len);
+		str_put(&it->body, text, len);
+	}
+	db_stmt_put(&st);
+	tree_root(tree, root);
+	text_hex(root, sizeof(root), it->root);
+	digest_sha256(it->body.p, it->body.len, digest);
+	text_hex(digest, sizeof(digest), it->sha256);
+	it->size = tree->size;
+	name_it(it, of->origin, mem_printf("/checkpoint/%012" PRIu64, tree->size));
+	return rc < 0 ? rc : 0;
+}
+
 static int make_bundle(struct sink *s, struct db *db, struct report_carrier *carrier, struct report_carry *of,
 		       struct err *err)
 {
+	struct s3 *o = s->own;
 	struct sink_batch *b = &s->batch;
 	struct audit_bundle_req req = { .log = of->log, .origin = of->origin };
 	struct tree signed_tree;
@@ -117,6 +188,7 @@ static int make_bundle(struct sink *s, struct db *db, struct report_carrier *car
 	int rc;
 
 	b->to = b->from;
+	str_reset(&o->note.body);
 	of->most_rows = 1;
 	rc = report_carry(carrier, of, note_first, s, &next, err);
 	rc = rc ? rc : audit_cp_find(db, of->log, (uint64_t)of->to, &signed_tree, err);
@@ -142,33 +214,34 @@ static int make_bundle(struct sink *s, struct db *db, struct report_carrier *car
 	b->pruned = (uint64_t)(req.from - b->from);
 	b->n = (size_t)(req.to - req.from);
 	b->to = req.to;
-	return 0;
+	name_it(&o->bundle, of->origin,
+		mem_printf("/records/%012" PRId64 "-%012" PRId64 ".tar", req.from, req.to - 1));
+	return of->tenant_id == 0 && note_due(s) && req.to == (int64_t)signed_tree.size ?
+		       make_note(s, db, of, &signed_tree, err) : 0;
 }
 
 /* --- requests */
 
-/* As RFC 3986 has it, but for the strokes between the parts of a key. */
-static void put_escaped(struct str *out, const char *p)
+/* Without strokes at its end. */
+static int url_length(const struct conf_sink *conf)
 {
-	for (; *p; p++) {
-		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/", *p))
-			str_putc(out, *p);
-		else
-			str_printf(out, "%%%02X", (unsigned)(unsigned char)*p);
-	}
+	size_t len = strlen(conf->url);
+
+	while (len > 0 && conf->url[len - 1] == '/')
+		len--;
+	return (int)len;
 }
 
-static void make_path(struct sink *s)
+static const char *mode_of(const struct sink *s)
 {
-	struct s3 *o = s->own;
-	const struct sink_batch *b = &s->batch;
-	struct str path = STR_INIT;
+	return s->conf->lock_governance ? "GOVERNANCE" : "COMPLIANCE";
+}
 
-	str_putc(&path, '/');
-	put_escaped(&path, s->all->log[b->log].origin);
-	str_printf(&path, "/records/%012" PRId64 "-%012" PRId64 ".tar", b->to - (int64_t)b->n, b->to - 1);
-	free(o->path);
-	o->path = str_take(&path);
+static const struct str *body_of(const struct sink *s, const struct s3_object *it)
+{
+	const struct s3 *o = s->own;
+
+	return it == &o->bundle ? &s->batch.body : &it->body;
 }
 
 static void ask(struct sink *s, enum s3_step step)
@@ -179,24 +252,21 @@ static void ask(struct sink *s, enum s3_step step)
 	struct s3 *o = s->own;
 
 	o->step = step;
-	hook_send(o->hook, &(struct hook_message){ .id = "", .method = "HEAD", .path = o->path, .headers = &empty,
+	hook_send(o->hook, &(struct hook_message){ .id = "", .method = "HEAD", .path = o->now->path, .headers = &empty,
 			.nheaders = 1, .keep = { [KEPT_ROOT] = "x-amz-meta-root", [KEPT_MODE] = "x-amz-object-lock-mode",
-				  [KEPT_UNTIL] = "x-amz-object-lock-retain-until-date", [KEPT_DATE] = "date" } });
-}
-
-static const char *mode_of(const struct sink *s)
-{
-	return s->conf->lock_governance ? "GOVERNANCE" : "COMPLIANCE";
+				  [KEPT_UNTIL] = "x-amz-object-lock-retain-until-date", [KEPT_DATE] = "date",
+				  [KEPT_ETAG] = "etag", [KEPT_VERSION] = "x-amz-version-id" } });
 }
 
 static void put(struct sink *s)
 {
 	struct s3 *o = s->own;
-	const struct str *body = &s->batch.body;
+	const struct s3_object *it = o->now;
+	const struct str *body = body_of(s, it);
 	uint8_t md5[DIGEST_MD5_SIZE];
 	char md5_text[32], until[40];
-	struct fetch_header headers[HOOK_HEADERS_MAX] = { { "if-none-match", "*" }, { "x-amz-content-sha256", o->sha256 },
-							  { "x-amz-meta-root", o->root }, { "x-amz-meta-sha256", o->sha256 } };
+	struct fetch_header headers[HOOK_HEADERS_MAX] = { { "if-none-match", "*" }, { "x-amz-content-sha256", it->sha256 },
+							  { "x-amz-meta-root", it->root }, { "x-amz-meta-sha256", it->sha256 } };
 	size_t n = 4;
 
 	o->step = S3_PUTS;
@@ -209,7 +279,7 @@ static void put(struct sink *s)
 		(void)clock_format_utc(o->until_us, until, sizeof(until));
 		headers[n++] = (struct fetch_header){ "x-amz-object-lock-retain-until-date", until };
 	}
-	hook_send(o->hook, &(struct hook_message){ .id = "", .method = "PUT", .path = o->path, .type = "application/x-tar",
+	hook_send(o->hook, &(struct hook_message){ .id = "", .method = "PUT", .path = it->path, .type = it->type,
 			.body = body->p, .len = body->len, .headers = headers, .nheaders = n,
 			.keep = { [KEPT_DATE] = "date" } });
 }
@@ -240,20 +310,50 @@ static bool is_locked(const struct sink *s, const struct hook_answer *a)
 	       clock_parse(a->kept[KEPT_UNTIL], now, &until) == 0 && until > least;
 }
 
+/* OP-353: what is known of it there is its receipt. */
+static void record(const struct sink *s, const struct hook_answer *a)
+{
+	const struct s3_object *it = &((const struct s3 *)s->own)->note;
+	const struct sinks_env *env = &s->all->env;
+	const char *tag = a->kept[KEPT_ETAG], *version = a->kept[KEPT_VERSION];
+	char *receipt = mem_printf("%.*s%.500s etag=%.200s version=%.200s", url_length(s->conf), s->conf->url, it->path,
+				   tag ? tag : "", version ? version : "");
+
+	env->anchored(env->arg, it->size, &it->body, receipt);
+	free(receipt);
+}
+
+static void kept(struct sink *s, const struct hook_answer *a)
+{
+	struct s3 *o = s->own;
+
+	if (o->now == &o->bundle && o->note.body.len > 0) {
+		o->now = &o->note;
+		ask(s, S3_ASKS);
+		return;
+	}
+	if (o->now == &o->note) {
+		o->noted_us = clock_mono_us();
+		if (!s->all->closing)
+			record(s, a);
+	}
+	s->all->on->taken(s);
+}
+
 static void look(struct sink *s, const struct hook_answer *a)
 {
-	const struct s3 *o = s->own;
+	const struct s3_object *it = ((const struct s3 *)s->own)->now;
 	char why[200];
 
-	if (!a->kept[KEPT_ROOT] || strcmp(a->kept[KEPT_ROOT], o->root) != 0) {
-		(void)snprintf(why, sizeof(why), "another object has the name of ours: %.150s", o->path);
+	if (!a->kept[KEPT_ROOT] || strcmp(a->kept[KEPT_ROOT], it->root) != 0) {
+		(void)snprintf(why, sizeof(why), "another object has the name of ours: %.150s", it->path);
 		s->all->on->failed(s, why, SINK_MEND);
 	} else if (s->conf->lock_days > 0 && !is_locked(s, a)) {
 		(void)snprintf(why, sizeof(why),
 			       "not locked: the bucket takes objects without the lock %s that the configuration asks for", mode_of(s));
 		s->all->on->failed(s, why, SINK_MEND);
 	} else {
-		s->all->on->taken(s);
+		kept(s, a);
 	}
 }
 
@@ -276,8 +376,10 @@ static void on_done(void *arg, const struct hook_answer *a)
 
 static void send_object(struct sink *s, const struct sink_batch *b)
 {
+	struct s3 *o = s->own;
+
 	(void)b;
-	make_path(s);
+	o->now = &o->bundle;
 	ask(s, S3_ASKS);
 }
 
@@ -285,11 +387,7 @@ static void send_object(struct sink *s, const struct sink_batch *b)
 
 static struct hook_conf place(const struct conf_sink *conf, char **ret_url)
 {
-	size_t len = strlen(conf->url);
-
-	while (len > 0 && conf->url[len - 1] == '/')
-		len--;
-	*ret_url = mem_strndup(conf->url, len);
+	*ret_url = mem_strndup(conf->url, (size_t)url_length(conf));
 	return (struct hook_conf){ .url = *ret_url, .ca = conf->ca, .aws_region = conf->region,
 				   .aws_key_file = conf->secret_file };
 }
@@ -312,6 +410,8 @@ static int open_s3(struct sink *s, struct err *err)
 	int rc;
 
 	s->own = o;
+	o->bundle.type = "application/x-tar";
+	o->note.type = "text/plain; charset=utf-8";
 	(void)snprintf(scope, sizeof(scope), "sink:%s", s->conf->name);
 	rc = hook_open(s->all->env.fetcher, &at, scope, on_done, s, &o->hook, err);
 	free(url);
@@ -323,7 +423,9 @@ static void close_s3(struct sink *s)
 	struct s3 *o = s->own;
 
 	hook_close(&o->hook);
-	free(o->path);
+	free(o->bundle.path);
+	free(o->note.path);
+	str_fini(&o->note.body);
 	free(o);
 }
 

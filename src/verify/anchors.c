@@ -21,7 +21,7 @@
 #include "anchors_int.h"
 #include "verify_int.h"
 
-enum { ANCHOR_FILE = 1, ANCHOR_COMMAND };       /* kinds of rows of anchor */
+enum { ANCHOR_FILE = 1, ANCHOR_COMMAND, ANCHOR_OBJECT };        /* kinds of rows of anchor */
 #define RECEIPT_US 60000000             /* between a row of anchor and a record that does not say its time */
 
 struct verify_anchors {
@@ -182,6 +182,12 @@ static bool same_time(int64_t row, const struct audit_row *record)
 	return ts->present && row >= 0 && ts->n >= 0 && (row > ts->n ? row - ts->n : ts->n - row) <= RECEIPT_US;
 }
 
+/* What the record calls the kind of its row. */
+static int64_t kind_of(const char *what, size_t len)
+{
+	return text_eq(what, len, "file") ? ANCHOR_FILE : text_eq(what, len, "object") ? ANCHOR_OBJECT : ANCHOR_COMMAND;
+}
+
 /* A row of anchor is what this record says: kind, size, note, receipt, time. */
 static bool row_fits(struct db_stmt *st, const struct audit_row *row)
 {
@@ -200,7 +206,7 @@ static bool row_fits(struct db_stmt *st, const struct audit_row *row)
 	       read_anchor(&(struct audit_anchor){ note, note_len }, &n, &cp) && cp.size == (uint64_t)db_col_i64(st, 2) &&
 	       said_len == got_len && (got_len == 0 || memcmp(said, got, got_len) == 0) &&
 	       same_time(db_col_i64(st, 5), row) && what &&
-	       db_col_i64(st, 1) == (text_eq(what, what_len, "file") ? ANCHOR_FILE : ANCHOR_COMMAND);
+	       db_col_i64(st, 1) == kind_of(what, what_len);
 }
 
 static int next_row(struct verify_log *c, struct db_stmt **ret, struct err *err)

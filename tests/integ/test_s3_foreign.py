@@ -77,6 +77,24 @@ class Foreign(test_sink_s3.Case):
         done = self.judge(self.objects()[path][1])
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
 
+    def test_a_checkpoint_of_there_is_an_anchor(self):
+        """OP-353: as botocore reads it, for the verifier, with what s3rver calls it as the receipt."""
+        bucket = self.start()
+        c = self.serve(self.s3(bucket))
+        self.calls(3)
+        rows = crib.wait_for("a row", lambda: c.rows("SELECT kind, note, receipt FROM anchor"))
+        self.peer.close()
+        c.stop()
+        bucket.objects = self.objects()
+        path, (_, body) = next((path, it) for path, it in bucket.objects.items() if "/checkpoint/" in path)
+        tag = self.client.head_object(Bucket=BUCKET, Key=path.removeprefix(f"/{BUCKET}/"))["ETag"]
+        self.assertEqual(rows, [(3, body, f"http://127.0.0.1:{bucket.port}{path} etag={tag} version=".encode())])
+        note = self.crib.dir / "note"
+        note.write_bytes(body)
+        done = subprocess.run([crib.BUILD / "toolcrib-verify", *crib.evidence(c.store), "--anchor", note, c.store / "toolcrib.db"],
+                              capture_output=True, text=True, timeout=crib.DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_it_keeps_no_locks_and_is_no_place_for_them(self):
         """It answers 200 to a put with a lock and has none: named, and nothing moves on."""
         bucket = self.start()

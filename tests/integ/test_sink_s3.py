@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import http.server
 import re
+import shutil
 import subprocess
+import sys
 import threading
 import urllib.parse
 
@@ -110,7 +112,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             bucket.wrong.append("a lock without the digest of what is locked")
             self.say(400)
             return
-        bucket.objects[self.path] = ({**kept, **(lock if bucket.locks else {})}, body)
+        bucket.objects[self.path] = ({**kept, "etag": '"1"', **(lock if bucket.locks else {})}, body)
         self.say(200, {"etag": '"1"'})
 
     do_HEAD = do_PUT = do_GET = do_POST = do_DELETE = handle_one
@@ -141,6 +143,9 @@ class Case(Sinks):
         """Each object by itself, and no gap and no double between those of a log."""
         ranges = {}
         for path, (headers, body) in list(bucket.objects.items()):
+            if "/checkpoint/" in path:
+                self.assertEqual(headers["x-amz-meta-sha256"], hashlib.sha256(body).hexdigest())
+                continue
             found = re.fullmatch(r"/audit/prod/(.+)/records/(\d{12})-(\d{12})\.tar", path)
             ranges.setdefault(found[1], []).append((int(found[2]), int(found[3]) + 1))
             self.assertEqual(headers["x-amz-meta-sha256"], hashlib.sha256(body).hexdigest())
@@ -176,6 +181,53 @@ class Objects(Case):
         self.assertNotIn(SECRET, said)
         self.assertNotIn("hello", "".join(str(body) for _, body in bucket.objects.values()))
 
+    def notes(self, bucket):
+        """Checkpoints that are there, by the records that they cover."""
+        return {int(found[2]): (found[1], body) for path, (_, body) in list(bucket.objects.items())
+                if (found := re.fullmatch(r"/audit/prod/(.+)/checkpoint/(\d{12})", path))}
+
+    def test_a_checkpoint_there_is_an_anchor(self):
+        """OP-353: one of the system's log, each anchor.every, on record with what the bucket says of it; a verifier takes the object as
+        it is, and by it finds a store that was put back."""
+        bucket = self.bucket()
+        c = self.serve(self.s3(bucket, ", lock: {mode: compliance, days: 400}"))
+        self.calls(3)
+        self.has_all()
+        c.stop()
+        old = self.crib.dir / "old"
+        shutil.copytree(c.store, old)
+        first = max(self.notes(bucket))
+        c.start(self.text)      # takes one as well
+        crib.wait_for("another", lambda: max(self.notes(bucket)) > first)
+        newest = max(self.notes(bucket))
+        rows = crib.wait_for("a row", lambda: (rows := c.rows("SELECT kind, size, note, receipt FROM anchor ORDER BY id")) and
+                             rows[-1][1] == newest and rows)
+        c.stop()
+        origin, body = self.notes(bucket)[newest]
+        self.assertEqual([row[:2] for row in rows], [(3, size) for size in sorted(self.notes(bucket))])
+        self.assertEqual(rows[-1][2], body)
+        self.assertRegex(rows[-1][3].decode(), rf'http://.*/audit/prod/{origin}/checkpoint/{newest:012} etag="1" version=$')
+        self.assertIn("anchor in a bucket", c.cli("audit", "anchors"))
+        file = self.crib.dir / "note"
+        file.write_bytes(body)
+        for store, rc in ((c.store, 0), (old, 4)):
+            for verifier in ([crib.BUILD / "toolcrib-verify"], [sys.executable, crib.SOURCE / "contrib/verify/verify.py"]):
+                with self.subTest(store=store, verifier=verifier):
+                    done = subprocess.run([*verifier, *crib.evidence(c.store), "--anchor", file, store / "toolcrib.db"],
+                                          capture_output=True, text=True, timeout=crib.DEADLINE)
+                    self.assertEqual(done.returncode, rc, done.stdout + done.stderr)
+                    self.assertEqual("ANCHOR" in done.stdout, rc == 4, done.stdout)
+
+    def test_a_sink_without_the_system_has_no_checkpoints(self):
+        bucket = self.bucket()
+        self.serve(self.s3(bucket, ", tenants: [acme]"))
+        self.calls(3)
+        crib.wait_for("objects", lambda: bucket.objects)
+        self.calls(3)
+        crib.wait_for("all", lambda: self.sink()["behind"] == 0)
+        self.assertEqual(self.notes(bucket), {})
+        self.assertEqual(self.crib.rows("SELECT count(*) FROM anchor"), [(0,)])
+
     def test_one_that_was_away_has_all_without_a_gap(self):
         bucket = self.bucket()
         self.serve(self.s3(bucket))
@@ -202,7 +254,7 @@ class Objects(Case):
         """A start sends what waits; then nothing goes before there is enough of it."""
         bucket = self.bucket()
         self.serve(self.s3(bucket, age="30d"))
-        crib.wait_for("objects", lambda: len(bucket.objects) == 2)
+        crib.wait_for("objects", lambda: len(bucket.objects) == 3)        # two bundles, a checkpoint
         had = len(bucket.objects)
         self.calls(30)          # more than records: two of each call
         crib.wait_for("one more", lambda: len(bucket.objects) > had)
