@@ -654,6 +654,118 @@ SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id 
   (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.who = s.who AND k.at = (k.n + 1) / 2) AS median_seconds
 FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY agreed + refused DESC, value LIMIT ?8;
 
+-- audit tasks: a row for each task that was made, and how its end is on record: in the end of a call, or in a record of its own.
+-- A task of one run has it beside its call; of several, it is sought among what the principal did later.  rec_pos, rec_call, rec_prn.
+-- name: report_tasks
+SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
+  strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
+  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+LEFT JOIN rec e ON e.id = coalesce((SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.log = ?1
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0),
+    (SELECT min(x.id) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0))
+WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021
+  AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+ORDER BY v.idx DESC LIMIT ?8;
+
+-- The same of a store with blocks, which are read in their order up to the end.
+-- name: report_tasks_forms
+SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
+  strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
+  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+LEFT JOIN rec e ON e.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0
+      ORDER BY x.idx LIMIT 1)
+WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021
+  AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+ORDER BY v.idx DESC LIMIT ?8;
+
+-- audit tasks --open: those that have no end on record.
+-- name: report_tasks_open
+SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
+  strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
+  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+LEFT JOIN rec e ON e.id = coalesce((SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.log = ?1
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0),
+    (SELECT min(x.id) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0))
+WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021 AND e.id IS NULL
+  AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+ORDER BY v.idx DESC LIMIT ?8;
+
+-- The same of a store with blocks.
+-- name: report_tasks_open_forms
+SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
+  strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
+  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+LEFT JOIN rec e ON e.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0
+      ORDER BY x.idx LIMIT 1)
+WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021 AND e.id IS NULL
+  AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+ORDER BY v.idx DESC LIMIT ?8;
+
+-- audit tasks --by: how many, how they ended, and half of those within so many seconds.  rec_kind, rec_call, rec_prn.
+-- name: report_tasks_by
+WITH made(what, state, waited) AS MATERIALIZED (
+    SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END END,
+      CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END, e.ts - v.ts
+    FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+    LEFT JOIN rec e ON e.id = coalesce((SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.log = ?1
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0),
+    (SELECT min(x.id) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0))
+    WHERE v.log_id = ?1 AND v.kind_code = 1021 AND v.kind_code <> 1001 AND v.kind_code <> 1002 AND v.ts >= ?2 AND v.ts < ?3
+      AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))),
+  ranked(what, waited, at, n) AS (
+    SELECT what, waited, row_number() OVER (PARTITION BY what ORDER BY waited), count(*) OVER (PARTITION BY what)
+    FROM made WHERE waited IS NOT NULL)
+SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, what AS value, count(*) AS made,
+  sum(state = 'completed') AS completed, sum(state = 'failed') AS failed, sum(state = 'cancelled') AS cancelled,
+  sum(state = 'open') AS open, (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.what = m.what AND k.at = (k.n + 1) / 2) AS median_seconds
+FROM made m WHERE what IS NOT NULL GROUP BY what ORDER BY made DESC, value LIMIT ?8;
+
+-- The same of a store with blocks.  Zones of blocks.
+-- name: report_tasks_by_forms
+WITH made(what, state, waited) AS MATERIALIZED (
+    SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END END,
+      CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    WHEN '05' THEN 'cancelled' ELSE 'open' END, e.ts - v.ts
+    FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
+    LEFT JOIN rec e ON e.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0
+      ORDER BY x.idx LIMIT 1)
+    WHERE v.log_id = ?1 AND v.kind_code = 1021 AND v.kind_code <> 1001 AND v.kind_code <> 1002 AND v.ts >= ?2 AND v.ts < ?3
+      AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))),
+  ranked(what, waited, at, n) AS (
+    SELECT what, waited, row_number() OVER (PARTITION BY what ORDER BY waited), count(*) OVER (PARTITION BY what)
+    FROM made WHERE waited IS NOT NULL)
+SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, what AS value, count(*) AS made,
+  sum(state = 'completed') AS completed, sum(state = 'failed') AS failed, sum(state = 'cancelled') AS cancelled,
+  sum(state = 'open') AS open, (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.what = m.what AND k.at = (k.n + 1) / 2) AS median_seconds
+FROM made m WHERE what IS NOT NULL GROUP BY what ORDER BY made DESC, value LIMIT ?8;
+
 -- audit anomalies: plain rules.  A tool that a principal had not used before; a day with ten times the calls of the days
 -- before it (at least 50); calls between 22 and 6 h UTC by who makes less than a twentieth of its calls then; a day with 20
 -- refusals or more.  Sums.

@@ -60,3 +60,9 @@ SELECT t.call, n.name FROM task t JOIN tenant n ON n.id = t.tenant_id WHERE t.ti
 SELECT t.tid, n.name, coalesce(p.name, t.prn), t.tool, t.state, t.created_us, t.updated_us, t.ends_us, t.call, t.note, t.bytes
 FROM tenant n JOIN task t ON t.tenant_id = n.id LEFT JOIN principal p ON p.id = t.principal_id
 WHERE n.name = ?1 AND t.tid = ?2;
+
+-- audit show: what is on record of a task and is of no call, in order.  rec_kind.
+-- name: task_records
+SELECT r.idx FROM log l CROSS JOIN rec r ON r.log = l.id
+WHERE l.tenant_id = ?1 AND r.kind IN (1022, 1023, 1024, 1025) AND r.kind <> 1001 AND r.kind <> 1002 AND r.ts >= ?3
+  AND instr(r.ext, CAST(?2 AS BLOB)) > 0 ORDER BY r.idx LIMIT ?4;

@@ -385,6 +385,9 @@ static const struct command_column audit_calls_cols[] = {
 static const struct command_column approvals_cols[] = {
 	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("approval", "ID"), COL("what", "WHAT"), COL("tool", "TOOL"),
 	COL("principal", "FOR"), COL("by", "BY"), COL("seconds", "SECONDS"), COL("reason", "REASON"), COL_END };
+static const struct command_column tasks_cols[] = {
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("task", "TASK"), COL("state", "STATE"), COL("tool", "TOOL"),
+	COL("principal", "PRINCIPAL"), COL_AT("ended", "ENDED"), COL("seconds", "SECONDS"), COL("call", "CALL"), COL_END };
 static const struct command_column segments_cols[] = {
 	COL("tenant", "TENANT"), COL("month", "MONTH"), COL("records", "RECORDS"), COL("bytes", "SIZE"),
 	COL("bytes_a_record", "B/REC"), COL("state", "STATE"), COL("path", "PATH"),
@@ -436,6 +439,10 @@ static const struct command_arg audit_sandbox_args[] = {
 static const struct command_arg audit_approvals_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_PRINCIPAL,
 	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by person, tool or principal."), REPORT_END };
+static const struct command_arg audit_tasks_args[] = {
+	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_PRINCIPAL,
+	FLAG("open", "Only those that have no end on record."),
+	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by tool, principal or state."), REPORT_END };
 static const struct command_arg audit_capacity_args[] = {
 	FLAG("events", "When room was short, or the audit failed."),
 	FLAG("tables", "What each table and each index takes, by looking at every page of the file."), REPORT_END };
@@ -516,6 +523,11 @@ const struct command report_commands[] = {
 	       "A row for each record: asked, agreed by one of several, granted, refused, lapsed, recalled.  With --by, of "
 	       "each tenant: how many, which share of the decisions were refusals, and the median of the seconds they took.",
 	       audit_approvals_args, approvals_cols),
+	REPORT("tasks", "List calls that became tasks, and how they ended",
+	       "A row for each task, by the records of its calls: completed, failed, cancelled, or open, which is all that "
+	       "has no end on record.  With --by, of each tenant: how many, how they ended, and the median of the seconds "
+	       "they took.  task list says how far those are that are there.",
+	       audit_tasks_args, tasks_cols),
 	REPORT("capacity", "Show how large the logs are, and how long there is room",
 	       "The header says how many bytes the file has, how many of them wait for new records, how many a record takes, "
 	       "how many records came a day in the last week, or since the first of them, and in how many days the disk is "

@@ -1,6 +1,6 @@
-/* audit show: the command that prints all records of one call, and of the rounds of its task (TK-52).  check() runs on
- * the loop, body() on a thread of the pool, with a reader of the store.  Reading is a record itself, durable before
- * anything is shown (AUDIT A-304). */
+/* audit show: the command that prints all records of one call, and of its task: the rounds, the answers, who read its
+ * end (TK-52).  check() runs on the loop, body() on a thread of the pool, with a reader of the store.  Reading is a
+ * record itself, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "command/rows.h"
 #include "db/db.h"
@@ -19,6 +20,7 @@
 #include "toolset/toolset.h"
 
 #define SHOW_CALLS_MAX (2 * TASK_ROUNDS_MAX)    /* of one chain: rounds, and requests that a person agreed to */
+#define SHOW_MORE_MAX 1000              /* records of a task that are of no call: the first ones */
 
 struct show {
 	struct command_call *c;
@@ -29,6 +31,9 @@ struct show {
 	char task[TASK_ID_LEN + 1];     /* that the last one is a round of, or "" */
 	bool before;                    /* it follows another: a round, or one that a person has agreed to */
 	uint8_t prev[16];
+	uint64_t first_us;              /* the first record of the chain */
+	int64_t *idx;                   /* what is shown */
+	size_t nidx;
 };
 
 /* --- the argument `call` */
@@ -304,6 +309,63 @@ static int find_chain(struct show *show, struct db *db, const uint8_t call[16], 
 	return rc < 0 ? rc : follow(show, db, call, err);
 }
 
+static void note_idx(struct show *show, int64_t idx)
+{
+	if ((show->nidx & (show->nidx - 1)) == 0)
+		show->idx = mem_realloc(show->idx, (show->nidx ? 2 * show->nidx : 1) * sizeof(*show->idx));
+	show->idx[show->nidx++] = idx;
+}
+
+static int note_row(void *arg, const struct audit_view *v)
+{
+	struct show *show = arg;
+
+	if (show->nidx == 0)
+		show->first_us = v->ts_us;
+	note_idx(show, v->idx);
+	return 0;
+}
+
+/* What was recorded of its task beside its calls: answers, cancels, an end that is no call's, who read it. */
+static int find_more(struct show *show, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TASK_RECORDS);
+	int rc;
+
+	db_bind_i64(st, 1, show->t->id);
+	db_bind_textz(st, 2, show->task);
+	db_bind_i64(st, 3, (int64_t)show->first_us);
+	db_bind_i64(st, 4, SHOW_MORE_MAX);
+	while ((rc = db_step(st, err)) == 1)
+		note_idx(show, db_col_i64(st, 0));
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int by_idx(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int show_all(struct show *show, struct db *db, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = show->n; rc >= 0 && i > 0; i--)
+		rc = audit_query_call(db, show->t->id, show->call[i - 1], note_row, show, err);
+	if (rc >= 0 && *show->task && show->nidx > 0)
+		rc = find_more(show, db, err);
+	if (show->nidx > 0)
+		qsort(show->idx, show->nidx, sizeof(*show->idx), by_idx);
+	for (size_t i = 0; rc >= 0 && i < show->nidx; i++)
+		if (i == 0 || show->idx[i] != show->idx[i - 1])
+			rc = audit_query_at(db, show->t->id, show->idx[i], show_row, show, err);
+	free(show->idx);
+	return rc;
+}
+
 static int audit_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_row t;
@@ -316,8 +378,8 @@ static int audit_show_body(struct command_call *c, struct db *db, struct audit_l
 		rc = principal_names_load(db, t.id, &show.names, err);
 	if (rc == 0)
 		rc = find_chain(&show, db, call, err);
-	for (size_t i = show.n; rc >= 0 && i > 0; i--)
-		rc = audit_query_call(db, t.id, show.call[i - 1], show_row, &show, err);
+	if (rc >= 0)
+		rc = show_all(&show, db, err);
 	principal_names_free(&show.names);
 	return rc < 0 ? rc : 0;
 }
@@ -334,7 +396,8 @@ static const struct command_column audit_show_cols[] = {
 
 const struct command show_commands[] = {
 	{ .noun = "audit", .verb = "show", .help = "Show the records of a call",
-	  .detail = "With them, in front, those of the call that asked a person for it, and of all rounds of its task.",
+	  .detail = "With them those of the call that asked a person for it, and all of its task: its rounds, answers, "
+		    "who read its end.",
 	  .args = audit_show_args,
 	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ,

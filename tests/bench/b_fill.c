@@ -82,6 +82,7 @@ struct plant {
 	int64_t answers;                /* the plant before this one, whose question it answers */
 	bool unknown_tool;              /* of a definition that was never stored */
 	bool held;                      /* a person had to agree to it, and nobody did */
+	bool task;                      /* it became a task, which ended by itself */
 	uint8_t call[16];
 	int64_t idx;
 };
@@ -513,15 +514,20 @@ static void plan(void)
 	plant("rare_outcome", 0.70, (struct plant){ .outcome = AUDIT_CRASHED });
 	plant("tool_error", 0.80, (struct plant){ .tool = "tool_000", .outcome = AUDIT_TOOL_ERROR });
 	plant("rare_principal", 0.85, (struct plant){ .who = "seldom" });
+	plant("task", 0.85, (struct plant){ .who = "seldom", .task = true });
 	plant("oversight", 0.86, (struct plant){ .held = true });
 }
 
 static int append_plant(struct db *db, struct audit_logs *logs, struct plant *p, uint64_t us, struct err *err)
 {
 	static const uint8_t drifted[32] = { 0xdd };
+	static const struct audit_field task[] = { { AUDIT_TAG_TASK, "A00000000000000000task", 22 },
+						   { AUDIT_TAG_TASK_END, "\004", 1 } };
 	const struct person *who = !p->who ? &fill.person[0] : strcmp(p->who, "seldom") == 0 ? &fill.seldom
 		: strcmp(p->who, "gone") == 0 ? &fill.gone : &fill.elsewhere;
 	struct said s;
+	int64_t at;
+	int rc;
 
 	say_call(&s, 0, us);
 	s.refused = false;
@@ -536,10 +542,17 @@ static int append_plant(struct db *db, struct audit_logs *logs, struct plant *p,
 		memcpy(s.ev.prev, (p - p->answers)->call, 16);
 	}
 	memcpy(p->call, s.ev.call, 16);
-	if (p->held) {
-		s.ev.kind = AUDIT_CALL_HELD;
+	if (p->held || p->task) {
+		s.ev.kind = p->held ? AUDIT_CALL_HELD : AUDIT_TASK_CREATE;
 		s.ev.has_outcome = false;
-		return append(db, logs, &s.ev, 0, &p->idx, err);
+		s.ev.field = task;
+		s.ev.nfield = p->task;
+		rc = append(db, logs, &s.ev, 0, &p->idx, err);
+		if (rc < 0 || !p->task)
+			return rc;
+		s.ev.kind = AUDIT_TASK_END;
+		s.ev.nfield = NELEMS(task);
+		return append(db, logs, &s.ev, 0, &at, err);
 	}
 	return append_call(db, logs, &s, &p->idx, err);
 }

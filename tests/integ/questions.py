@@ -72,6 +72,9 @@ QUESTIONS = [
     ("Q35", RARE, "audit oversight", {}, "oversight"),
     ("Q35", RARE, "audit approvals", {}),
     ("Q35", RARE, "audit approvals", {**T, "by": "person"}),
+    ("Q35", RARE, "audit tasks", {}, "task"),
+    ("Q35", RARE, "audit tasks", {**T, "open": True}),
+    ("Q35", RARE, "audit tasks", {**T, "by": "tool"}),
     ("Q36", SUMS, "audit calls", {**T, "group-by": "client,obo"}),
     # Not by tool as well: a store of few records would lack groups of rare outcomes, more or fewer by the hour of the day.
     ("Q36", SUMS, "audit calls", {**T, "group-by": "outcome,day", "limit": "10"}),

@@ -3,7 +3,7 @@ import crib
 import test_fill
 
 RECORDS = 50000
-PLANTED = {"tool_error", "rare_outcome", "rare_tool", "rare_principal", "after_revocation", "drift", "oversight"}
+PLANTED = {"tool_error", "rare_outcome", "rare_tool", "rare_principal", "after_revocation", "drift", "oversight", "task"}
 
 
 class Large(test_fill.Filled):

@@ -30,7 +30,7 @@ class Plans(crib.Case):
         # what is asked of a store with blocks has no indexes: its order is the table's (test_report_work.py)
         walked = {name: sql for name, sql in statements() if "?10" in sql and "AS _idx" in sql and not name.endswith("_forms")}
         self.assertEqual(sorted(walked), sorted("report_" + name for name in (
-            "calls", "denied", "auth_failures", "credential_timeline", "subject_export", "oversight", "approvals")))
+            "calls", "denied", "auth_failures", "credential_timeline", "subject_export", "oversight", "approvals", "tasks", "tasks_open")))
         for name, sql in walked.items():
             plan = self.plan(sql)
             self.assertTrue(any("USING INDEX rec_pos (log=? AND idx>? AND idx<?)" in step for step in plan), (name, plan))

@@ -87,7 +87,7 @@ class Reports(crib.Case):
            "sample --kind tool.register", "sample --kind tool.register --method hash", "after-revocation", "continuity",
            "continuity --executions", "clock", "erasures", "blast-radius --key {key}", "blast-radius --tool-hash 00", "drift", "config",
            "isolation", "key-history", "dual-control", "reviews", "anomalies --tenant acme", "sandbox", "oversight", "approvals",
-           "approvals --tenant acme --by person", "capacity",
+           "approvals --tenant acme --by person", "tasks", "tasks --tenant acme --open", "tasks --by state", "capacity",
            "capacity --events", "capacity --tables", "segments", "anchors", "tool-health --tenant acme", "stats"]
 
     def use(self):

@@ -330,13 +330,13 @@ class Tasks(crib.Case):
             self.asks(id)
         self.update(ids[0], {"1:q": yes})
         self.over(ids[0])
-        want = ["call.begin", "task.create", "call.end", "call.begin", "call.end"]
+        want = ["call.begin", "task.create", "call.end", "task.input", "call.begin", "call.end", "task.read"]
         shown = c.json("audit", "show", ids[0])
         self.assertEqual([row["kind"] for row in shown], want)
         self.assertEqual({row.get("task") for row in shown}, {None, ids[0]})
-        first, newest = shown[0]["call"], shown[-1]["call"]
+        first, newest = shown[0]["call"], shown[5]["call"]
         self.assertNotEqual(first, newest)
-        self.assertEqual(shown[3]["previous"], first)
+        self.assertEqual([shown[3]["previous"], shown[4]["previous"], shown[6]["previous"]], [first, first, newest])
         for asked in (first, newest):
             self.assertEqual([row["index"] for row in c.json("audit", "show", asked)], [row["index"] for row in shown])
         self.assertEqual([row["kind"] for row in c.json("audit", "show", ids[1], "--tenant", "acme")], want[:3])
@@ -350,8 +350,52 @@ class Tasks(crib.Case):
             db.execute("DELETE FROM task WHERE tid = ?", (ids[0],))
             db.commit()
         self.assertEqual([row["kind"] for row in c.json("audit", "show", newest)], want)
-        self.assertEqual([row["kind"] for row in c.json("audit", "show", first)], want[:3])
+        self.assertEqual([row["kind"] for row in c.json("audit", "show", first)], want[:4] + want[6:])
         self.assertEqual(c.run("audit", "show", ids[0]).returncode, 1)
+
+    def test_audit_tasks(self):
+        """TK-52: each task with its end, wherever that is on record: beside its first call, a later one, or none; of its tenant alone."""
+        c = self.crib
+        self.asking("one", "{support: required}", then="echo '%s'" % json.dumps({"result": {"content": []}}))
+        made = [self.made(ms=1)["taskId"], self.made()["taskId"]]
+        made += [self.peer.call("one", {}, crib.MODERN, CAPS)["result"]["taskId"] for _ in range(3)]
+        theirs = self.made(peer=c.http(self.other))["taskId"]
+        self.over(made[0])
+        for id in made[2:]:
+            self.asks(id)
+        self.update(made[2], {"1:q": {"action": "accept", "content": {}}})
+        self.over(made[2])
+        for id in (made[1], made[3]):
+            self.get_raw(id, method="tasks/cancel")
+            self.over(id)
+        want = list(zip(made, ("completed", "cancelled", "completed", "cancelled", "open"), ("must", "must", "one", "one", "one")))
+        rows = list(reversed(c.json("audit", "tasks", "--tenant", "acme")))
+        self.assertEqual([(row["task"], row["state"], row["tool"]) for row in rows], want)
+        for row in rows:
+            self.assertEqual((row["principal"], row["ended"] is None, row["seconds"] is None), ("bot", *[row["state"] == "open"] * 2))
+            self.assertEqual(c.json("audit", "show", row["task"])[0]["call"], row["call"])
+        self.assertEqual([row["task"] for row in c.json("audit", "tasks", "--tenant", "acme", "--open")], made[4:])
+        self.assertEqual([row["task"] for row in c.json("audit", "tasks", "--open")], [theirs, made[4]])
+        self.assertEqual([row["task"] for row in c.json("audit", "tasks", "--tool", "one", "--limit", "2")], [made[4], made[3]])
+        c.key("acme/colleague")
+        self.assertEqual([len(c.json("audit", "tasks", "--tenant", "acme", "--principal", name)) for name in ("bot", "colleague")], [5, 0])
+        names = "made", "completed", "failed", "cancelled", "open"
+        tools = {(row["tenant"], row["value"]): [row[name] for name in names] for row in c.json("audit", "tasks", "--by", "tool")}
+        self.assertEqual(tools, {("acme", "must"): [2, 1, 0, 1, 0], ("acme", "one"): [3, 1, 0, 1, 1], ("other", "must"): [1, 0, 0, 0, 1]})
+        states = {row["value"]: (row["made"], row["median_seconds"] is None) for row in c.json("audit", "tasks", "--tenant", "acme", "--by", "state")}
+        self.assertEqual(states, {"completed": (2, False), "cancelled": (2, False), "open": (1, True)})
+        self.assertEqual(c.json("audit", "tasks", "--tenant", "other", "--by", "principal")[0]["made"], 1)
+        self.assertIn("by: ", c.run("audit", "tasks", "--by", "day").stderr)
+        asked = [("tasks", "--tenant", "acme"), ("tasks", "--open"), ("tasks", "--by", "tool")]
+        c.stop(signal.SIGKILL)                                  # what ran has failed, what asked is there
+        c.start(CONF)
+        self.assertEqual([row["state"] for row in c.json("audit", "tasks", "--tenant", "other")], ["failed"])
+        self.assertEqual([row["task"] for row in c.json("audit", "tasks", "--open")], made[4:])
+        whole = [c.json("audit", *words) for words in asked]
+        c.stop(signal.SIGTERM)
+        c.cli("migrate", "--fold")                              # the same of blocks
+        c.start(CONF)
+        self.assertEqual([c.json("audit", *words) for words in asked], whole)
 
     def test_progress_is_shown(self):
         """TK-06: what the tool says of itself last; what it prints that is no text for people is not passed on."""
