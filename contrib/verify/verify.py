@@ -89,7 +89,8 @@ KINDS = """
 1513 upstream.accept 1514 upstream.remove 1521 secret.set 1522 secret.remove 1531 definition.add
 1532 definition.change 1533 definition.remove 1534 registry.vouch 1535 tool.pin 1540 registry.quarantine
 1601 server.start 1602 server.stop 1603 server.crash 1604 config.load 1605 clock.step 1606 time.sync
-1607 sandbox.degraded 1608 space.low 1609 space.ok 1610 audit.fail 1613 store.restore 1701 admin.cmd 1801 audit.read 1802 audit.export
+1607 sandbox.degraded 1608 space.low 1609 space.ok 1610 audit.fail 1612 backup.test 1613 store.restore 1615 backup.broken
+1701 admin.cmd 1801 audit.read 1802 audit.export
 1803 audit.verify 1804 audit.review 1811 alert.open 1812 alert.ack 1813 review.done 1814 alert.silence
 1815 sink.change 1821 inventory.change 1822 system.change 1901 hold.set 1902 hold.release
 1903 retention.change 1904 prune 1905 prune.done 1906 erase 1907 erase.done 1908 key.rotate 1909 key.destroy
@@ -166,13 +167,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        37: "8a4ee15743ce73658ac076de4bb009a471ddad80f164f9de72226280ba3c90bd",
+        38: "4d99cf07774a6a6452ecf73988b20e43e063b77648e1ab9696df379286e0cd2c",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        37: "b7bb4a0ba97660c56ec9c6b24f5ac6c56d9c6ae1036df7f36516d03261574e8a",
+        38: "6629fdc1f68dd63960ecd6add876c6b6831d137789aaf63c185a22fab100c872",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",

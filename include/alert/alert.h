@@ -102,6 +102,7 @@ struct alert_reader_env {               /* copied; what it names is borrowed for
 	const char *store;              /* its folder */
 	uint64_t started_us;            /* of the server; wall clock */
 	bool daily;                     /* the server verifies itself each day */
+	uint64_t test_us;               /* how often a backup is to be restored for a test; 0: never */
 };
 struct alert_reader *alert_reader_new(const struct alert_reader_env *env);
 void alert_reader_tick(struct alert_reader *r);         /* is it time? */

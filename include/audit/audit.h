@@ -87,7 +87,8 @@
 	X(SANDBOX_DEGRADED, 1607, "sandbox.degraded") \
 	X(SPACE_LOW, 1608, "space.low") \
 	X(SPACE_OK, 1609, "space.ok") \
-	X(AUDIT_FAIL, 1610, "audit.fail") X(STORE_RESTORE, 1613, "store.restore") \
+	X(AUDIT_FAIL, 1610, "audit.fail") X(BACKUP_TEST, 1612, "backup.test") \
+	X(STORE_RESTORE, 1613, "store.restore") X(BACKUP_BROKEN, 1615, "backup.broken") \
 	X(ADMIN_CMD, 1701, "admin.cmd") \
 	X(AUDIT_READ, 1801, "audit.read") \
 	X(AUDIT_EXPORT, 1802, "audit.export") \

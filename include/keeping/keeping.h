@@ -33,6 +33,6 @@ int backup_here(const json_t *args, struct str *rows, struct err *err) MUST_CHEC
 /* Its tables of commands, for app/commands.c. */
 extern const struct command payload_commands[], drill_commands[], sign_commands[], hold_commands[],
 	retention_commands[], prune_commands[], compact_commands[], erase_commands[], seal_commands[],
-	archive_commands[], restore_commands[], escrow_commands[];
+	archive_commands[], restore_commands[], tested_commands[], escrow_commands[];
 
 #endif

@@ -55,6 +55,9 @@ struct ship_server;
 int ship_check(const struct conf *conf, struct err *err) MUST_CHECK;
 /* Of a configuration with backup.to: toolcrib-ship is started once the loop runs, and again when it ends. */
 struct ship_server *ship_server_new(struct ev_loop *loop, const struct conf *conf, const char *store);
+/* told: so many chains were broken since it was told last, on the loop; for a record. */
+typedef void ship_broken_fn(void *arg, uint64_t n);
+void ship_server_on_broken(struct ship_server *s, ship_broken_fn *told, void *arg);
 /* Writer thread, before a checkpoint and behind it: what is committed shall be shipped, so that the log can go into the
  * file, and begin anew.  At most
  * SHIP_WAIT_MS, and not at all while it has not answered the last time.  arg: the struct ship_server. */

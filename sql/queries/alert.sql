@@ -65,12 +65,12 @@ ON CONFLICT(rule) DO UPDATE SET until_us = ?2, set_by = ?3, note = ?4;
 -- any tenant: a place in the system's log.
 -- name: alert_place
 -- read_body(): up to where the system's log has been read, and when a verification of the whole store was last asked for.
-SELECT idx, verified_us, verified FROM alert_place WHERE log = 1;
+SELECT idx, verified_us, verified, tested_us, untested_us FROM alert_place WHERE log = 1;
 
 -- name: alert_place_put
 -- keep_place().
-INSERT INTO alert_place(log, idx, verified_us, verified) VALUES (1, ?1, ?2, ?3)
-ON CONFLICT(log) DO UPDATE SET idx = ?1, verified_us = ?2, verified = ?3;
+INSERT INTO alert_place(log, idx, verified_us, verified, tested_us, untested_us) VALUES (1, ?1, ?2, ?3, ?4, ?5)
+ON CONFLICT(log) DO UPDATE SET idx = ?1, verified_us = ?2, verified = ?3, tested_us = ?4, untested_us = ?5;
 
 -- name: alert_newest
 -- read_body(): the first time.  rec_pos.

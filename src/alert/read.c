@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "base/tally.h"
 #include "command/call.h"
@@ -43,6 +44,7 @@ struct place {
 	int64_t idx;                    /* of the first record of the system's log that was not read */
 	uint64_t verified_us;           /* when a verification ended last, or reading began; wall clock */
 	int64_t verified;               /* ADM_STATUS_FINDINGS: one had some, of the whole store none since had none */
+	uint64_t tested_us, untested_us;        /* when a backup was tested last, 0 = never; since when one should have been */
 };
 
 struct alert_reader {
@@ -127,6 +129,24 @@ static void see_verification(struct reading *r, struct db_stmt *st, uint64_t ts_
 		r->place.verified = status;
 }
 
+/* That a backup was restored for a test, and nothing damaged was found (OP-515).  Its time is what somebody says, so it
+ * is not later than the record. */
+static void see_test(struct reading *r, struct db_stmt *st, uint64_t ts_us)
+{
+	size_t len = 0, counts_len = 0, time_len = 0;
+	const void *ext = db_col_blob(st, 4, &len);
+	const uint8_t *counts = audit_field_find(ext, len, AUDIT_TAG_COUNTS, &counts_len);
+	const uint8_t *time = audit_field_find(ext, len, AUDIT_TAG_TIMES, &time_len);
+	uint64_t at_us;
+
+	if (!counts || counts_len != 24 || !time || time_len != 8 || audit_get_be(counts + 8, 8) != 0)
+		return;
+	at_us = audit_get_be(time, 8);
+	at_us = at_us < ts_us ? at_us : ts_us;
+	if (at_us > r->place.tested_us)
+		r->place.tested_us = at_us;
+}
+
 static void see_record(struct reading *r, struct db_stmt *st)
 {
 	const uint64_t ts_us = (uint64_t)db_col_i64(st, 2);
@@ -141,6 +161,9 @@ static void see_record(struct reading *r, struct db_stmt *st)
 		break;
 	case AUDIT_AUDIT_VERIFY:
 		see_verification(r, st, ts_us);
+		break;
+	case AUDIT_BACKUP_TEST:
+		see_test(r, st, ts_us);
 		break;
 	}
 }
@@ -158,7 +181,8 @@ static int find_place(struct reading *r, struct db *db, struct err *err)
 	rc = db_step(st, err);
 	if (rc == 1)
 		r->place = (struct place){ .known = true, .idx = db_col_i64(st, 0),
-			.verified_us = (uint64_t)db_col_i64(st, 1), .verified = db_col_i64(st, 2) };
+			.verified_us = (uint64_t)db_col_i64(st, 1), .verified = db_col_i64(st, 2),
+			.tested_us = (uint64_t)db_col_i64(st, 3), .untested_us = (uint64_t)db_col_i64(st, 4) };
 	db_stmt_put(&st);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
@@ -272,6 +296,29 @@ static void see_verified(struct reading *r)
 		       env->daily ? ", as audit.verify_at has one each day" : "");
 }
 
+static void see_untested(struct reading *r)
+{
+	const struct alert_reader_env *env = &r->reader->env;
+	const uint64_t now_us = clock_wall_us();
+	uint64_t since_us;
+	struct seen *s;
+	char at[32];
+
+	if (env->test_us == 0 || r->place.untested_us == 0)
+		r->place.untested_us = now_us;  /* from here on there should be some */
+	since_us = r->place.tested_us > r->place.untested_us ? r->place.tested_us : r->place.untested_us;
+	if (env->test_us == 0 || now_us <= since_us + 2 * env->test_us)
+		return;
+	s = put(r, ALERT_restore_untested, ALERT_WARN, 0, "backup.to");
+	if (!s)
+		return;
+	s->s.value = (now_us - since_us) / DAY_US;
+	s->s.usual = env->test_us / DAY_US;
+	(void)snprintf(s->text, sizeof(s->text), "No backup has been restored for a test since %s, %" PRIu64 " days ago (rule "
+		       "restore_untested: twice backup.test_every). Where the identity is: toolcrib restore --test --result FILE; "
+		       "here: toolcrib audit restore-test FILE", clock_format_utc(since_us, at, sizeof(at)), s->s.value);
+}
+
 static void read_body(void *arg)
 {
 	struct reading *r = arg;
@@ -286,8 +333,10 @@ static void read_body(void *arg)
 		r->rc = read_keys(r, db, &r->err);
 	if (r->rc == 0)
 		r->rc = read_reviews(r, db, &r->err);
-	if (r->rc == 0)
+	if (r->rc == 0) {
 		see_verified(r);
+		see_untested(r);
+	}
 	db_close(&db);
 }
 
@@ -304,7 +353,7 @@ static void maybe_free(struct alert_reader *r)
 static void tell(struct alerts *a, struct reading *r)
 {
 	static const enum alert_rule rules[] = { ALERT_audit_gap, ALERT_drift, ALERT_verify_failed, ALERT_verify_stale,
-						 ALERT_key_expiring, ALERT_review_due };
+						 ALERT_restore_untested, ALERT_key_expiring, ALERT_review_due };
 
 	for (size_t i = 0; i < NELEMS(rules); i++)
 		alerts_look(a, rules[i]);
@@ -328,6 +377,7 @@ static void read_done(void *arg)
 		r->due_us = ev_now_us(r->env.loop) + AGAIN_US;
 	} else if (!r->closed) {
 		r->place = job->place;
+		metric_set(METRIC_backup_test_s, r->place.tested_us / 1000000);
 		r->due_us = job->more ? 0 : r->due_us;
 		tell(r->env.alerts, job);
 	}
@@ -363,6 +413,8 @@ static int run(void *arg, struct db *db, struct audit_logs *logs, struct err *er
 	db_bind_i64(st, 1, p->idx);
 	db_bind_i64(st, 2, (int64_t)p->verified_us);
 	db_bind_i64(st, 3, p->verified);
+	db_bind_i64(st, 4, (int64_t)p->tested_us);
+	db_bind_i64(st, 5, (int64_t)p->untested_us);
 	return db_run(&st, err);
 }
 
@@ -396,7 +448,7 @@ static bool is_further(const struct place *p, const struct place *than)
 static uint64_t records(void)
 {
 	return tally_records(AUDIT_TOOL_DRIFT) + tally_records(AUDIT_AUDIT_VERIFY) + tally_records(AUDIT_REVIEW_DONE) +
-	       tally_records(AUDIT_INVENTORY_CHANGE);
+	       tally_records(AUDIT_INVENTORY_CHANGE) + tally_records(AUDIT_BACKUP_TEST);
 }
 
 void alert_reader_tick(struct alert_reader *r)

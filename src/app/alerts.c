@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "alert/alert.h"
+#include "audit/audit.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/path.h"
@@ -181,6 +183,7 @@ static void look_at_backup(struct app *a)
 	if (!a->ship)
 		return;
 	ship_server_view(a->ship, &v);
+	metric_set(METRIC_backup_lag_s, now_us > v.since_us ? (now_us - v.since_us) / SECOND_US : 0);
 	if (now_us < v.since_us + (BEHIND_S + 2 * a->opt.conf->backup_every_ms / 1000) * SECOND_US)
 		return;
 	s.value = (now_us - v.since_us) / SECOND_US;
@@ -188,6 +191,22 @@ static void look_at_backup(struct app *a)
 	say(a, &s, "The store has not been copied to backup.to for %" PRIu64 " s: %.200s (rule backup_behind: %d s). "
 	    "Look: toolcrib status, and the log of the server", s.value,
 	    *v.why ? v.why : v.whole ? "toolcrib-ship says nothing" : "no base is whole yet", BEHIND_S);
+}
+
+/* Until the next base is whole a machine that is lost takes along what came since (OP-520). */
+static void record_broken(void *arg, uint64_t n)
+{
+	struct app *a = arg;
+	struct audit_event ev;
+	char text[120];
+
+	(void)snprintf(text, sizeof(text), "the chain of copies at backup.to was broken %" PRIu64 " time%s, and a new base "
+		       "begins", n, n == 1 ? "" : "s");
+	audit_event_init(&ev, AUDIT_BACKUP_BROKEN, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = text;
+	if (writer_audit(a->writer, &ev, NULL, NULL) < 0)
+		log_warn(NULL, "that the chain of copies was broken could not be recorded");
 }
 
 /* --- who comes in */
@@ -295,9 +314,12 @@ int app_alerts_start(struct app *a, struct err *err)
 	db_close(&db);
 	if (rc < 0)
 		return rc;
+	if (a->ship)
+		ship_server_on_broken(a->ship, record_broken, a);
 	a->look.reader = alert_reader_new(&(struct alert_reader_env){ .loop = a->loop, .writer = a->writer,
 		.alerts = a->alerts, .store = a->store, .started_us = a->started_us,
-		.daily = strcmp(a->opt.conf->verify_at, "none") != 0 });
+		.daily = strcmp(a->opt.conf->verify_at, "none") != 0,
+		.test_us = a->ship ? a->opt.conf->backup_test_s * SECOND_US : 0 });
 	a->look.quota_due_us = ev_now_us(a->loop) + QUOTA_EVERY_US;
 	a->look.timer = ev_timer_new(a->loop, look, a);
 	ev_timer_start(a->look.timer, ROUND_US);
@@ -306,6 +328,8 @@ int app_alerts_start(struct app *a, struct err *err)
 
 void app_alerts_stop(struct app *a)
 {
+	if (a->ship)
+		ship_server_on_broken(a->ship, NULL, NULL);
 	ev_timer_free(&a->look.timer);
 	alert_reader_free(&a->look.reader);
 	alerts_close(&a->alerts);

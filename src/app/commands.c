@@ -67,7 +67,7 @@ const struct command *const app_commands[] = {
 	prune_commands,
 	compact_commands,
 	seal_commands, archive_commands,
-	restore_commands,
+	restore_commands, tested_commands,
 	escrow_commands,
 	erase_commands,
 	level_commands, task_commands, pdp_commands, approve_commands,

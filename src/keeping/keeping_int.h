@@ -26,4 +26,12 @@ void drill_clean(const char *store);
 struct shipped_ask { const char *from, *to, *identity, *until; };       /* the last two may be NULL */
 int shipped_unpack(const struct shipped_ask *ask, char **ret_dir, struct str *said, struct err *err) MUST_CHECK;
 
+/* What came of restore --test, for audit restore-test elsewhere (OP-515).  size, last_us: of the copy's system log,
+ * how many records, and the time of the last one.  copy: what was tested, for people. */
+struct tested {
+	const char *instance, *state, *copy;
+	uint64_t size, last_us, tested_us, records, logs, missing, bad, gaps;
+};
+int tested_write(const char *file, const struct tested *t, struct err *err) MUST_CHECK;
+
 #endif

@@ -452,6 +452,7 @@ struct way {
 	const json_t *key;              /* pinned */
 	enum check check;
 	bool test;                      /* nothing stays */
+	const char *result;             /* NULL, or where what came of that is written */
 };
 struct restore {
 	const struct way *way;
@@ -467,6 +468,8 @@ struct restore {
 	uint64_t bad, gaps;             /* missing: of what was signed; gaps: what else is not whole */
 	uint64_t copied_us, ended_us;
 	uint64_t last_us;               /* of the system log's last record, unless that is the stop of a server */
+	struct tested tested;           /* what is known of the system's log */
+	char *instance, *of;            /* its origin; what it is a copy of, for people */
 	bool verified, no_keys;         /* no_keys: keys.db is damaged */
 };
 
@@ -611,6 +614,10 @@ static int read_logs(struct restore *r, struct err *err)
 			break;
 		if (db_col_i64(st, 0) == 1 && db_col_i64(st, 5) != AUDIT_SERVER_STOP)
 			r->last_us = (uint64_t)db_col_i64(st, 4);
+		if (db_col_i64(st, 0) == 1) {
+			r->instance = mem_strdup(origin);
+			r->tested = (struct tested){ .size = (uint64_t)records, .last_us = (uint64_t)db_col_i64(st, 4) };
+		}
 		map_set_z(r->size, origin, (void *)(uintptr_t)((uint64_t)records + 1));
 		r->records += (uint64_t)records;
 		r->logs++;
@@ -782,6 +789,8 @@ static int unpack(struct restore *r, struct err *err)
 		say(r, "bad", "CHAIN", err->msg);
 	else if (rc == 0 && r->unpacked)
 		say(r, "ok", "shipped", str_text(&said));
+	if (r->unpacked && said.len)
+		r->of = mem_strdup(str_text(&said));
 	str_fini(&said);
 	return rc;
 }
@@ -812,10 +821,34 @@ static int end(struct restore *r, struct err *err)
 	return rc;
 }
 
+static const char *state_of(const struct restore *r)
+{
+	return r->bad ? "DAMAGED" : r->gaps ? "INCOMPLETE" : r->verified ? "INTACT" : "NOT VERIFIED";
+}
+
+/* One whose logs could not be read is of no store that could be told. */
+static int write_result(const struct restore *r, struct err *err)
+{
+	struct tested t = r->tested;
+
+	if (!r->way->result || !r->instance)
+		return 0;
+	t.instance = r->instance;
+	t.state = state_of(r);
+	t.copy = r->of ? r->of : "a backup";
+	t.tested_us = clock_wall_us();
+	t.records = r->records;
+	t.logs = r->logs;
+	t.missing = r->missing;
+	t.bad = r->bad;
+	t.gaps = r->gaps;
+	return tested_write(r->way->result, &t, err);
+}
+
 static void put_sum(struct restore *r, uint64_t begun_us)
 {
 	const uint64_t ms = (r->ended_us - begun_us) / 1000;
-	const char *state = r->bad ? "DAMAGED" : r->gaps ? "INCOMPLETE" : r->verified ? "INTACT" : "NOT VERIFIED";
+	const char *state = state_of(r);
 	const char *where = r->way->test ? "tested, and removed again" : r->bad == 0 ? r->way->to
 		: "nothing was left; --verify none leaves it as it is";
 	char *said = mem_printf("%" PRIu64 " records of %" PRIu64 " logs, %" PRIu64 " missing, %" PRIu64 " bytes, %" PRIu64
@@ -862,6 +895,8 @@ static int restore(const struct way *way, struct reply *out, struct err *err)
 	if (rc == ERR_CORRUPT && r.bad > 0 && !r.dir)
 		rc = 0;
 	if (rc == 0)
+		rc = write_result(&r, err);
+	if (rc == 0)
 		put_sum(&r, begun_us);
 	if (r.unpacked)
 		path_remove_tree(r.unpacked);
@@ -871,6 +906,8 @@ static int restore(const struct way *way, struct reply *out, struct err *err)
 	map_free(&r.number);
 	files_fini(&r.files);
 	free(r.dir);
+	free(r.instance);
+	free(r.of);
 	return rc;
 }
 
@@ -902,10 +939,13 @@ int restore_run(const json_t *args, struct str *rows, struct err *err)
 	struct way way = { take_path(args, "from"), take_path(args, "to"), take_path(args, "keys"),
 			   take_path(args, "signer-state"), take_path(args, "identity"),
 			   json_string_value(json_object_get(args, "until")), json_object_get(args, "key"), CHECK_FULL,
-			   json_is_true(json_object_get(args, "test")) };
+			   json_is_true(json_object_get(args, "test")),
+			   json_string_value(json_object_get(args, "result")) };
 	struct reply out = { .text = STR_INIT };
 	int rc = take_check(json_string_value(json_object_get(args, "verify")), &way.check, err);
 
+	if (rc == 0 && way.result && (!way.test || way.check != CHECK_FULL))
+		rc = err_set(err, ERR_INVALID, "result", "--result is for --test, with --verify full");
 	heed_signals();
 	if (rc == 0)
 		rc = restore(&way, &out, err);
@@ -939,6 +979,8 @@ static const struct command_arg restore_args[] = {
 	OPTS("key", "KEY", ARG_TEXT, COMPLETE_NONE,
 	     "A key that you have pinned, as audit keys prints it; may be given again."),
 	FLAG("test", "Put it together beside DIR, check it, and remove it."),
+	OPT("result", "FILE", ARG_TEXT, COMPLETE_FILE,
+	    "With --test: write what came of it to this file, for toolcrib audit restore-test where the store is."),
 	ARG_END };
 static const struct command_column restore_cols[] = {
 	COL("class", "STATE"), COL("what", "WHAT"), COL("said", "SAID"), COL_END };

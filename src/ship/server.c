@@ -36,6 +36,7 @@ struct ship_server {
 	char said[SAID_MAX];
 	size_t n;
 	struct ship_figures last;
+	ship_broken_fn *broken; void *arg;
 	char why[SAID_MAX];             /* what does not work; "" = it works */
 	uint64_t all_us;                /* when it last said that all is in the copy, by our clock */
 	uint64_t wrong_us;              /* since when, or since when there is no whole copy, wall clock; 0 = neither */
@@ -75,14 +76,19 @@ static void heed(struct ship_server *s, const char *line)
 	metric_add(METRIC_backup_parts, f.parts - s->last.parts);
 	metric_add(METRIC_backup_bytes, f.bytes - s->last.bytes);
 	metric_add(METRIC_backup_chains_broken, f.broken - s->last.broken);
-	if (f.broken > s->last.broken)
+	if (f.broken > s->last.broken) {
 		log_warn(NULL, "the chain of copies at backup.to was broken, and a new base begins");
+		if (s->broken)
+			s->broken(s->arg, f.broken - s->last.broken);
+	}
 	if (f.at_us != s->last.at_us)
 		s->all_us = clock_wall_us();
 	if (f.at_us > 0)
 		metric_set(METRIC_backup_last_success_s, f.at_us / 1000000);
 	s->last = f;
 	note(s, line + why);
+	if (!s->wrong_us)
+		metric_set(METRIC_backup_lag_s, 0);
 	pthread_mutex_lock(&s->lock);
 	s->heard = heard;
 	pthread_cond_signal(&s->heard_more);
@@ -180,6 +186,12 @@ struct ship_server *ship_server_new(struct ev_loop *loop, const struct conf *con
 	s->start = ev_timer_new(loop, start, s);
 	ev_timer_start(s->start, 0);
 	return s;
+}
+
+void ship_server_on_broken(struct ship_server *s, ship_broken_fn *told, void *arg)
+{
+	s->broken = told;
+	s->arg = arg;
 }
 
 static void ask(struct ship_server *s, char what)

@@ -277,6 +277,45 @@ class Alerts(Base):
         crib.wait_for("no alert", lambda: later.write_text(str(int(later.read_text()) + 5)) and not self.open("backup_behind"))
         self.assertEqual(self.doctor()["class"], "warn")        # on the disk of the store
 
+    def test_op515_no_backup_was_tested_for_long(self):
+        """Twice backup.test_every without one is said; one that found nothing damaged ends it, one that did does not."""
+        later, to, result = (self.crib.dir / name for name in ("later", "target", "tested"))
+        later.write_text("0")
+        to.mkdir()
+        self.crib.env.update(LD_PRELOAD=str(crib.BUILD / "tests/integ/shift.so"), TOOLCRIB_TEST_LATER=str(later),
+                             ASAN_OPTIONS="verify_asan_link_order=0")
+        c = self.serve(LISTEN + f"backup: {{to: {to}, every: 200, test_every: 86400, recipients: "
+                       "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj}\n")
+        self.none("restore_untested")
+        later.write_text("172000")
+        self.none("restore_untested")
+        later.write_text("173100")
+        alert = self.one("restore_untested")
+        self.assertEqual((alert["severity"], alert["subject"], alert["value"], alert["usual"]), ("warn", "backup.to", 2, 1))
+        self.assertIn("here: toolcrib audit restore-test FILE", alert["text"])
+        copy = c.dir / "copy/toolcrib.db"
+        copy.parent.mkdir()
+        c.cli("backup", copy)
+        self.assertIn(c.run("restore", "--test", "--from", copy, "--to", c.dir / "try", "--keys", c.store, "--result", result).returncode, (0, 5))
+        said = json.loads(result.read_text())
+        bad = c.dir / "bad"
+        bad.write_text(json.dumps({**said, "bad": 1, "state": "DAMAGED"}))
+        c.cli("audit", "restore-test", bad)
+        c.cli("reload")
+        self.assertEqual(len(self.open("restore_untested")), 1)
+        c.cli("audit", "restore-test", result)
+        self.none("restore_untested")
+        address = self.crib.address("metrics")
+        connection = http.client.HTTPConnection(*address, timeout=crib.DEADLINE)
+        connection.request("GET", "/metrics")
+        text = exposition.read(connection.getresponse().read().decode(), False)
+        connection.close()
+        when = datetime.datetime.fromisoformat(said["tested"].replace("Z", "+00:00")).timestamp()
+        self.assertEqual(text.get("toolcrib_backup_test_timestamp_seconds"), int(when))
+        c.stop()
+        c.start(LISTEN)                 # nothing is copied any more, and nothing is asked for
+        self.none("restore_untested")
+
     def doctor(self):
         rows = [json.loads(line) for line in self.crib.run("--json", "doctor", "--config", self.crib.dir / "toolcribd.yaml").stdout.splitlines()]
         return next(row for row in rows if row["what"] == "backup")

@@ -103,6 +103,7 @@ class Formats(Case):
         renamed = {"anchor_time": "anchor_timestamp_seconds", "checkpoint_time": "checkpoint_timestamp_seconds",
                    "tls_certificate_expires": "tls_certificate_expiry_timestamp_seconds",
                    "verify_time": "verify_timestamp_seconds", "backup_last_success_s": "backup_timestamp_seconds",
+                   "backup_lag_s": "backup_lag_seconds", "backup_test_s": "backup_test_timestamp_seconds",
                    **dict.fromkeys(("keys_expiring_day", "keys_expiring_week", "keys_expiring_fortnight"), "credentials_expiring"),
                    **{f"otel_spans_{word}": "otel_spans" for word in ("sent", "rejected", "dropped", "lost")}}
         for name in counters:

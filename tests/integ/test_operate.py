@@ -75,14 +75,14 @@ STEPS = [
     ("3. Back up",
      "One copy of the store as it is at one moment, of the keys of what was kept, and of the signer's memory; the key files go "
      "elsewhere. The server runs on; `keys escrow` makes one file of the key files that only who holds an identity of age opens. A "
-     "copy that nobody has looked at is no backup: `restore --test` puts it together and reads all of it, and the verifier of the "
-     "reviewers does the same with their pins. Exit status 5: nothing is wrong, but something is newer than the copy, or could not "
+     "copy that nobody has looked at is no backup: `restore --test` puts it together and reads all of it, `audit restore-test` puts "
+     "on record that you did, and the verifier of the reviewers reads it with their pins. Exit status 5: nothing is wrong, but something is newer than the copy, or could not "
      "be opened, since the keys lie elsewhere. 4 would be damage: make another copy now. Do this each day, and before each upgrade.",
      [f"toolcrib audit checkpoint > {KEYS}/checkpoint",
       f"toolcrib backup {BACKUP}/toolcrib.db --keys {BACKUP}/keys.db --signer {BACKUP}/signer.tar",
       f"toolcrib keys escrow {KEYS}/keys.age --to {{recipient}}", f"toolcrib keys escrow {KEYS}/keys.age --check",
       f"find {STORE} -maxdepth 1 -name '*.key' -exec cp -p '{{}}' {KEYS} ';'",
-      f"{RESTORE} --test --to /backup/try",
+      f"{RESTORE} --test --to /backup/try --result {KEYS}/tested", f"toolcrib audit restore-test {KEYS}/tested",
       f"toolcrib-verify --key {KEYS}/pins --anchor {KEYS}/checkpoint {BACKUP}/toolcrib.db"]),
     ("4. The machine is gone",
      "On the new host, from the backup and the key files alone. The old host must not start again. What was done after the copy is "
@@ -156,7 +156,7 @@ STEPS = [
      "verify` of the whole store ends it. For `verify_stale` see `toolcrib status`. For `sink_behind` mend the receiver, then `toolcrib "
      "sink resume NAME`; one that is stopped needs `sink seek`. For `sink_refused` mend what `toolcrib "
      "sink list` says, for `sink_rejected` what the receiver has against the records that `toolcrib sink rejected NAME` lists, then `sink "
-     "seek` or `sink settle`. For `backup_behind` mount what `toolcrib status` names. For `volume` and `denials` ask whose agent it is, and stop it meanwhile "
+     "seek` or `sink settle`. For `backup_behind` mount what `toolcrib status` names, for `restore_untested` do chapter 3. For `volume` and `denials` ask whose agent it is, and stop it meanwhile "
      "by `toolcrib principal set TENANT/NAME --suspended yes`; for `new_tool` and `off_hours` only where its owner knows nothing of it.",
      ["toolcrib alerts rules"]),
 ]

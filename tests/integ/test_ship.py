@@ -378,6 +378,43 @@ class Ship(Target):
         self.assertIn("tested, and removed again", rows[0]["said"])
         self.assertFalse(self.to.exists())
 
+    def test_op515_that_a_copy_was_tested_goes_on_record(self):
+        """Where the identity is it is tested, where the store is it is recorded, by whom; what is of another store is not."""
+        c, result = self.c.start(self.configured()), self.c.dir / "said/tested.json"
+        result.parent.mkdir()
+        crib.wait_for("a whole copy", self.whole)
+        self.load(0.1)
+        self.restore("--result", result, expect=(1, 2))
+        self.restore("--test", "--verify", "quick", "--result", result, expect=(1, 2))
+        self.assertFalse(result.exists())
+        row = self.restore("--test", "--result", result)[0]
+        self.assertFalse(self.to.exists())
+        said = json.loads(result.read_text())
+        self.assertEqual((said["records"], said["bad"], said["gaps"], said["state"]), (row["records"], 0, row["gaps"], row["what"]))
+        self.assertRegex(said["copy"], r"^generation 1, \d+ parts, as of 2\S+Z$")
+        self.assertEqual(result.stat().st_mode & 0o777, 0o600)
+        answer = c.json("audit", "restore-test", result)[0]
+        self.assertEqual((answer["tested"], answer["bad"]), (said["tested"], 0))
+        (kind, actor, detail), = c.rows("SELECT kind, actor, detail FROM v_records WHERE kind = 'backup.test'")
+        self.assertEqual((kind, actor), ("backup.test", "uid"))
+        self.assertIn(f"{said['state']}: {said['records']} records of {said['logs']} logs", detail)
+        other = c.dir / "other.json"
+        for member, value, word in (("instance", "x" + said["instance"][1:], "is no copy of this store"),
+                                    ("system_records", said["system_records"] - 1, "is no copy of this store"),
+                                    ("system_records", 1 << 40, "is no copy of this store"), ("system_records", 0, "is no copy"),
+                                    ("system_records", -1, "is no number"), ("bad", "none", "is no number"),
+                                    ("last_record", "2001-01-01T00:00:00Z", "is no copy of this store"),
+                                    ("tested", "2199-01-01T00:00:00Z", "in the future"), ("tested", "soon", "is no time"),
+                                    ("copy", "x" * 201, "a long one"), ("restore_test", 2, "is not 1")):
+            other.write_text(json.dumps({**said, member: value}))
+            done = c.run("audit", "restore-test", other)
+            self.assertEqual(done.returncode, 1, (member, value))
+            self.assertIn(word, done.stderr)
+        other.write_text("[]")
+        self.assertEqual(c.run("audit", "restore-test", other).returncode, 1)
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'backup.test'"), [(1,)])
+        self.assertEqual(c.json("audit", "verify")[-1]["finding"], "INTACT")
+
     def test_op502_a_server_that_stops_is_shipped_to_its_last_record(self):
         c = self.c.start(self.configured())
         crib.wait_for("a whole copy", self.whole)
@@ -402,6 +439,8 @@ class Ship(Target):
         self.target.unlink()
         away.rename(self.target)
         crib.wait_for("a new generation", lambda: self.newest() > 1 and self.whole(), 30)
+        said = [text for text, in c.rows("SELECT detail FROM v_records WHERE kind = 'backup.broken'")]
+        self.assertTrue(said and all("was broken" in text for text in said), said)
         c.stop()
         self.assertEqual(self.restore(expect=(0,))[0]["what"], "INTACT")
 
