@@ -16,10 +16,72 @@ FROM (SELECT 1 AS kind, id, id AS tenant_id, 'tenant:' || name AS subject FROM t
     FROM principal p JOIN tenant t ON t.id = p.tenant_id WHERE t.state <> 3
   UNION ALL SELECT 3, id, 0, CASE WHEN substr(name, 1, 7) = 'prompt:' OR substr(name, 1, 9) = 'resource:' THEN name ELSE 'tool:' || name END
     FROM tool WHERE state <> 3
-  UNION ALL SELECT 4, id, 0, 'upstream:' || name FROM upstream WHERE state <> 3) s
+  UNION ALL SELECT 4, id, 0, 'upstream:' || name FROM upstream WHERE state <> 3
+  UNION ALL SELECT 5, y.id, y.tenant_id, 'system:' || t.name || '/' || y.name
+    FROM system y JOIN tenant t ON t.id = y.tenant_id WHERE y.state < 3 AND t.state <> 3) s
 LEFT JOIN inventory i ON i.subject_kind = s.kind AND i.subject_id = s.id
 WHERE (?1 IS NULL OR s.tenant_id = ?1) AND (?2 IS NULL OR i.risk = ?2)
   AND (i.owner IS NULL OR i.purpose IS NULL OR i.risk IS NULL) ORDER BY s.subject;
+
+-- name: inventory_report_systems
+-- inventory report: AI systems of one tenant or of all (?1 NULL), and what is said of them.  Walk of the table.
+SELECT t.name || '/' || s.name AS system, s.provider AS provider, s.model AS model, s.version AS version, s.role AS role,
+  i.owner AS owner, i.contact AS contact, i.purpose AS purpose, i.risk AS risk, i.data AS data,
+  (SELECT count(*) FROM principal p WHERE p.tenant_id = s.tenant_id AND p.system_id = s.id) AS principals
+FROM system s JOIN tenant t ON t.id = s.tenant_id
+LEFT JOIN inventory i ON i.subject_kind = 5 AND i.subject_id = s.id AND i.tenant_id = s.tenant_id
+WHERE s.state < 3 AND t.state <> 3 AND (?1 IS NULL OR s.tenant_id = ?1) ORDER BY t.name, s.name;
+
+-- name: inventory_report_risks
+-- inventory report: of one tenant or of all (?1 NULL), the riskiest first.  Walk of the table.
+SELECT subject, risk, owner, purpose, data FROM inventory_text WHERE risk IS NOT NULL AND (?1 IS NULL OR tenant_id = ?1)
+ORDER BY CASE risk WHEN 'prohibited' THEN 0 WHEN 'high' THEN 1 WHEN 'limited' THEN 2 ELSE 3 END, subject;
+
+-- name: inventory_report_oversight
+-- inventory report: of one tenant or of all (?1 NULL).  Walk of the table.
+SELECT subject, oversight, CASE WHEN review_days IS NULL THEN NULL ELSE review_days || ' days' END AS "review every",
+  strftime('%Y-%m-%d', reviewed_us / 1000000, 'unixepoch') AS reviewed, reviewed_by AS "by",
+  strftime('%Y-%m-%d', due_us / 1000000, 'unixepoch') AS due
+FROM inventory_text WHERE (oversight IS NOT NULL OR review_days IS NOT NULL) AND (?1 IS NULL OR tenant_id = ?1) ORDER BY subject;
+
+-- name: inventory_report_logs
+-- inventory report: the log of one tenant or all of them (?1 NULL), and for how long it is kept by the period in force; six months
+-- are 183 days.  Walk of the table; primary key of retention.
+SELECT coalesce(t.name, 'the system') AS "log of", h.size - l.min_idx AS records, l.min_idx AS "pruned before",
+  r.min_days AS "kept for days", r.max_days AS "pruned after days",
+  CASE WHEN r.min_days >= 183 THEN 'yes' WHEN r.min_days IS NULL THEN 'no period: until somebody prunes' ELSE 'no' END AS "six months"
+FROM log l JOIN head h ON h.log = l.id LEFT JOIN tenant t ON t.id = l.tenant_id
+LEFT JOIN retention r ON r.log = l.id AND r.set_by = (SELECT max(x.set_by) FROM retention x WHERE x.log = l.id)
+WHERE (?1 IS NULL OR l.tenant_id = ?1) ORDER BY t.name;
+
+-- name: inventory_report_incidents
+-- inventory report: the newest alerts of one tenant or of all (?1 NULL), of which the server keeps so many.  Walk of the table.
+SELECT strftime('%Y-%m-%dT%H:%M:%SZ', a.first_us / 1000000, 'unixepoch') AS since, a.rule AS rule, a.subject AS subject, t.name AS tenant,
+  a.count AS times, CASE a.state WHEN 0 THEN 'open' WHEN 1 THEN 'acknowledged' ELSE 'over' END AS state, a.acked_by AS "by", a.note AS note
+FROM alert a LEFT JOIN tenant t ON t.id = a.tenant_id WHERE (?1 IS NULL OR a.tenant_id = ?1) ORDER BY a.id DESC LIMIT 1000;
+
+-- name: inventory_report_third
+-- inventory report: what comes from others, of one tenant or of all (?1 NULL): servers whose tools are hosted, providers of systems.
+-- Walk of both tables.
+SELECT 'upstream:' || u.name AS subject, u.server AS provider, i.owner AS owner, i.risk AS risk, i.data AS data
+FROM upstream u LEFT JOIN inventory i ON i.subject_kind = 4 AND i.subject_id = u.id AND i.tenant_id = 0
+WHERE u.state <> 3 AND ?1 IS NULL
+UNION ALL SELECT 'system:' || t.name || '/' || s.name, s.provider, i.owner, i.risk, i.data
+FROM system s JOIN tenant t ON t.id = s.tenant_id
+LEFT JOIN inventory i ON i.subject_kind = 5 AND i.subject_id = s.id AND i.tenant_id = s.tenant_id
+WHERE s.state < 3 AND t.state <> 3 AND s.provider IS NOT NULL AND (?1 IS NULL OR s.tenant_id = ?1) ORDER BY subject;
+
+-- name: inventory_report_missing
+-- inventory report: subjects of one tenant or of all (?1 NULL) of which owner, purpose or risk is not said.  Walk of the subjects.
+SELECT s.subject AS subject, CASE WHEN i.owner IS NULL THEN 'no' ELSE 'yes' END AS owner,
+  CASE WHEN i.purpose IS NULL THEN 'no' ELSE 'yes' END AS purpose, CASE WHEN i.risk IS NULL THEN 'no' ELSE 'yes' END AS risk
+FROM (SELECT 3 AS kind, id, 0 AS tenant_id, CASE WHEN substr(name, 1, 7) = 'prompt:' OR substr(name, 1, 9) = 'resource:' THEN name
+    ELSE 'tool:' || name END AS subject FROM tool WHERE state <> 3
+  UNION ALL SELECT 4, id, 0, 'upstream:' || name FROM upstream WHERE state <> 3
+  UNION ALL SELECT 5, y.id, y.tenant_id, 'system:' || t.name || '/' || y.name FROM system y JOIN tenant t ON t.id = y.tenant_id
+    WHERE y.state < 3 AND t.state <> 3) s
+LEFT JOIN inventory i ON i.subject_kind = s.kind AND i.subject_id = s.id AND i.tenant_id = s.tenant_id
+WHERE (?1 IS NULL OR s.tenant_id = ?1) AND (i.owner IS NULL OR i.purpose IS NULL OR i.risk IS NULL) ORDER BY s.subject;
 
 -- name: inventory_get
 -- inventory set and show, review done.  UNIQUE(subject_kind, subject_id).

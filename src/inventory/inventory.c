@@ -1,4 +1,4 @@
-/* inventory set, list, show, export; review due, done: the commands.  check() runs on the loop thread and parses;
+/* inventory set, list, show, export, report; review due, done: the commands.  check() runs on the loop and parses;
  * body() runs on the writer's, or on the pool's where it only reads.  A row, and each review of it, is on record in
  * the log of the tenant that it is about, or in the system's, where principals go by their pseudonyms. */
 #include "config.h"
@@ -474,6 +474,187 @@ static int due_body(struct command_call *c, struct db *db, struct audit_logs *lo
 	return put_entries(c, db, SQL_INVENTORY_LIST, clock_wall_us() + arg_duration_ms(c, "within", 0) * 1000, err);
 }
 
+/* --- report (OP-1008) */
+
+/* A part of a report: what a framework asks for, and the statement whose rows say what there is. */
+struct report_part { const char *ref, *title, *look; enum sql_id sql; };
+enum { REPORT_PARTS = 6 };
+static const struct report_frame {
+	const char *name, *title;
+	struct report_part part[REPORT_PARTS];
+} frames[] = {
+	{ "ai-act", "Regulation (EU) 2024/1689 (AI Act)", {
+		{ "Articles 16, 26", "AI systems, and what the tenant is to them", "system list", SQL_INVENTORY_REPORT_SYSTEMS },
+		{ "Article 9", "Risks", "inventory list", SQL_INVENTORY_REPORT_RISKS },
+		{ "Articles 12, 19, 26(6)", "Logs, which are kept for at least six months", "retention list",
+		  SQL_INVENTORY_REPORT_LOGS },
+		{ "Articles 14, 26(2)", "Oversight by people", "audit oversight", SQL_INVENTORY_REPORT_OVERSIGHT },
+		{ "Articles 26(5), 73", "What may have been an incident", "alerts", SQL_INVENTORY_REPORT_INCIDENTS },
+		{ "Article 26", "What is not said", "inventory list --missing", SQL_INVENTORY_REPORT_MISSING } } },
+	{ "iso-42001", "ISO/IEC 42001, Annex A", {
+		{ "A.4, A.9", "Resources, and how they are used", "system list", SQL_INVENTORY_REPORT_SYSTEMS },
+		{ "A.5", "Impact", "inventory list", SQL_INVENTORY_REPORT_RISKS },
+		{ "A.6.2.8", "Event logs", "retention list", SQL_INVENTORY_REPORT_LOGS },
+		{ "A.9.2, A.9.3", "Oversight of use", "audit oversight", SQL_INVENTORY_REPORT_OVERSIGHT },
+		{ "A.10", "Third parties", "upstream list", SQL_INVENTORY_REPORT_THIRD },
+		{ "A.4.2", "What is not said", "inventory list --missing", SQL_INVENTORY_REPORT_MISSING } } },
+};
+
+static const struct report_frame *frame_of(const char *name)
+{
+	for (size_t i = 0; i < NELEMS(frames); i++)
+		if (strcmp(frames[i].name, name) == 0)
+			return &frames[i];
+	return NULL;
+}
+
+static int report_check(struct command_call *c, struct err *err)
+{
+	const char *name = arg_text(c, "frame");
+
+	if (frame_of(name))
+		return 0;
+	(void)err_set(err, ERR_INVALID, "frame", "\"%.40s\" is no frame", name);
+	err_hint(err, "ai-act or iso-42001");
+	return ERR_INVALID;
+}
+
+/* Texts of people, on one line: nothing in them is markup, or a formula of a spreadsheet. */
+static void put_cell(struct str *out, const char *text, bool csv)
+{
+	const size_t len = strlen(text), size = 8 * len + 1;
+	char *plain = mem_alloc(size);
+
+	(void)text_printable(text, len, plain, size);
+	if (csv)
+		str_puts(out, *plain && strchr("=+-@", *plain) ? "\"'" : "\"");
+	for (const char *p = plain; *p; p++) {
+		if (csv ? *p == '"' : strchr("\\|<>`*_[]#", *p) != NULL)
+			str_putc(out, csv ? '"' : '\\');
+		str_putc(out, *p);
+	}
+	if (csv)
+		str_putc(out, '"');
+	free(plain);
+}
+
+/* The names of its columns, and a line below. */
+static void put_columns(struct str *out, struct db_stmt *st)
+{
+	for (unsigned i = 0; i < db_col_count(st); i++)
+		str_printf(out, "%s%s", i ? " | " : "| ", db_col_name(st, i));
+	str_puts(out, " |\n");
+	for (unsigned i = 0; i < db_col_count(st); i++)
+		str_puts(out, i ? "|---" : "|---");
+	str_puts(out, "|\n");
+}
+
+static void put_cells(struct str *out, struct db_stmt *st)
+{
+	for (unsigned i = 0; i < db_col_count(st); i++) {
+		const char *text = db_col_text(st, i, NULL);
+
+		str_puts(out, i ? " | " : "| ");
+		put_cell(out, text ? text : "", false);
+	}
+	str_puts(out, " |\n");
+}
+
+/* A line for each thing that is said: part, its row, what, and the text. */
+static void put_csv(struct str *out, struct db_stmt *st, const struct report_part *part)
+{
+	for (unsigned i = 1; i < db_col_count(st); i++) {
+		const char *text = db_col_text(st, i, NULL), *row = db_col_text(st, 0, NULL);
+
+		if (!text)
+			continue;
+		put_cell(out, part->ref, true);
+		str_putc(out, ',');
+		put_cell(out, part->title, true);
+		str_putc(out, ',');
+		put_cell(out, row ? row : "", true);
+		str_putc(out, ',');
+		put_cell(out, db_col_name(st, i), true);
+		str_putc(out, ',');
+		put_cell(out, text, true);
+		str_puts(out, "\r\n");
+	}
+}
+
+static void put_text(struct reply *o, struct str *text)
+{
+	reply_row_begin(o);
+	reply_text(o, "report", str_text(text));
+	reply_row_end(o);
+	str_reset(text);
+}
+
+static int put_part(struct command_call *c, struct db *db, const struct report_part *part, int64_t tenant_id,
+		    bool csv, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, part->sql);
+	struct str text = STR_INIT;
+	size_t n = 0;
+	int rc;
+
+	if (tenant_id > 0)
+		db_bind_i64(st, 1, tenant_id);
+	else
+		db_bind_null(st, 1);
+	if (!csv)
+		str_printf(&text, "\n## %s: %s\n\n", part->ref, part->title);
+	while ((rc = db_step(st, err)) == 1 && !reply_full(c->out)) {
+		if (csv)
+			put_csv(&text, st, part);
+		else if (n == 0)
+			put_columns(&text, st);
+		if (!csv)
+			put_cells(&text, st);
+		n++;
+		put_text(c->out, &text);
+	}
+	if (rc == 0 && !csv)
+		str_printf(&text, "%s\nSee `toolcrib %s`.\n", n ? "" : "Nothing is on record.\n", part->look);
+	if (text.len > 0)
+		put_text(c->out, &text);
+	db_stmt_put(&st);
+	str_fini(&text);
+	return rc < 0 ? rc : 0;
+}
+
+static void put_head(struct command_call *c, const struct report_frame *frame, const char *tenant, bool csv)
+{
+	struct str text = STR_INIT;
+	char now[40];
+
+	(void)clock_format_utc(clock_wall_us(), now, sizeof(now));
+	if (csv)
+		str_puts(&text, "\"reference\",\"asks for\",\"of\",\"what\",\"said\"\r\n");
+	else
+		str_printf(&text, "# %s\n\nWhat this server has on record on what %s asks for, %s%s, at %s. It is a list, and "
+			   "no legal judgement: whether it is enough, and whether it is true, is for people to say.\n",
+			   frame->title, frame->title, tenant ? "of tenant " : "of all tenants", tenant ? tenant : "", now);
+	put_text(c->out, &text);
+	str_fini(&text);
+}
+
+static int report_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct report_frame *frame = frame_of(arg_text(c, "frame"));
+	const char *tenant = or_null(arg_text(c, "tenant"));
+	const bool csv = arg_flag(c, "csv");
+	struct tenant_row t = { 0 };
+	int rc = tenant ? tenant_row_find(db, tenant, &t, err) : 0;
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	put_head(c, frame, tenant, csv);
+	for (size_t i = 0; rc == 0 && i < REPORT_PARTS; i++)
+		rc = put_part(c, db, &frame->part[i], t.id, csv, err);
+	return rc;
+}
+
 /* --- review done */
 
 static int done_check(struct command_call *c, struct err *err)
@@ -550,6 +731,9 @@ static const struct command_arg list_args[] = {
 	OPT("risk", "RISK", ARG_TEXT, COMPLETE_NONE, "Only of this risk."), TENANT_OPT, ARG_END };
 static const struct command_arg subject_args[] = { SUBJECT_WORD, ARG_END };
 static const struct command_arg export_args[] = { TENANT_OPT, ARG_END };
+static const struct command_arg report_args[] = {
+	NEED("frame", "FRAME", ARG_TEXT, COMPLETE_NONE, "ai-act or iso-42001."),
+	FLAG("csv", "As a line for each thing that is said, not as Markdown."), TENANT_OPT, ARG_END };
 static const struct command_arg due_args[] = {
 	OPT("within", "TIME", ARG_DURATION, COMPLETE_NONE, "Those that will be due within this time as well: 30d."),
 	TENANT_OPT, ARG_END };
@@ -564,6 +748,7 @@ static const struct command_column export_cols[] = {
 	COL("purpose", "PURPOSE"), COL("data", "DATA"), COL("oversight", "OVERSIGHT"), COL("review_days", "REVIEW DAYS"),
 	COL_AT("reviewed", "REVIEWED"), COL("reviewed_by", "REVIEWED BY"), COL("note", "NOTE"), COL_AT("due", "DUE"),
 	COL_AT("set", "SET"), COL("set_by", "SET BY"), COL("missing", "MISSING"), COL_END };
+static const struct command_column report_cols[] = { COL("report", "Report"), COL_END };
 static const struct command_column show_cols[] = {
 	COL("subject", "Subject"), COL("owner", "Owner"), COL("contact", "Contact"), COL("purpose", "Purpose"),
 	COL("risk", "Risk"), COL("data", "Data"), COL("oversight", "Oversight"),
@@ -591,6 +776,11 @@ const struct command inventory_commands[] = {
 	{ .noun = "inventory", .verb = "export", .help = "List all that is said, for other programs",
 	  .detail = "With --format csv or jsonl.", .args = export_args, .columns = export_cols, .shape = ADM_TABLE,
 	  .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL, .body = list_body },
+	{ .noun = "inventory", .verb = "report", .help = "Write what is on record on what a framework asks for",
+	  .detail = "A document in Markdown, or CSV: AI systems and roles, risks, logs and how long they are kept, oversight, "
+		    "what may have been incidents, third parties, and what is not said.  It is a list, no legal judgement.",
+	  .args = report_args, .columns = report_cols, .shape = ADM_TEXT, .role = ADM_READ, .own = "tenant",
+	  .where = ADM_ON_POOL, .check = report_check, .body = report_body },
 	{ .noun = NULL },
 };
 

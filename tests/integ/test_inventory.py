@@ -178,6 +178,61 @@ class Inventory(Base, Rows):
         self.none("review_due")
 
 
+class Report(Base, Rows):
+    """OP-1008."""
+
+    def setUp(self):
+        super().setUp()
+        c = self.serve()
+        c.cli("tenant", "add", "bolt")
+        c.cli("system", "add", "acme/agent", "--provider", "Example AI", "--model", "x-large", "--role", "deployer")
+        c.cli("system", "add", "bolt/other", "--provider", "Somebody")
+        c.cli("inventory", "set", "system:acme/agent", "--owner", "=Claims | desk", "--purpose", "Read *claims*\nat once",
+              "--risk", "high", "--oversight", "asks before it acts", "--review-every", "90d")
+        c.cli("inventory", "set", "tool:echo", "--owner", "Desk")
+
+    def test_what_a_framework_asks_for_is_listed(self):
+        c = self.crib
+        text = c.cli("inventory", "report", "--frame", "ai-act")
+        self.assertRegex(text, r"\A# Regulation \(EU\) 2024/1689 \(AI Act\)\n\n.*of all tenants.*no legal judgement")
+        self.assertEqual(re.findall("^## (.*?):", text, re.M), ["Articles 16, 26", "Article 9", "Articles 12, 19, 26(6)", "Articles 14, 26(2)",
+                                                                "Articles 26(5), 73", "Article 26"])
+        self.assertIn(r"| acme/agent | Example AI | x-large |  | deployer | =Claims \| desk |  | Read \*claims\*\\x0aat once | high |", text)
+        self.assertIn("| bolt/other | Somebody |", text)
+        self.assertRegex(text, r"\| system:acme/agent \| asks before it acts \| 90 days \| +\| +\| 20\d\d-")
+        self.assertRegex(text, r"\| acme \| \d+ \| 0 \|  \|  \| no period: until somebody prunes \|")
+        self.assertIn("| tool:echo | yes | no | no |", text)
+        self.assertIn("| system:bolt/other | no | no | no |", text)
+        other = c.cli("inventory", "report", "--frame", "iso-42001")
+        self.assertEqual(re.findall("^## (.*?):", other, re.M), ["A.4, A.9", "A.5", "A.6.2.8", "A.9.2, A.9.3", "A.10", "A.4.2"])
+        self.assertRegex(other, r"## A.10: Third parties\n\n.*\n.*\n\| system:acme/agent \| Example AI \|")
+        self.assertRegex(self.refused("inventory", "report", "--frame", "gdpr"), '"gdpr" is no frame')
+
+    def test_logs_that_are_kept_for_six_months(self):
+        c = self.crib
+        c.cli("retention", "set", "acme", "--min-days", "200")
+        c.cli("retention", "set", "bolt", "--min-days", "90")
+        text = c.cli("inventory", "report", "--frame", "ai-act")
+        self.assertRegex(text, r"\| acme \| \d+ \| 0 \| 200 \|  \| yes \|")
+        self.assertRegex(text, r"\| bolt \| \d+ \| 0 \| 90 \|  \| no \|")
+
+    def test_of_one_tenant_nothing_of_another_is_said(self):
+        for frame in ("ai-act", "iso-42001"):
+            for form in ((), ("--csv",)):
+                text = self.crib.cli("inventory", "report", "--frame", frame, "--tenant", "acme", *form)
+                self.assertIn("acme/agent", text)
+                for of in ("bolt", "Somebody", "tool:echo", "the system"):
+                    self.assertNotIn(of, text)
+
+    def test_csv_has_a_line_for_each_thing_that_is_said(self):
+        rows = list(csv.DictReader(io.StringIO(self.crib.cli("inventory", "report", "--frame", "ai-act", "--csv"))))
+        said = {(row["reference"], row["of"], row["what"]): row["said"] for row in rows}
+        self.assertEqual(len(said), len(rows))
+        self.assertEqual(said["Articles 16, 26", "acme/agent", "owner"], "'=Claims | desk")        # no formula
+        self.assertEqual(said["Article 9", "system:acme/agent", "risk"], "high")
+        self.assertEqual(said["Article 26", "tool:echo", "risk"], "no")
+
+
 @unittest.skipUnless(os.geteuid() == 0, "needs another administrator to be")
 class High(crib.Case, Rows):
     def setUp(self):
