@@ -47,13 +47,16 @@ bool assent_rule_applies(const struct assent_rule *rule, const json_t *args);
 /* "finance or controller-1"; with more than one to agree "2 of finance". */
 void assent_rule_whom(const struct assent_rule *rule, struct str *out);
 
-/* What is agreed to (HA-02): tenant, principal, tool, definition, arguments, rule, each as it is. */
+/* What is agreed to (HA-02): tenant, principal, tool, definition, arguments, rule, each as it is; of a further round of
+ * a call its answers as well, and of one of a task which task and round. */
 struct assent_what {
 	int64_t tenant_id, principal_id;
 	const char *tool;               /* full name */
 	const uint8_t *tdef;            /* 32 bytes */
-	const json_t *args;
+	const json_t *args, *answers;   /* answers NULL: none */
 	const char *rule;
+	const char *task;               /* NULL: none */
+	unsigned round;
 };
 void assent_digest(const struct assent_what *what, uint8_t ret[32]);
 

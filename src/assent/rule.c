@@ -228,6 +228,12 @@ void assent_digest(const struct assent_what *what, uint8_t ret[32])
 	json_object_set_new(v, "definition", json_string(hex));
 	json_object_set_new(v, "arguments", json_incref((json_t *)(uintptr_t)what->args));
 	json_object_set_new(v, "rule", json_string(what->rule));
+	if (what->answers)
+		json_object_set_new(v, "answers", json_incref((json_t *)(uintptr_t)what->answers));
+	if (what->task) {
+		json_object_set_new(v, "task", json_string(what->task));
+		json_object_set_new(v, "round", json_integer(what->round));
+	}
 	jx_write_canon(v, &text);
 	digest_sha256(str_text(&text), text.len, ret);
 	str_fini(&text);

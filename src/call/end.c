@@ -335,6 +335,8 @@ static void on_denied_durable(void *arg, int rc, const struct audit_receipt *rec
 		refuse_for_audit(c);
 	else
 		c->end_idx = receipt->idx;
+	if (rc < 0 && c->task)
+		call_task_later(c->eng);
 	if (rc == 0 && c->hold && c->trouble->files) {
 		c->trouble->files = false;
 		c->eng->holding->rest(c);
@@ -364,7 +366,7 @@ void call_deny(struct call *c)
 		ev_defer(c->eng->env.loop, call_reply, c);
 		return;
 	}
-	if (c->task ? !call_task_over(c) : !files && !call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
+	if (!files && !(c->task ? call_task_over(c) : call_may_record_denied(c->eng, c->who, c->trouble->refusal))) {
 		if (c->task)
 			call_task_unbegun(c);
 		ev_defer(c->eng->env.loop, call_reply, c);

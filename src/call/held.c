@@ -108,21 +108,43 @@ static void show_some(const struct call *c, struct str *out)
 	str_putc(out, '}');
 }
 
+/* What its caller has answered, as one more member. */
+static void show_answers(const struct call *c, struct str *out)
+{
+	while (out->len > 1 && out->p[out->len - 1] != '}')
+		out->len--;
+	out->len--;
+	str_puts(out, out->len > 1 ? "," : "");
+	str_puts(out, "\"" CALL_ANSWERS_SHOWN "\":");
+	jx_write(c->answers, out);
+	str_putc(out, '}');
+}
+
 static void shown_of(const struct call *c, struct str *out)
 {
 	if (c->compiled->approve->nshow > 0)
 		show_some(c, out);
 	else
 		show_all(c, out);
+	if (c->answers)
+		show_answers(c, out);
 }
 
 /* --- admission */
+
+/* Of a task whose tool has asked, and which is answered: not the first. */
+static bool is_round(const struct call *c)
+{
+	return c->task && c->task->round > 0;
+}
 
 static void digest_of(const struct call *c, uint8_t ret[32])
 {
 	const struct assent_what what = {
 		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .tool = c->tool->full_name,
-		.tdef = c->tool->def->digest, .args = c->args, .rule = c->compiled->approve->text };
+		.tdef = c->tool->def->digest, .args = c->args, .answers = c->answers,
+		.rule = c->compiled->approve->text, .task = is_round(c) ? c->task->id : NULL,
+		.round = is_round(c) ? c->task->round : 0 };
 
 	assent_digest(&what, ret);
 }
@@ -153,7 +175,7 @@ static int hold_new(struct call *c)
 	}
 	(void)hold(c, NULL, "the request for an approval cannot be recorded");
 	c->trouble->files = true;
-	c->trouble->waits = !waits_as_task(c);
+	c->trouble->waits = !c->task && !waits_as_task(c);
 	return ERR_DENIED;
 }
 
@@ -218,14 +240,16 @@ int call_check_approval(struct call *c)
 
 	if (!rule || !assent_rule_applies(rule, c->args))       /* who waits was told that he would be asked for */
 		return held ? hold(c, NULL, CALL_LAPSED_TEXT) : c->declined ? hold_declined(c, NULL) : 0;
-	if (c->task && !held)
-		return hold(c, NULL, "A person has to agree to each run of this tool, and nobody can to a further round of a task");
+	if (c->far && !c->answers && !held)     /* it follows what has begun elsewhere, and tells it nothing */
+		return 0;
 	if (!all)
 		return hold(c, NULL, "A person has to agree to this call, and no server runs that could ask one");
 	digest_of(c, digest);
 	a = assent_find(all, c->who->tenant_id, digest);
-	if (held)
+	if (held || (c->task && a))
 		return check_held(c, a);
+	if (c->task)
+		return hold_new(c);
 	if (c->declined)
 		return hold_declined(c, a);
 	if (!a)                         /* who has waited already does not ask anew by that */
@@ -268,6 +292,14 @@ static void on_filed(void *arg, int rc, struct task *t)
 
 struct filing { struct call *c; struct assent *a; };
 
+static void put_note(const struct filing *f, char note[TASK_NOTE_MAX])
+{
+	char until[WHEN_SIZE];
+
+	(void)snprintf(note, TASK_NOTE_MAX, "Waiting for approval %" PRId64 " by %.100s until %s", f->a->id, f->a->whom,
+		       when(f->a->due_us, until));
+}
+
 /* The request and the task that waits for it are one item. */
 static int file_as_task(void *arg, const struct audit_event *ev, const struct writer_rows *rows, const void *bytes,
 			size_t len, writer_audit_fn *done, void *done_arg)
@@ -276,7 +308,7 @@ static int file_as_task(void *arg, const struct audit_event *ev, const struct wr
 	struct call *c = f->c;
 	const struct reg_task *how = &c->compiled->task;
 	const struct assent_rule *rule = c->compiled->approve;
-	char note[TASK_NOTE_MAX], until[WHEN_SIZE];
+	char note[TASK_NOTE_MAX];
 	struct task_new n = {
 		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .prn = c->who->pseudonym,
 		.cred = c->who->cred_id ? c->who->accessor : NULL, .tool = c->tool->full_name, .name = c->tool->name,
@@ -288,8 +320,7 @@ static int file_as_task(void *arg, const struct audit_event *ev, const struct wr
 	struct str body = STR_INIT;
 	int rc;
 
-	(void)snprintf(note, sizeof(note), "Waiting for approval %" PRId64 " by %.100s until %s", f->a->id, f->a->whom,
-		       when(f->a->due_us, until));
+	put_note(f, note);
 	call_fill_event(c, AUDIT_TASK_CREATE, &evs[1]);
 	call_task_body(c, &body);
 	n.body = body.p;
@@ -298,6 +329,37 @@ static int file_as_task(void *arg, const struct audit_event *ev, const struct wr
 	c->trouble->filed.arg = done_arg;
 	rc = task_create(c->eng->env.tasks, &n, evs, NELEMS(evs), on_filed, c);
 	str_fini(&body);
+	return rc;
+}
+
+static void on_parked(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct call *c = arg;
+
+	if (c->eng->closed)
+		return;
+	task_unhold(c->eng->env.tasks, c->task);
+	c->trouble->filed.done(c->trouble->filed.arg, rc, receipt);
+}
+
+/* A further round: its task waits again, in the same item, with what the round needs in its row. */
+static int park_round(void *arg, const struct audit_event *ev, const struct writer_rows *rows, const void *bytes,
+		      size_t len, writer_audit_fn *done, void *done_arg)
+{
+	const struct filing *f = arg;
+	struct call *c = f->c;
+	char note[TASK_NOTE_MAX];
+	const struct task_move m = { .state = TASK_HELD, .round = c->task->round, .call = c->id, .note = note,
+				     .also = rows, .bytes = bytes, .nbytes = len };
+	int rc;
+
+	put_note(f, note);
+	c->trouble->filed.done = done;
+	c->trouble->filed.arg = done_arg;
+	c->task->held = true;
+	rc = task_move(c->eng->env.tasks, c->task, ev, 1, &m, on_parked, c);
+	if (rc < 0)
+		task_unhold(c->eng->env.tasks, c->task);
 	return rc;
 }
 
@@ -310,7 +372,7 @@ int call_file(struct call *c, const struct audit_event *ev, writer_audit_fn *don
 		.tool = c->tool->full_name, .name = c->tool->name, .tdef = c->tool->def->digest,
 		.rule = c->compiled->approve->text };
 	struct filing f = { c, NULL };
-	const struct assent_carrier by = { waits_as_task(c) ? file_as_task : NULL, &f };
+	const struct assent_carrier by = { c->task ? park_round : waits_as_task(c) ? file_as_task : NULL, &f };
 	uint8_t digest[32];
 	int rc;
 

@@ -4,6 +4,7 @@
 #include "call_int.h"
 
 #define CALL_FORM_KEY "approval"        /* the name of the form's question */
+#define CALL_ANSWERS_SHOWN "answers of the caller"      /* the name under which an approver finds them */
 #define CALL_LAPSED_TEXT "The approval of this call has lapsed; nothing has run"
 #define CALL_WITHDRAWN_TEXT "The call does not wait for approval any more; nothing has run"
 

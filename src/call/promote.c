@@ -284,7 +284,7 @@ static void put_end(struct call *c, struct task_answer *a, struct str *text)
 	if (c->cancelled && c->why != CANCEL_SHUTDOWN) {
 		a->state = TASK_CANCELLED;
 		a->note = c->trouble ? c->trouble->err.msg : NULL;
-	} else if (c->trouble && c->trouble->refusal == REFUSE_APPROVAL && c->task->state == TASK_HELD) {
+	} else if (c->trouble && c->trouble->refusal == REFUSE_APPROVAL) {
 		put_no(c, text);
 	} else if (c->cancelled || c->trouble) {
 		a->state = TASK_FAILED;

@@ -227,7 +227,7 @@ static int look(void *arg, const struct audit_view *v)
 
 	if (task)
 		memcpy(show->task, task, TASK_ID_LEN);
-	if (v->kind == AUDIT_CALL_BEGIN && v->has_prev &&
+	if ((v->kind == AUDIT_CALL_BEGIN || v->kind == AUDIT_CALL_HELD) && v->has_prev &&
 	    (task || audit_field_find(v->ext, v->ext_len, AUDIT_TAG_ASSENT, &len))) {
 		show->before = true;
 		memcpy(show->prev, v->prev, sizeof(show->prev));

@@ -304,6 +304,114 @@ class Approve(Persons):
         self.assertEqual(self.begun(), 1)
         self.verified()
 
+    def asking(self, name="ask", approve="above: {/amount: 1000}"):
+        """A tool that asks, and with the answer writes a line."""
+        self.ran = self.crib.dir / "told" / "ran"
+        self.ran.parent.mkdir(exist_ok=True)
+        script = ("read -r job\ncase $job in\n*'\"answers\":{'*) echo ran >>%s; echo '%s';;\n*) echo '%s';;\nesac" %
+                  (self.ran, json.dumps({"result": {"content": [{"type": "text", "text": "paid"}]}}), json.dumps({"ask": {"requests": {
+                      "q": {"method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}}}}})))
+        script = script.replace("{", "{{").replace("}", "}}")
+        self.crib.tool(crib.tool_yaml(name, f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(script)}], stdin: json, output: stream, "
+                                      f"sandbox: {{write: [{self.ran.parent}]}}}}", "{type: object, properties: {amount: {type: number}}}",
+                                      "task: {support: required}\napprove: {by: [\"group:finance\"], %s}\n" % approve))
+
+    def asked(self, args, name="ask", peer=None, **more):
+        """Its task, whose first run a person has agreed to, and which asks."""
+        made = (peer or self.peer).call(name, args, crib.MODERN, {**EXT, "elicitation": {}})["result"]
+        self.must("ann", "approve", "grant", str(self.number(made)))
+        self.input(made["taskId"])
+        return made["taskId"]
+
+    def number(self, task):
+        return int(re.search(r"approval (\d+) by finance until", task["statusMessage"])[1])
+
+    def input(self, task):
+        self.assertEqual(self.over(task)["status"], "input_required", self.get(task))
+
+    def answer(self, task, key="1:q", content=None):
+        """It is answered, and held for another yes: its number."""
+        got = self.peer.ask("tasks/update", {"taskId": task, "inputResponses": {key: {"action": "accept", "content": content or {}}}}, crib.MODERN,
+                            {**EXT, "elicitation": {}})
+        self.assertEqual(got["result"]["resultType"], "complete", got)
+        return crib.wait_for("another request", lambda: self.waits(task))
+
+    def waits(self, task):
+        got = self.get(task)["result"]
+        self.assertEqual(got["status"], "working", got)
+        return "approval" in got.get("statusMessage", "") and self.number(got)
+
+    def lines(self):
+        return len(self.ran.read_text().splitlines()) if self.ran.exists() else 0
+
+    def test_ha06_a_further_round_has_a_yes_of_its_own(self):
+        """TK-33, HA-06: what was answered is part of what is agreed to; asked once, run once, over a crash before and behind the yes."""
+        c = self.crib
+        self.asking()
+        first, twin, refused, dropped, lapses = (self.asked({"amount": 5000}) for _ in range(5))
+        numbers = [self.answer(task) for task in (first, twin, refused, dropped, lapses)]
+        self.assertEqual(len(set(numbers)), 5)                  # the same arguments, the same answer: each has its own
+        self.assertEqual(self.lines(), 0)
+        rows = {row["id"]: row for row in self.rows("ann", "list")}
+        self.assertEqual(sorted(rows), sorted(numbers))
+        shown = self.must("ann", "approve", "show", str(numbers[0]))
+        self.assertIn("answers of the caller", shown)
+        self.assertIn("accept", shown)
+        self.peer.ask("tasks/update", {"taskId": first, "inputResponses": {"1:q": {"action": "decline"}}}, crib.MODERN, EXT)
+        c.stop(signal.SIGKILL)
+        self.up()
+        self.assertEqual([self.waits(task) for task in (first, twin)], numbers[:2])
+        self.must("ann", "approve", "grant", str(numbers[0]), "--reason", "PO 1")
+        done = self.over(first)
+        self.assertEqual((done["status"], self.text(done["result"]), self.lines()), ("completed", "paid", 1))
+        shown = c.json("audit", "show", first)
+        self.assertEqual([row["kind"] for row in shown], [
+            "call.held", "task.create", "call.approved", "call.begin", "call.end", "task.input", "call.held", "call.approved", "call.begin",
+            "call.end", "task.read"])
+        self.assertEqual({row.get("approval") for row in shown[6:9]}, {numbers[0]})
+        self.assertEqual(shown[6]["previous"], shown[4]["call"])
+        self.assertEqual(shown[8]["previous"], shown[6]["call"])
+        self.assertRegex(shown[8]["approved_by"], "^ann .*: PO 1$")
+        self.must("ann", "approve", "refuse", str(numbers[2]), "--reason", "too dear")
+        done = self.over(refused)
+        self.assertEqual((done["status"], done["result"]["isError"], self.text(done["result"])), ("completed", True, "Refused by ann: too dear"))
+        self.get(dropped, method="tasks/cancel")
+        self.assertEqual(self.over(dropped)["status"], "cancelled")
+        crib.wait_for("its request withdrawn", lambda: c.rows("SELECT state FROM assent WHERE id = ?", numbers[3]) == [(4,)])
+        self.must("ann", "approve", "grant", str(numbers[1]))
+        c.stop(signal.SIGKILL)                                  # used or not, run or not
+        self.up()
+        done = self.over(twin)
+        self.assertIn((done["status"], self.lines()), (("completed", 2), ("failed", 1), ("failed", 2)))
+        self.asking(approve="above: {/amount: 1001}")           # another version
+        done = self.over(lapses)
+        self.assertEqual((done["status"], done["result"]["isError"]), ("completed", True))
+        self.assertIn("has lapsed; nothing has run", self.text(done["result"]))
+        self.assertEqual(c.rows("SELECT count(*) FROM assent WHERE state = 5"), [(7,)])
+        self.assertEqual(c.rows("SELECT count(*) FROM assent WHERE state IN (1, 2)"), [(0,)])
+        self.verified()
+
+    def test_ha06_a_round_whose_request_finds_no_room(self):
+        """At the limit of a principal the task ends with an error of its tool; nobody was asked, and nothing ran."""
+        self.asking()
+        task, last = self.asked({"amount": 5000}), self.asked({"amount": 5000})
+        for n in range(49):
+            self.ask(args={**BIG, "amount": 2000 + n})
+        self.assertTrue(self.answer(last))                      # the 50th
+        self.peer.ask("tasks/update", {"taskId": task, "inputResponses": {"1:q": {"action": "accept", "content": {}}}}, crib.MODERN, EXT)
+        done = self.over(task)
+        self.assertEqual((done["status"], done["result"]["isError"]), ("completed", True))
+        self.assertIn("too many calls wait for approval", self.text(done["result"]))
+        self.crib.stop()
+        with contextlib.closing(sqlite3.connect(self.crib.store / "toolcrib.db")) as db:        # four hours have gone
+            db.execute("UPDATE assent SET due_us = asked_us + 1 WHERE task IS NULL AND id = (SELECT max(id) FROM assent)")
+            db.commit()
+        self.up()
+        done = self.over(last)
+        self.assertEqual((done["status"], done["result"]["isError"], self.lines()), ("completed", True, 0))
+        self.assertIn("has lapsed; nothing has run", self.text(done["result"]))
+        self.verified()
+
     def test_show(self):
         number = self.ask()
         self.must("ann", "approve", "refuse", str(number), "--reason", "no")
