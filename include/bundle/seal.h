@@ -24,6 +24,7 @@
  * store's user's alone, and no links: what stands there under a name of ours and is in no catalog is nobody's. */
 
 enum { AUDIT_SEAL_PATH_MAX = 512, AUDIT_SEAL_BLOCKS = 4, AUDIT_SEAL_GROUPS = 64 };       /* that one slice takes */
+enum { AUDIT_SEAL_FOUND_MAX = 128 };    /* findings of one file that are told */
 
 struct audit_erased;
 struct db;
@@ -66,10 +67,30 @@ struct db_stmt;
 void audit_sealed_row(struct db_stmt *st, int64_t log, struct audit_sealed *ret);
 /* Whether the row is what the fields of its record say; moved: that says where the file is. */
 bool audit_sealed_said(const struct audit_sealed *row, const void *ext, size_t len, bool moved);
-/* What is wrong with a file that the catalog lists: it is not here, not whole, or another one; *ret_whole: it can be
- * read.  That one is not here which its record moved to an archive is a gap.  Its chapters are counted as well. */
-int audit_seal_check(struct db *db, const char *origin, const struct audit_sealed *listed, audit_found_fn *found,
-		     void *arg, bool *ret_whole, struct err *err) MUST_CHECK;
+/* What is wrong with files that the catalog lists: one is not here, not whole, or another one; it does not begin where
+ * the one before it ends.  That one is not here which its record moved to an archive is a gap.  Chapters are counted
+ * as well.  So many threads read, the caller's among them, fewer where there cannot be others; what is told is the
+ * same, in the order of put.  Of one file at most AUDIT_SEAL_FOUND_MAX findings are told, the last of which says how
+ * many there were more.  One thread calls:
+ *
+ *	c = audit_seal_checks_new(db, threads)
+ *	while it is not full and there is another one: audit_seal_checks_put()
+ *	audit_seal_checks_next() tells of the first one, until it is 0 */
+struct audit_seal_checks;
+struct audit_seal_checked {
+	int64_t log;
+	bool follows;                   /* it begins where the one before it ends */
+	bool whole, archived;           /* it can be read; it is in an archive */
+};
+struct audit_seal_checks *audit_seal_checks_new(struct db *db, unsigned threads);       /* db: a reader; borrowed */
+void audit_seal_checks_free(struct audit_seal_checks **checks);
+bool audit_seal_checks_full(const struct audit_seal_checks *checks);
+/* Not while it is full.  end: where the log's file before it ends, or where the log begins. */
+void audit_seal_checks_put(struct audit_seal_checks *checks, const char *origin, const struct audit_sealed *listed,
+			   int64_t end);
+/* 1; 0: there is none; or an error of reading the store. */
+int audit_seal_checks_next(struct audit_seal_checks *checks, audit_found_fn *found, void *arg,
+			   struct audit_seal_checked *ret, struct err *err) MUST_CHECK;
 
 /* A file of the catalog, for who copies them (SC-807): the first one of all behind *ret, whose log and from are 0 and
  * -1 at first.  1; 0: there is none.  *ret has log, from, to, digest, root and path; origin: of the log, free() it.

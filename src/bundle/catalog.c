@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,7 +340,7 @@ int audit_seal_room(struct db *db, const struct audit_sealed *s, int64_t *ret, s
 	return rc < 0 ? rc : 0;
 }
 
-/* --- a file by itself, and what the catalog says of it */
+/* --- what the catalog says of a file */
 
 static void take_digest(struct db_stmt *st, unsigned col, uint8_t ret[32])
 {
@@ -374,6 +376,113 @@ bool audit_sealed_said(const struct audit_sealed *row, const void *ext, size_t l
 		(!moved || (at && text_eq(at, at_len, row->path)));
 }
 
+/* --- files by themselves, and what the catalog says of each */
+
+/* What was found in one waits until those before it have told theirs, so that it is the same with any number of
+ * threads.  A thread reads by a connection of its own, the store's texts alone; what has to be as the reader of the
+ * catalog sees it is asked by that one. */
+
+enum { READERS_MAX = 32 };
+
+struct kept { enum audit_finding_code code; int64_t from, to; bool gap; char *detail; };
+struct check {
+	enum { CHECK_WAITS, CHECK_RUNS, CHECK_DONE } state;
+	struct audit_sealed listed, made;       /* made: its chapters, if it is whole */
+	char *origin;
+	int64_t end;
+	bool absent, bad;
+	struct kept *found;
+	size_t nfound, beyond;          /* beyond: so many more than there is room for */
+	int rc;
+	struct err err;
+};
+struct reader { struct audit_seal_checks *of; pthread_t thread; struct db *db; };
+struct audit_seal_checks {
+	struct db *db;
+	struct reader *reader;
+	unsigned readers;
+	pthread_mutex_t lock;           /* of states, head, tail, stop */
+	pthread_cond_t todo, done;
+	bool stop;
+	struct check *ring;
+	size_t size, head, tail;
+};
+
+/* --- reading one */
+
+static void keep(struct check *c, enum audit_finding_code code, int64_t from, int64_t to, const char *what)
+{
+	if (c->nfound == AUDIT_SEAL_FOUND_MAX) {
+		c->beyond++;
+		return;
+	}
+	if (c->nfound % 16 == 0)
+		c->found = mem_realloc(c->found, (c->nfound + 16) * sizeof(*c->found));
+	c->found[c->nfound++] = (struct kept){ code, from, to, false, mem_printf("%s: %s", c->listed.path, what) };
+}
+
+static void keep_all(struct check *c, enum audit_finding_code code, const char *what)
+{
+	keep(c, code, c->listed.from, c->listed.to - 1, what);
+}
+
+/* Whose keys have signed, the store says. */
+static void found_in(void *arg, const struct audit_finding *f)
+{
+	struct check *c = arg;
+
+	if (!audit_finding_bad(f->code) || f->gap)
+		return;
+	keep(c, f->code, f->from, f->to, f->detail ? f->detail : "it is damaged");
+	c->bad = true;
+}
+
+static void check_whole(struct check *c, const char *path)
+{
+	const struct audit_sealed *s = &c->listed;
+	struct audit_coverage sum;
+	struct audit_segment made;
+	struct err why = { 0 };
+	int rc = audit_segment_verify(path, NULL, found_in, c, &made, &sum, &why);
+
+	if (rc == 0 && !c->bad && made.whole && strcmp(made.origin, c->origin) == 0 &&
+	    made.from == s->from && made.to == s->to && memcmp(made.digest, s->digest, sizeof(s->digest)) == 0 &&
+	    memcmp(made.root, s->root, sizeof(s->root)) == 0)
+		return;
+	if (!c->bad)
+		keep_all(c, AUDIT_FINDING_SEGMENT, rc < 0 ? why.msg : "it is another file than the catalog says");
+	c->bad = true;
+}
+
+/* Chapters stand in the store, with ids of its texts, which has each that the file has. */
+static void read_chapters(struct check *c, struct db *db, const char *path)
+{
+	c->made = (struct audit_sealed){ .log = c->listed.log, .from = c->listed.from, .to = c->listed.to };
+	c->rc = audit_seal_chapters(db, path, &c->made, &c->err);
+	if (c->rc == ERR_CORRUPT) {
+		keep_all(c, AUDIT_FINDING_DICT, c->err.msg);
+		c->bad = true;
+		c->rc = 0;
+	}
+}
+
+static void read_file(struct check *c, struct db *db)
+{
+	char *path = db_beside(db, c->listed.path);
+
+	if (!forms_is_name(c->listed.path, c->listed.log, c->listed.from)) {
+		keep_all(c, AUDIT_FINDING_SEGMENT, "no sealed file of these records is called so");
+		c->bad = true;
+	} else if (!path_exists(path)) {
+		c->absent = c->bad = true;
+	} else {
+		check_whole(c, path);
+	}
+	if (!c->bad)
+		read_chapters(c, db, path);
+	free(path);
+}
+
 /* Also while its log cannot be read to its end, a record has to say that it is elsewhere. */
 static bool was_moved(struct db *db, const struct audit_sealed *row)
 {
@@ -396,91 +505,207 @@ static bool was_moved(struct db *db, const struct audit_sealed *row)
 	return moved;
 }
 
-struct checking { const char *origin; const struct audit_sealed *s; audit_found_fn *found; void *arg; bool bad, gap; };
-
-static void tell(struct checking *c, enum audit_finding_code code, int64_t from, int64_t to, const char *what)
+/* What the reader of the catalog has to say of it. */
+static int compare(struct check *c, struct db *db, struct err *err)
 {
-	char *detail = mem_printf("%s: %s", c->s->path, what);
-
-	c->found(c->arg, &(struct audit_finding){ .code = code, .origin = c->origin, .from = from, .to = to,
-		.gap = c->gap, .detail = detail });
-	free(detail);
-}
-
-/* Whose keys have signed, the store says. */
-static void found_in(void *arg, const struct audit_finding *f)
-{
-	struct checking *c = arg;
-
-	if (!audit_finding_bad(f->code) || f->gap)
-		return;
-	tell(c, f->code, f->from, f->to, f->detail ? f->detail : "it is damaged");
-	c->bad = true;
-}
-
-/* Chapters stand in the store, with ids of its texts, which has each that the file has. */
-static int check_chapters(struct checking *c, struct db *db, const char *path, struct err *err)
-{
-	const struct audit_sealed *s = c->s;
-	struct audit_sealed made = { .log = s->log, .from = s->from, .to = s->to };
 	bool same = false;
-	int rc = audit_seal_chapters(db, path, &made, err);
+	int rc;
 
-	if (rc == ERR_CORRUPT) {
-		tell(c, AUDIT_FINDING_DICT, s->from, s->to - 1, err->msg);
-		c->bad = true;
-		audit_sealed_fini(&made);
+	if (c->absent) {
+		keep_all(c, AUDIT_FINDING_SEGMENT_MISSING, "it is not here");
+		c->found[c->nfound - 1].gap = was_moved(db, &c->listed);
+	}
+	if (c->bad)
 		return 0;
-	}
-	if (rc == 0)
-		rc = audit_seal_chapters_same(db, &made, &same, err);
+	rc = audit_seal_chapters_same(db, &c->made, &same, err);
 	if (rc == 0 && !same)
-		tell(c, AUDIT_FINDING_INDEX, s->from, s->to - 1, "its chapters are not what its records come to");
-	if (rc == 0 && (made.ts_min != s->ts_min || made.ts_max != s->ts_max))
-		tell(c, AUDIT_FINDING_INDEX, s->from, s->to - 1, "its records have other times than the catalog says");
-	audit_sealed_fini(&made);
+		keep_all(c, AUDIT_FINDING_INDEX, "its chapters are not what its records come to");
+	if (rc == 0 && (c->made.ts_min != c->listed.ts_min || c->made.ts_max != c->listed.ts_max))
+		keep_all(c, AUDIT_FINDING_INDEX, "its records have other times than the catalog says");
 	return rc;
 }
 
-static void check_whole(struct checking *c, const char *path)
+static void tell(struct check *c, audit_found_fn *found, void *arg)
 {
-	const struct audit_sealed *s = c->s;
-	struct audit_coverage sum;
-	struct audit_segment made;
-	struct err why = { 0 };
-	int rc = audit_segment_verify(path, NULL, found_in, c, &made, &sum, &why);
+	if (c->beyond > 0) {
+		struct kept *last = &c->found[c->nfound - 1];
 
-	if (rc == 0 && !c->bad && made.whole && strcmp(made.origin, c->origin) == 0 &&
-	    made.from == s->from && made.to == s->to && memcmp(made.digest, s->digest, sizeof(s->digest)) == 0 &&
-	    memcmp(made.root, s->root, sizeof(s->root)) == 0)
-		return;
-	if (!c->bad)
-		tell(c, AUDIT_FINDING_SEGMENT, s->from, s->to - 1, rc < 0 ? why.msg : "it is another file than the catalog says");
-	c->bad = true;
-}
-
-int audit_seal_check(struct db *db, const char *origin, const struct audit_sealed *listed, audit_found_fn *found,
-		     void *arg, bool *ret_whole, struct err *err)
-{
-	struct checking c = { .origin = origin, .s = listed, .found = found, .arg = arg };
-	char *path = db_beside(db, listed->path);
-	int rc = 0;
-
-	if (!forms_is_name(listed->path, listed->log, listed->from)) {
-		tell(&c, AUDIT_FINDING_SEGMENT, listed->from, listed->to - 1, "no sealed file of these records is called so");
-		c.bad = true;
-	} else if (path_exists(path)) {
-		check_whole(&c, path);
-	} else {
-		c.gap = was_moved(db, listed);
-		tell(&c, AUDIT_FINDING_SEGMENT_MISSING, listed->from, listed->to - 1, "it is not here");
-		c.bad = true;
+		free(last->detail);
+		*last = (struct kept){ AUDIT_FINDING_SEGMENT, c->listed.from, c->listed.to - 1, false,
+			mem_printf("%s: so much is wrong with it that %zu findings more are not told", c->listed.path,
+				   c->beyond + 1) };
 	}
-	if (!c.bad)
-		rc = check_chapters(&c, db, path, err);
-	free(path);
-	*ret_whole = rc == 0 && !c.bad;
-	return rc;
+	for (size_t i = 0; i < c->nfound; i++) {
+		const struct kept *k = &c->found[i];
+
+		found(arg, &(struct audit_finding){ .code = k->code, .origin = c->origin, .from = k->from, .to = k->to,
+			.gap = k->gap, .detail = k->detail });
+	}
+}
+
+static void check_clear(struct check *c)
+{
+	audit_sealed_fini(&c->made);
+	for (size_t i = 0; i < c->nfound; i++)
+		free(c->found[i].detail);
+	free(c->found);
+	free(c->origin);
+	*c = (struct check){ .state = CHECK_WAITS };
+}
+
+/* --- reading them side by side */
+
+/* The first that nobody has taken; the lock is held. */
+static struct check *take(struct audit_seal_checks *s)
+{
+	for (size_t i = s->head; i != s->tail; i++) {
+		struct check *c = &s->ring[i % s->size];
+
+		if (c->state == CHECK_WAITS) {
+			c->state = CHECK_RUNS;
+			return c;
+		}
+	}
+	return NULL;
+}
+
+/* One that waits is read, without the lock; else somebody is waited for. */
+static void go_on(struct audit_seal_checks *s, struct db *db, pthread_cond_t *for_what)
+{
+	struct check *c = take(s);
+
+	if (!c) {
+		pthread_cond_wait(for_what, &s->lock);
+		return;
+	}
+	pthread_mutex_unlock(&s->lock);
+	read_file(c, db);
+	pthread_mutex_lock(&s->lock);
+	c->state = CHECK_DONE;
+	pthread_cond_signal(&s->done);
+}
+
+static void *reader_main(void *arg)
+{
+	struct reader *r = arg;
+
+	pthread_mutex_lock(&r->of->lock);
+	while (!r->of->stop)
+		go_on(r->of, r->db, &r->of->todo);
+	pthread_mutex_unlock(&r->of->lock);
+	return NULL;
+}
+
+/* Signals are the first thread's. */
+static bool start(struct reader *r)
+{
+	sigset_t all, before;
+	bool started;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(&r->thread, NULL, reader_main, r) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+struct audit_seal_checks *audit_seal_checks_new(struct db *db, unsigned threads)
+{
+	struct audit_seal_checks *s = mem_zalloc(sizeof(*s));
+	struct err ignored;
+
+	threads = threads == 0 ? 1 : threads > READERS_MAX ? READERS_MAX : threads;
+	s->db = db;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->todo, NULL);
+	pthread_cond_init(&s->done, NULL);
+	s->size = threads + 1;          /* each has one, and one waits to be told */
+	s->ring = mem_calloc(s->size, sizeof(*s->ring));
+	s->reader = mem_calloc(threads, sizeof(*s->reader));
+	while (s->readers + 1 < threads) {
+		struct reader *r = &s->reader[s->readers];
+
+		r->of = s;
+		if (db_open_beside(db, &r->db, &ignored) < 0)
+			break;
+		if (!start(r)) {
+			db_close(&r->db);
+			break;
+		}
+		s->readers++;
+	}
+	return s;
+}
+
+void audit_seal_checks_free(struct audit_seal_checks **checks)
+{
+	struct audit_seal_checks *s = *checks;
+
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_broadcast(&s->todo);
+	pthread_mutex_unlock(&s->lock);
+	for (unsigned i = 0; i < s->readers; i++) {
+		pthread_join(s->reader[i].thread, NULL);
+		db_close(&s->reader[i].db);
+	}
+	for (; s->head != s->tail; s->head++)
+		check_clear(&s->ring[s->head % s->size]);
+	pthread_cond_destroy(&s->todo);
+	pthread_cond_destroy(&s->done);
+	pthread_mutex_destroy(&s->lock);
+	free(s->reader);
+	free(s->ring);
+	free(s);
+	*checks = NULL;
+}
+
+bool audit_seal_checks_full(const struct audit_seal_checks *s)
+{
+	return s->tail - s->head == s->size;
+}
+
+void audit_seal_checks_put(struct audit_seal_checks *s, const char *origin, const struct audit_sealed *listed,
+			   int64_t end)
+{
+	struct check *c = &s->ring[s->tail % s->size];
+
+	pthread_mutex_lock(&s->lock);
+	*c = (struct check){ .listed = *listed, .origin = mem_strdup(origin), .end = end };
+	s->tail++;
+	pthread_cond_signal(&s->todo);
+	pthread_mutex_unlock(&s->lock);
+}
+
+int audit_seal_checks_next(struct audit_seal_checks *s, audit_found_fn *found, void *arg,
+			   struct audit_seal_checked *ret, struct err *err)
+{
+	struct check *c = &s->ring[s->head % s->size];
+	int rc;
+
+	if (s->head == s->tail)
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	while (c->state != CHECK_DONE)
+		go_on(s, s->db, &s->done);
+	pthread_mutex_unlock(&s->lock);
+	ret->follows = c->listed.from == c->end && c->listed.to > c->listed.from;
+	if (!ret->follows)
+		found(arg, &(struct audit_finding){ .code = AUDIT_FINDING_SEGMENT, .origin = c->origin,
+			.from = c->listed.from, .to = c->listed.to - 1,
+			.detail = "a file does not begin where the one before it ends" });
+	rc = c->rc < 0 ? c->rc : compare(c, s->db, err);
+	if (c->rc < 0)
+		*err = c->err;
+	tell(c, found, arg);
+	ret->log = c->listed.log;
+	ret->whole = rc == 0 && !c->bad;
+	ret->archived = forms_is_archived(c->listed.path);
+	check_clear(c);
+	s->head++;
+	return rc < 0 ? rc : 1;
 }
 
 /* --- a start */

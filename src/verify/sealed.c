@@ -34,27 +34,51 @@ static void found_in(void *arg, const struct audit_finding *f)
 	verify_tell(arg, f);
 }
 
+/* Tells of the first file of those that are read; 0: there is none. */
+static int take_file(struct verify *v, struct audit_seal_checks *checks, struct err *err)
+{
+	struct audit_seal_checked got;
+	int rc = audit_seal_checks_next(checks, found_in, v, &got, err);
+
+	if (rc != 1)
+		return rc;
+	v->unreadable = v->unreadable || !got.follows || !got.whole;
+	if (!got.whole && got.archived)
+		(void)map_set_u64(v->away ? v->away : (v->away = map_new()), (uint64_t)got.log, v);
+	return 1;
+}
+
 /* Of a log that begins there. */
-static int look_at_files(struct verify *v, int64_t log, const char *origin, int64_t end, struct err *err)
+static int look_at_files(struct verify *v, struct audit_seal_checks *checks, int64_t log, const char *origin,
+			 int64_t end, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_FILES);
-	bool whole = false;
 	struct audit_sealed l;
 	int rc;
 
 	db_bind_i64(st, 1, log);
 	while ((rc = db_step(st, err)) == 1) {
+		if (audit_seal_checks_full(checks) && (rc = take_file(v, checks, err)) < 0)
+			break;
 		audit_sealed_row(st, log, &l);
-		if (l.from != end || l.to <= l.from) {
-			verify_tell(v, &(struct audit_finding){ .code = AUDIT_FINDING_SEGMENT, .origin = origin, .from = l.from,
-				.to = l.to - 1, .detail = "a file does not begin where the one before it ends" });
-			v->unreadable = true;
-		}
+		audit_seal_checks_put(checks, origin, &l, end);
 		end = l.to;
-		rc = audit_seal_check(v->db, origin, &l, found_in, v, &whole, err);
-		v->unreadable = v->unreadable || !whole;
-		if (!whole && forms_is_archived(l.path))
-			(void)map_set_u64(v->away ? v->away : (v->away = map_new()), (uint64_t)log, v);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int look_at_logs(struct verify *v, struct audit_seal_checks *checks, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_SEALED);
+	int rc;
+
+	db_bind_i64(st, 1, v->tenant_id);
+	while ((rc = db_step(st, err)) == 1) {
+		char *origin = db_col_dup(st, 1);
+
+		rc = look_at_files(v, checks, db_col_i64(st, 0), origin, db_col_i64(st, 2), err);
+		free(origin);
 		if (rc < 0)
 			break;
 	}
@@ -64,20 +88,13 @@ static int look_at_files(struct verify *v, int64_t log, const char *origin, int6
 
 static int sealed_open(struct verify *v, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_SEALED);
-	int rc;
+	struct audit_seal_checks *checks = audit_seal_checks_new(v->db, v->with->threads);
+	int rc = look_at_logs(v, checks, err);
 
-	db_bind_i64(st, 1, v->tenant_id);
-	while ((rc = db_step(st, err)) == 1) {
-		char *origin = db_col_dup(st, 1);
-
-		rc = look_at_files(v, db_col_i64(st, 0), origin, db_col_i64(st, 2), err);
-		free(origin);
-		if (rc < 0)
-			break;
-	}
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	while (rc == 0 && (rc = take_file(v, checks, err)) == 1)
+		rc = 0;
+	audit_seal_checks_free(&checks);
+	return rc;
 }
 
 /* --- the records that say so, of those that are read */

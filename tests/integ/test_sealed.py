@@ -212,6 +212,22 @@ def record_of_it(store):
         db.execute(trigger)
 
 
+def salt_otherwise(path, n):
+    """Of the first n records that have no more than a salt, and a hash of it.  Before the bytes of all stand three lengths of each,
+    which are one more, or 0."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for first, body in db.execute("SELECT first, body FROM blkpay ORDER BY first").fetchall():
+            body = bytearray(body)
+            count, at = (body[0], 1) if body[0] < 128 else (body[0] - 128 + 128 * body[1], 2)
+            lengths = [max(length - 1, 0) for length in body[at:at + 3 * count]]
+            assert max(lengths) < 127, lengths
+            for i in [i for i in range(count) if lengths[3 * i] and not lengths[3 * i + 1]][:n]:
+                body[at + 3 * count + sum(lengths[:3 * i])] ^= 1
+                n -= 1
+            db.execute("UPDATE blkpay SET body = ? WHERE first = ?", (bytes(body), first))
+    assert n == 0, n
+
+
 OTHER, CALLED = "it is another file than the catalog says", "no sealed file of these records is called so"
 # The first thing that is said of files, behind the file's name; None: in words of its own.
 DONE = (
@@ -339,6 +355,30 @@ class Verified(crib.Case):
             self.assertEqual([one[0] for one in ours][:1], [code], (words, py[2]))
             if words:
                 self.assertEqual(ours[0][4].partition(": ")[2], words.format(path=path, size=size), py[2])
+
+    def test_sc701_files_read_side_by_side_say_the_same(self):
+        """What is wrong with several files is said in their order, whoever was first."""
+        store = self.copied()
+        one_file(store).unlink()
+        flip(one_file(store), "SELECT hash FROM blk")
+        flip(one_file(store, 3), 18)
+        change(store, "UPDATE seg SET ts_max = ts_max - 1 WHERE log = 3 AND from_idx > 0")
+        said = [self.said((crib.BUILD / "toolcrib-verify",), store, *self.pins, "--threads", n) for n in (1, 2, 3, 32, 2, 2)]
+        self.assertEqual(said[0][0], 4, said[0][2])
+        files = [one[4].partition(":")[0] for one in said[0][1] if one[4].startswith("segments/")]
+        self.assertEqual(files, sorted(files, key=lambda name: name.split("/")[1]), said[0][2])
+        self.assertGreaterEqual(len(set(files)), 4, said[0][2])
+        for other in said[1:]:
+            self.assertEqual(other, said[0])
+
+    def test_of_a_file_so_many_findings_are_told(self):
+        for n, told, last in ((128, 128, "it is damaged"), (129, 128, "so much is wrong with it that 2 findings more are not told")):
+            store = self.copied()
+            salt_otherwise(max((store / "segments").glob("*/*"), key=lambda path: path.stat().st_size), n)
+            status, found, text = self.said((crib.BUILD / "toolcrib-verify",), store, *self.pins)
+            files = [one[4] for one in found if one[4].startswith("segments/")]
+            self.assertEqual((status, len(files)), (4, told), text)
+            self.assertEqual(files[-1].partition(": ")[2], last, text)
 
     def test_a_link_that_leads_elsewhere_is_not_followed(self):
         """Nothing is opened outside of the folder of the store; inside, a folder may be a link."""
