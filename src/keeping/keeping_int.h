@@ -21,6 +21,15 @@ int held_any(struct db *db, int64_t log, const char *what, struct err *err) MUST
 /* At a start: what a crash has left of a drill has what may have been erased since (AUDIT A-509). */
 void drill_clean(const char *store);
 
+/* Files of a backup.  name: in the store; own: it may be moved there. */
+struct file { char *from, *name; uint64_t bytes; unsigned mode; bool own; };
+struct files { struct file *v; size_t n; uint64_t bytes; };
+/* What a start would look for: in `from`, a directory or the copy of the store alone, and key files also in `keys`
+ * (NULL: nowhere).  ERR_UNREACHABLE: there is no toolcrib.db; ERR_CONFLICT: it is one in use. */
+int files_gather(const char *from, const char *keys, struct files *ret, struct err *err) MUST_CHECK;
+bool files_have(const struct files *files, const char *name);
+void files_fini(struct files *files);
+
 /* Of a directory that toolcrib-ship wrote: a new one beside `to` with a store, and what it is of, for people; free()
  * both.  *ret_dir stays NULL of any other; it is the caller's to remove also when ERR_CORRUPT says what is damaged. */
 struct shipped_ask { const char *from, *to, *identity, *until; };       /* the last two may be NULL */
