@@ -90,7 +90,8 @@ bool ship_is_target(const char *dir);
 struct ship_unpacked { uint64_t generation, parts, at_us, bytes; };
 /* Into a directory that is there and empty: toolcrib.db, keys.db and sealed files as of the last part that was made
  * before then (0 = the newest), keys.db always of the newest.  ERR_NOT_FOUND: nothing is that old; ERR_CORRUPT names
- * the part that is missing, was changed or is another's; ERR_DENIED: it is for none of these identities. */
+ * the part that is missing, was changed or is another's; ERR_DENIED: it is for none of these identities.  dir NULL:
+ * what it would come to, by the manifest alone and without an identity; bytes is what it would write at most. */
 int ship_unpack(const char *target, const struct age_identity *ids, size_t nids, uint64_t until_us, const char *dir,
 		struct ship_unpacked *ret, struct err *err) MUST_CHECK;
 

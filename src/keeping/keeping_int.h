@@ -25,7 +25,8 @@ void drill_clean(const char *store);
 struct file { char *from, *name; uint64_t bytes; unsigned mode; bool own; };
 struct files { struct file *v; size_t n; uint64_t bytes; };
 /* What a start would look for: in `from`, a directory or the copy of the store alone, and key files also in `keys`
- * (NULL: nowhere).  ERR_UNREACHABLE: there is no toolcrib.db; ERR_CONFLICT: it is one in use. */
+ * (NULL: nowhere).  from NULL: key files alone.  ERR_UNREACHABLE: there is no toolcrib.db; ERR_CONFLICT: it is one in
+ * use. */
 int files_gather(const char *from, const char *keys, struct files *ret, struct err *err) MUST_CHECK;
 bool files_have(const struct files *files, const char *name);
 void files_fini(struct files *files);
@@ -34,6 +35,8 @@ void files_fini(struct files *files);
  * both.  *ret_dir stays NULL of any other; it is the caller's to remove also when ERR_CORRUPT says what is damaged. */
 struct shipped_ask { const char *from, *to, *identity, *until; };       /* the last two may be NULL */
 int shipped_unpack(const struct shipped_ask *ask, char **ret_dir, struct str *said, struct err *err) MUST_CHECK;
+/* What that would come to: 1, and its bytes; 0, and nothing: it is no such directory. */
+int shipped_look(const struct shipped_ask *ask, uint64_t *ret_bytes, struct str *said, struct err *err) MUST_CHECK;
 
 /* What came of restore --test, for audit restore-test elsewhere (OP-515).  size, last_us: of the copy's system log,
  * how many records, and the time of the last one.  copy: what was tested, for people. */

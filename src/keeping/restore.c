@@ -298,7 +298,7 @@ static int put_in_place(const char *dir, const char *to, struct err *err)
 
 enum check { CHECK_FULL, CHECK_QUICK, CHECK_NONE };
 struct way {
-	char *from, *to, *keys, *signer, *identity;     /* absolute; the last three: NULL, none */
+	char *from, *to, *keys, *signer, *identity;     /* absolute; all but the first: NULL, none */
 	const char *until;
 	const json_t *key;              /* pinned */
 	enum check check;
@@ -352,7 +352,7 @@ static void say(struct restore *r, const char *class, const char *what, const ch
 
 /* --- files */
 
-static void say_files(struct restore *r)
+static void say_files(struct restore *r, bool shipped)
 {
 	for (size_t i = 0; i < r->files.n; i++) {
 		const struct file *f = &r->files.v[i];
@@ -363,9 +363,41 @@ static void say_files(struct restore *r)
 	}
 	if (!files_have(&r->files, DB_MASTER_KEY))
 		say(r, "needs", DB_MASTER_KEY, "not in the backup; a start needs it, and no key is checked without it");
-	if (!files_have(&r->files, DB_KEYS))
+	if (!shipped && !files_have(&r->files, DB_KEYS))
 		say(r, "needs", DB_KEYS, "not in the backup; a start needs it, and nothing that is kept of calls opens without it");
 	say(r, "needs", "signer", "the signer's directory, which a start needs: toolcribd(8), BAD NIGHTS");
+}
+
+/* Without --to: what it would take.  Of what was shipped the manifest alone is read, which tells of no damage. */
+static int say_needs(struct restore *r, struct err *err)
+{
+	const struct shipped_ask ask = { r->way->from, NULL, r->way->identity, r->way->until };
+	struct str said = STR_INIT;
+	uint64_t bytes = 0;
+	char *text;
+	int rc = shipped_look(&ask, &bytes, &said, err), shipped = rc;
+
+	if (rc == 1)
+		say(r, "ok", "shipped", str_text(&said));
+	if (rc >= 0)
+		rc = files_gather(rc == 1 ? NULL : r->way->from, r->way->keys, &r->files, err);
+	str_fini(&said);
+	if (rc < 0)
+		return rc;
+	say_files(r, shipped);
+	if (shipped && !r->way->identity)
+		say(r, "needs", "identity", "of age, of one of those for whom it was encrypted: --identity");
+	bytes += r->files.bytes;
+	text = mem_printf("%" PRIu64 " bytes of room, and about %" PRIu64 " s at 30 MB a second; nothing was done: say --to",
+			  bytes, bytes / 30000000 + 1);
+	reply_row_begin(r->out);
+	reply_text(r->out, "class", "sum");
+	reply_text(r->out, "what", "NEEDED");
+	reply_text(r->out, "said", text);
+	reply_int(r->out, "bytes", (int64_t)bytes);
+	reply_row_end(r->out);
+	free(text);
+	return 0;
 }
 
 /* --- logs */
@@ -722,33 +754,41 @@ static void put_sum(struct restore *r, uint64_t begun_us)
 	free(said);
 }
 
+static int put_together(struct restore *r, struct err *err)
+{
+	const struct way *way = r->way;
+	const uint64_t begun_us = clock_mono_us();
+	int rc = unpack(r, err);
+
+	if (rc == 0)
+		rc = gather(r, err);
+	if (rc == 0)
+		rc = copy_files(&r->files, way->to, &r->dir, err);
+	r->copied_us = clock_mono_us();
+	if (rc == 0) {
+		say_files(r, false);
+		rc = check_whole(r, err);
+	}
+	r->ended_us = clock_mono_us();
+	if (rc == 0)
+		rc = end(r, err);
+	else if (r->dir)
+		path_remove_tree(r->dir);
+	if (rc == ERR_CORRUPT && r->bad > 0 && !r->dir)
+		rc = 0;
+	if (rc == 0)
+		rc = write_result(r, err);
+	if (rc == 0)
+		put_sum(r, begun_us);
+	return rc;
+}
+
 static int restore(const struct way *way, struct reply *out, struct err *err)
 {
 	struct restore r = { .way = way, .out = out, .with = evidence_new(), .size = map_new(),
 			     .number = map_new() };
-	const uint64_t begun_us = clock_mono_us();
-	int rc = unpack(&r, err);
+	int rc = way->to ? put_together(&r, err) : say_needs(&r, err);
 
-	if (rc == 0)
-		rc = gather(&r, err);
-	if (rc == 0)
-		rc = copy_files(&r.files, way->to, &r.dir, err);
-	r.copied_us = clock_mono_us();
-	if (rc == 0) {
-		say_files(&r);
-		rc = check_whole(&r, err);
-	}
-	r.ended_us = clock_mono_us();
-	if (rc == 0)
-		rc = end(&r, err);
-	else if (r.dir)
-		path_remove_tree(r.dir);
-	if (rc == ERR_CORRUPT && r.bad > 0 && !r.dir)
-		rc = 0;
-	if (rc == 0)
-		rc = write_result(&r, err);
-	if (rc == 0)
-		put_sum(&r, begun_us);
 	if (r.unpacked)
 		path_remove_tree(r.unpacked);
 	free(r.unpacked);
@@ -797,6 +837,8 @@ int restore_run(const json_t *args, struct str *rows, struct err *err)
 
 	if (rc == 0 && way.result && (!way.test || way.check != CHECK_FULL))
 		rc = err_set(err, ERR_INVALID, "result", "--result is for --test, with --verify full");
+	if (rc == 0 && !way.to && way.test)
+		rc = err_set(err, ERR_INVALID, "to", "--test wants --to, beside which it is put together");
 	heed_signals();
 	if (rc == 0)
 		rc = restore(&way, &out, err);
@@ -817,7 +859,9 @@ static const struct command_arg restore_args[] = {
 	NEED("from", "BACKUP", ARG_TEXT, COMPLETE_FILE,
 	     "The file that toolcrib backup made, with segments beside it, the directory that has it as toolcrib.db, or one "
 	     "that toolcrib-ship wrote."),
-	NEED("to", "DIR", ARG_TEXT, COMPLETE_FILE, "The store's directory: one that is not there, or an empty one."),
+	OPT("to", "DIR", ARG_TEXT, COMPLETE_FILE,
+	    "The store's directory: one that is not there, or an empty one.  Without it nothing is done, and what it would "
+	    "take is said."),
 	OPT("identity", "FILE", ARG_TEXT, COMPLETE_FILE,
 	    "Of a directory that toolcrib-ship wrote: the identity of age that opens it, as age-keygen made it."),
 	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE,

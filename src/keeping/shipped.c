@@ -135,7 +135,7 @@ static int refuse_log(const char *file, struct err *err)
 	return ERR_CONFLICT;
 }
 
-int files_gather(const char *from, const char *keys, struct files *ret, struct err *err)
+static int gather_backup(const char *from, const char *keys, struct files *ret, struct err *err)
 {
 	struct stat st;
 	bool is_dir = stat(from, &st) == 0 && S_ISDIR(st.st_mode);
@@ -144,7 +144,6 @@ int files_gather(const char *from, const char *keys, struct files *ret, struct e
 	char *slash = strrchr(file, '/'), *beside = mem_strndup(file, (size_t)(slash - file) + (slash == file));
 	int rc = 0;
 
-	*ret = (struct files){ NULL, 0, 0 };
 	if (!take(ret, file, DB_FILE, 0600)) {
 		rc = err_set(err, ERR_UNREACHABLE, file, "there is no copy of a store: %s is no file", file);
 		err_hint(err, "name the file that toolcrib backup made, or the directory that has it as " DB_FILE);
@@ -170,6 +169,17 @@ int files_gather(const char *from, const char *keys, struct files *ret, struct e
 	return 0;
 }
 
+int files_gather(const char *from, const char *keys, struct files *ret, struct err *err)
+{
+	*ret = (struct files){ NULL, 0, 0 };
+	if (from)
+		return gather_backup(from, keys, ret, err);
+	(void)take_in(ret, keys, DB_MASTER_KEY, 0400);
+	if (keys)
+		take_keys(ret, keys);
+	return 0;
+}
+
 /* --- what was shipped */
 
 static int wrong_use(const char *what, const char *hint, struct err *err)
@@ -179,16 +189,29 @@ static int wrong_use(const char *what, const char *hint, struct err *err)
 	return ERR_INVALID;
 }
 
+static int take_until(const struct shipped_ask *ask, uint64_t *ret_us, struct err *err)
+{
+	if (ask->until && clock_parse(ask->until, clock_wall_us(), ret_us) < 0)
+		return err_set(err, ERR_INVALID, "until", "--until %s is no time", ask->until);
+	return 0;
+}
+
+static void say_sum(const struct ship_unpacked *sum, struct str *said)
+{
+	char when[64];
+
+	str_printf(said, "generation %" PRIu64 ", %" PRIu64 " parts, as of %s", sum->generation, sum->parts,
+		   clock_format_utc(sum->at_us, when, sizeof(when)));
+}
+
 static int unpack(const struct shipped_ask *ask, const struct age_identity *ids, size_t n, char **ret_dir,
 		  struct str *said, struct err *err)
 {
-	char *dir = mem_printf("%s" BESIDE, ask->to), when[64];
+	char *dir = mem_printf("%s" BESIDE, ask->to);
 	struct ship_unpacked sum;
 	uint64_t until_us = 0;
-	int rc = 0;
+	int rc = take_until(ask, &until_us, err);
 
-	if (ask->until && clock_parse(ask->until, clock_wall_us(), &until_us) < 0)
-		rc = err_set(err, ERR_INVALID, "until", "--until %s is no time", ask->until);
 	if (rc == 0 && !mkdtemp(dir))
 		rc = err_set(err, ERR_UNREACHABLE, ask->to, "no directory can be made beside %s: %s", ask->to, strerror(errno));
 	if (rc < 0) {
@@ -198,9 +221,33 @@ static int unpack(const struct shipped_ask *ask, const struct age_identity *ids,
 	*ret_dir = dir;
 	rc = ship_unpack(ask->from, ids, n, until_us, dir, &sum, err);
 	if (rc == 0)
-		str_printf(said, "generation %" PRIu64 ", %" PRIu64 " parts, as of %s", sum.generation, sum.parts,
-			   clock_format_utc(sum.at_us, when, sizeof(when)));
+		say_sum(&sum, said);
 	return rc;
+}
+
+static int check_use(const struct shipped_ask *ask, struct err *err)
+{
+	if (ask->identity)
+		return wrong_use("identity", "what toolcrib backup makes is not encrypted", err);
+	return ask->until ? wrong_use("until", "what toolcrib backup makes is of one moment", err) : 0;
+}
+
+int shipped_look(const struct shipped_ask *ask, uint64_t *ret_bytes, struct str *said, struct err *err)
+{
+	struct ship_unpacked sum;
+	uint64_t until_us = 0;
+	int rc;
+
+	if (!ship_is_target(ask->from))
+		return check_use(ask, err);
+	rc = take_until(ask, &until_us, err);
+	if (rc == 0)
+		rc = ship_unpack(ask->from, NULL, 0, until_us, NULL, &sum, err);
+	if (rc < 0)
+		return rc;
+	say_sum(&sum, said);
+	*ret_bytes = sum.bytes;
+	return 1;
 }
 
 int shipped_unpack(const struct shipped_ask *ask, char **ret_dir, struct str *said, struct err *err)
@@ -209,11 +256,8 @@ int shipped_unpack(const struct shipped_ask *ask, char **ret_dir, struct str *sa
 	size_t n = 0;
 	int rc;
 
-	if (!ship_is_target(ask->from)) {
-		if (ask->identity)
-			return wrong_use("identity", "what toolcrib backup makes is not encrypted", err);
-		return ask->until ? wrong_use("until", "what toolcrib backup makes is of one moment", err) : 0;
-	}
+	if (!ship_is_target(ask->from))
+		return check_use(ask, err);
 	if (!ask->identity) {
 		(void)err_set(err, ERR_INVALID, "identity", "%s is encrypted: name the file of an identity with --identity",
 			      ask->from);

@@ -86,6 +86,27 @@ static int choose(struct unpack *u, uint64_t until_us, struct err *err)
 	return rc;
 }
 
+static void count_line(struct unpack *u, const struct ship_line *l, uint64_t pages[SHIP_OF])
+{
+	u->sum.parts += *l->file != '\0';
+	if (l->kind == SHIP_SEALED)
+		u->sum.bytes += l->size;
+	if (l->kind != SHIP_LOG)
+		return;
+	pages[l->of] = l->pages;
+	u->sum.at_us = l->of == SHIP_STORE ? l->at_us : u->sum.at_us;
+}
+
+static void look(struct unpack *u)
+{
+	uint64_t pages[SHIP_OF] = { 0 };
+
+	for (size_t i = 0; i < u->n; i++)
+		count_line(u, &u->v[i], pages);
+	for (size_t of = 0; of < SHIP_OF; of++)
+		u->sum.bytes += pages[of] * WAL_PAGE;
+}
+
 /* --- whether they are what was written */
 
 static int file_digest(const char *path, uint8_t ret[DIGEST_SIZE], uint64_t *ret_bytes, struct err *err)
@@ -308,11 +329,13 @@ int ship_unpack(const char *target, const struct age_identity *ids, size_t nids,
 	int rc = choose(&u, until_us, err);
 
 	u.sum.generation = u.generation;
-	if (rc == 0)
+	if (rc == 0 && !dir)
+		look(&u);
+	else if (rc == 0)
 		rc = unpack_store(&u, err);
-	if (rc == 0 && until_us > 0)
+	if (rc == 0 && dir && until_us > 0)
 		rc = choose(&u, 0, err);
-	if (rc == 0)
+	if (rc == 0 && dir)
 		rc = unpack_database(&u, SHIP_KEYS, err);
 	free(u.v);
 	if (rc == 0)

@@ -87,8 +87,9 @@ STEPS = [
     ("4. The machine is gone",
      "On the new host, from the backup and the key files alone. The old host must not start again. What was done after the copy is "
      "not there, and the record of the start says so. Where the old host's disk still reads, what its signer remembers tells how "
-     "many signed records are missing; else leave `--signer-state` out. Do it as a drill each quarter.",
-     ["systemctl stop toolcribd", f"mv {STORE} {STORE}.gone",
+     "many signed records are missing; else leave `--signer-state` out. The first `restore`, without `--to`, does nothing "
+     "and says what it would take. Do it as a drill each quarter.",
+     ["systemctl stop toolcribd", f"mv {STORE} {STORE}.gone", RESTORE,
       f"{RESTORE} --signer-state {STORE}.gone/signer --to {STORE}",
       f"tar -x -f {BACKUP}/signer.tar -C {STORE}",
       "systemctl start toolcribd", "toolcrib audit verify",
@@ -245,7 +246,7 @@ class Operate(crib.Case):
         for path, here in self.places.items():
             text = text.replace(str(here), path)
         text = review.masked(text, c)
-        for pattern, put in ((r"\+[0-9a-f]{8}\+\S{44}", "+9c3d0000+AX…"), (r"\d+ bytes", "N bytes"), (r"\d+ ms", "N ms"),
+        for pattern, put in ((r"\+[0-9a-f]{8}\+\S{44}", "+9c3d0000+AX…"), (r"\d+ bytes", "N bytes"), (r"\d+ ms", "N ms"), (r"about \d+ s", "about N s"),
                              (r"age1[0-9a-z]{58}", "age1…"), (r"\d+ parts, generation \d+", "N parts, generation N"),
                              (r"schema \d+ -> \d+", "schema N -> N"), (r"\d+, to the letter", "N, to the letter"),
                              (r"epoch \d+", "epoch N"), (r"generation \d+, \d+ parts", "generation N, N parts"), ('"jsonrpc":"0.5"', '"jsonrpc":"2.0"'), (r"lost:(\w+):\d+-\d+", r"lost:\1:N-N"),

@@ -64,6 +64,22 @@ class Restore(crib.Case):
         self.restore("--verify", "quick", backup=self.backup / "toolcrib.db")         # the file alone, into what is empty
         self.assertEqual({p.name for p in self.to.iterdir()}, {"toolcrib.db"})
 
+    def test_op511_what_it_would_take_is_said_and_nothing_is_done(self):
+        c, before = self.c, set(self.c.dir.iterdir())
+        rows = c.json("restore", "--from", self.backup)
+        bytes_ = sum((self.backup / name).stat().st_size for name in ("toolcrib.db", "keys.db"))
+        self.assertEqual((rows[-1]["class"], rows[-1]["what"], rows[-1]["bytes"]), ("sum", "NEEDED", bytes_))
+        self.assertIn("about 1 s at 30 MB a second; nothing was done: say --to", rows[-1]["said"])
+        self.assertEqual([row["what"] for row in rows if row["class"] == "needs"], ["master.key", "signer"])
+        rows = c.json("restore", "--from", self.backup, "--keys", self.keys)
+        self.assertEqual(([row["what"] for row in rows if row["class"] == "needs"], rows[-1]["bytes"]), (["signer"], bytes_ + 32))
+        for words, said in ((("--test",), "--test wants --to"), (("--identity", c.dir / "x"), "is not encrypted"),
+                            (("--until", "2026-01-01T00:00:00Z"), "is of one moment")):
+            done = c.run("restore", "--from", self.backup, *words)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn(said, done.stderr)
+        self.assertEqual(set(c.dir.iterdir()), before)
+
     def test_op511_what_the_signer_has_beyond_it_is_named_log_by_log(self):
         c = self.c
         was = c.rows("SELECT size FROM head WHERE log = 2")[0][0]

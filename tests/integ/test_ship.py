@@ -368,7 +368,13 @@ class Ship(Target):
         shipper.wait(crib.DEADLINE)
         c.stop()
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment // 1000000)) + f".{moment % 1000000:06d}Z"
+        before = set(c.dir.iterdir())
+        for options, needs in (((), ["master.key", "signer", "identity"]), (("--keys", c.store, "--identity", self.identity), ["signer"])):
+            needed = c.json("restore", "--from", self.target, "--until", when, *options)
+            self.assertEqual([row["what"] for row in needed if row["class"] == "needs"], needs)
+        self.assertEqual(set(c.dir.iterdir()), before)
         self.restore("--until", when)
+        self.assertAlmostEqual(needed[-1]["bytes"], sum(path.stat().st_size for path in self.to.rglob("*") if path.is_file()), delta=1 << 17)
         then = self.ends()
         self.restore()
         self.assertGreaterEqual(then, first)
