@@ -40,9 +40,9 @@ struct apply_kind {
 	int (*export)(struct export *x, const struct apply_kind *kind, struct err *err);
 	void (*free_doc)(void *doc);
 };
-#define APPLY_KINDS 12
+#define APPLY_KINDS 14
 extern const struct apply_kind apply_kind_tenant, apply_kind_grant, apply_kind_limit, apply_kind_level,
-	apply_kind_retention;           /* in tenants.c */
+	apply_kind_retention, apply_kind_system, apply_kind_inventory;  /* in tenants.c */
 extern const struct apply_kind *const apply_kinds[APPLY_KINDS];      /* in the order of storing */
 
 /* ERR_INVALID: an object of a document of this kind, at this place in it ("" or "/limits"), has a key that the table

@@ -588,5 +588,5 @@ static const struct apply_kind apply_kind_upstream = {
 const struct apply_kind *const apply_kinds[APPLY_KINDS] = {
 	&apply_kind_secret, &apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt,
 	&apply_kind_resource, &apply_kind_template, &apply_kind_tenant, &apply_kind_grant,
-	&apply_kind_limit, &apply_kind_level, &apply_kind_retention,
+	&apply_kind_limit, &apply_kind_level, &apply_kind_retention, &apply_kind_system, &apply_kind_inventory,
 };

@@ -17,6 +17,8 @@
 #include "json/json.h"
 #include "tenant/tenant.h"
 
+#include "inventory/inventory.h"
+
 #include "documents/documents.h"
 
 #include "documents_int.h"
@@ -694,4 +696,208 @@ static int export_retention(struct export *x, const struct apply_kind *kind, str
 const struct apply_kind apply_kind_retention = {
 	.name = "retention", .space = "retention", .read = read_retention, .store = store_retention,
 	.export = export_retention, .free_doc = free,
+};
+
+/* --- system and inventory: what is said of AI systems, and of whatever there is */
+
+static int get_texts(const json_t *doc, const char *const *names, size_t n, char **ret, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const char *text = NULL;
+
+		rc = jx_get_string(doc, "", names[i], JX_OPTIONAL, &text, err);
+		ret[i] = rc == 0 && text && *text ? mem_strdup(text) : NULL;
+	}
+	return rc;
+}
+
+static void put_texts(json_t *doc, const char *const *names, size_t n, char *const *text)
+{
+	for (size_t i = 0; i < n; i++)
+		if (text[i])
+			(void)json_object_set_new(doc, names[i], json_string(text[i]));
+}
+
+/* err is of this member of the document, whatever it said before; NULL: of the one that it names. */
+static int at_member(int rc, const char *member, struct err *err)
+{
+	char at[64];
+
+	if (rc < 0 && err && (member || *err->where)) {
+		(void)snprintf(at, sizeof(at), "/%.60s", member ? member : err->where);
+		(void)snprintf(err->where, sizeof(err->where), "%s", at);
+	}
+	return rc;
+}
+
+static void free_system(void *doc)
+{
+	if (doc)
+		inventory_system_fini(doc);
+	free(doc);
+}
+
+static int read_system(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
+{
+	struct inventory_system *s = mem_zalloc(sizeof(*s));
+	const char *tenant = NULL, *name = NULL;
+	char full[160], parts[2][64];
+	int rc = document_only_keys(doc, "system", "", err);
+
+	(void)a;
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "tenant", JX_REQUIRED, &tenant, err);
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "name", JX_REQUIRED, &name, err);
+	if (rc == 0) {
+		(void)snprintf(full, sizeof(full), "%.64s/%.64s", tenant, name);
+		rc = at_member(arg_split(full, parts[0], parts[1], err), "name", err);
+	}
+	if (rc == 0)
+		rc = get_texts(doc, inventory_system_texts, INVENTORY_SYSTEM_TEXTS, s->text, err);
+	if (rc == 0)
+		rc = at_member(inventory_system_check(s, err), NULL, err);
+	if (rc < 0) {
+		free_system(s);
+		return rc;
+	}
+	item->name = mem_strdup(full);
+	item->doc = s;
+	return 0;
+}
+
+static json_t *system_document(const char *full, const struct inventory_system *s)
+{
+	const char *slash = strchr(full, '/');
+	json_t *doc = json_pack("{s:s, s:s#, s:s}", "kind", "system", "tenant", full, (int)(slash - full), "name", slash + 1);
+
+	put_texts(doc, inventory_system_texts, INVENTORY_SYSTEM_TEXTS, s->text);
+	return doc;
+}
+
+static int store_system(struct apply *a, const struct apply_item *item, struct err *err)
+{
+	struct inventory_system said;
+	struct inventory_before before;
+	int rc = inventory_store_system(a->c, a->db, a->logs, item->name, item->doc, &said, &before, err);
+
+	rc = at_member(rc, "tenant", err);
+	if (rc == 1) {
+		apply_id(&a->tenants, before.tenant);
+		say(a, "system", item->name, before.there ? system_document(item->name, &said) : NULL,
+		    system_document(item->name, item->doc));
+	}
+	inventory_system_fini(&said);
+	return rc < 0 ? rc : 0;
+}
+
+static int export_system(void *arg, const char *name, const struct inventory_system *s, struct err *err)
+{
+	char *tenant = mem_strndup(name, strcspn(name, "/"));
+	int rc = export_put(arg, "system", tenant, system_document(name, s), err);
+
+	free(tenant);
+	return rc;
+}
+
+static int export_systems(struct export *x, const struct apply_kind *kind, struct err *err)
+{
+	(void)kind;
+	return inventory_each_system(x->db, x->tenant_id, export_system, x, err);
+}
+
+/* Records name it, and principals are it: there is no prune(). */
+const struct apply_kind apply_kind_system = {
+	.name = "system", .space = "system", .read = read_system, .store = store_system, .export = export_systems,
+	.free_doc = free_system,
+};
+
+static void free_said(void *doc)
+{
+	if (doc)
+		inventory_said_fini(doc);
+	free(doc);
+}
+
+static int read_inventory(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
+{
+	struct inventory_said *s = mem_zalloc(sizeof(*s));
+	const char *subject = NULL;
+	int rc = document_only_keys(doc, "inventory", "", err);
+
+	(void)a;
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "subject", JX_REQUIRED, &subject, err);
+	if (rc == 0)
+		rc = get_texts(doc, inventory_texts, INVENTORY_TEXTS, s->text, err);
+	if (rc == 0)
+		rc = jx_get_int(doc, "", "reviewDays", JX_OPTIONAL, 0, INVENTORY_DAYS_MAX, &s->days, err);
+	if (rc == 0)
+		rc = at_member(inventory_said_check(subject, s, err), NULL, err);
+	if (rc < 0) {
+		free_said(s);
+		return rc;
+	}
+	item->name = mem_strdup(subject);
+	item->doc = s;
+	return 0;
+}
+
+static json_t *inventory_document(const char *subject, const struct inventory_said *s)
+{
+	json_t *doc = json_pack("{s:s, s:s}", "kind", "inventory", "subject", subject);
+
+	put_texts(doc, inventory_texts, INVENTORY_TEXTS, s->text);
+	if (s->days > 0)
+		(void)json_object_set_new(doc, "reviewDays", json_integer(s->days));
+	return doc;
+}
+
+static int store_inventory(struct apply *a, const struct apply_item *item, struct err *err)
+{
+	struct inventory_said said;
+	struct inventory_before before;
+	int rc = inventory_store(a->c, a->db, a->logs, item->name, item->doc, &said, &before, err);
+
+	if (rc == ERR_NOT_FOUND && strncmp(item->name, "principal:", 10) == 0) {
+		apply_note(a, "!", "inventory", item->name, 0, "is not there: what is said of it is left out");
+		return 0;
+	}
+	rc = at_member(rc, "subject", err);
+	if (rc == 1) {
+		if (before.tool > 0)
+			apply_id(&a->tools, before.tool);
+		if (before.tenant > 0)
+			apply_id(&a->tenants, before.tenant);
+		say(a, "inventory", item->name, before.there ? inventory_document(item->name, &said) : NULL,
+		    inventory_document(item->name, item->doc));
+	}
+	inventory_said_fini(&said);
+	return rc < 0 ? rc : 0;
+}
+
+static int export_said(void *arg, const char *subject, const struct inventory_said *s, struct err *err)
+{
+	const char *name = strchr(subject, ':') + 1;
+	const bool of_tenant = strncmp(subject, "tenant:", 7) == 0 ||
+			       (strchr(name, '/') != NULL && strncmp(subject, "resource:", 9) != 0);
+	char *file = of_tenant ? mem_strndup(name, strcspn(name, "/")) : mem_strdup("store");
+	int rc = export_put(arg, "inventory", file, inventory_document(subject, s), err);
+
+	free(file);
+	return rc;
+}
+
+static int export_inventory(struct export *x, const struct apply_kind *kind, struct err *err)
+{
+	(void)kind;
+	return inventory_each(x->db, x->tenant_id, export_said, x, err);
+}
+
+/* Who answers for something is not taken back by silence: there is no prune(). */
+const struct apply_kind apply_kind_inventory = {
+	.name = "inventory", .space = "inventory", .read = read_inventory, .store = store_inventory,
+	.export = export_inventory, .free_doc = free_said,
 };

@@ -27,8 +27,9 @@
 #define HIGH "high"
 
 enum subject_kind { TENANT = 1, PRINCIPAL, TOOL, UPSTREAM, SYSTEM };    /* as table inventory has them */
-enum { OWNER, CONTACT, PURPOSE, RISK, DATA, OVERSIGHT, TEXTS };
-static const char *const texts[TEXTS] = { "owner", "contact", "purpose", "risk", "data", "oversight" };
+enum { OWNER, CONTACT, PURPOSE, RISK, DATA, OVERSIGHT, TEXTS = INVENTORY_TEXTS };
+#define texts inventory_texts
+const char *const inventory_texts[TEXTS] = { "owner", "contact", "purpose", "risk", "data", "oversight" };
 static const char *const risks[] = { "minimal", "limited", HIGH, PROHIBITED };
 
 /* Columns of inventory_list, inventory_missing and inventory_get. */
@@ -164,9 +165,8 @@ static const struct sort *sort_of(const char *text)
 	return NULL;
 }
 
-static int find_subject(const struct command_call *c, struct db *db, struct subject *ret, struct err *err)
+static int find_named(struct db *db, const char *text, struct subject *ret, struct err *err)
 {
-	const char *text = arg_text(c, "subject");
 	const struct sort *sort = sort_of(text);
 	int rc;
 
@@ -179,6 +179,11 @@ static int find_subject(const struct command_call *c, struct db *db, struct subj
 	else if (rc == 0)
 		(void)snprintf(ret->obj, sizeof(ret->obj), "inventory/%s", ret->name);
 	return rc;
+}
+
+static int find_subject(const struct command_call *c, struct db *db, struct subject *ret, struct err *err)
+{
+	return find_named(db, arg_text(c, "subject"), ret, err);
 }
 
 static int subject_check(struct command_call *c, struct err *err)
@@ -283,22 +288,28 @@ static bool may_prohibit(enum subject_kind kind)
 	return kind == TOOL || kind == SYSTEM;
 }
 
+static int check_risk_of(const char *subject, const char *risk, struct err *err)
+{
+	int rc = risk ? check_risk(risk, err) : 0;
+
+	if (rc == 0 && risk && strcmp(risk, PROHIBITED) == 0 && !may_prohibit(sort_of(subject)->kind)) {
+		(void)err_set(err, ERR_INVALID, "risk", "only systems and what can be called are prohibited");
+		err_hint(err, "toolcrib tenant suspend, principal set --suspended or upstream remove");
+		rc = ERR_INVALID;
+	}
+	return rc;
+}
+
 static int set_check(struct command_call *c, struct err *err)
 {
 	const uint64_t every_ms = arg_duration_ms(c, "review-every", 0);
-	const char *risk = or_null(arg_text(c, "risk"));
 	int rc = subject_check(c, err);
 
 	for (int i = 0; i < TEXTS && rc == 0; i++)
 		if (arg_given(c, texts[i]) && strlen(arg_text(c, texts[i])) > INVENTORY_TEXT_MAX)
 			rc = err_set(err, ERR_LIMIT, texts[i], "--%s is longer than %d bytes", texts[i], INVENTORY_TEXT_MAX);
-	if (rc == 0 && risk)
-		rc = check_risk(risk, err);
-	if (rc == 0 && risk && strcmp(risk, PROHIBITED) == 0 && !may_prohibit(sort_of(arg_text(c, "subject"))->kind)) {
-		(void)err_set(err, ERR_INVALID, "risk", "only systems and what can be called are prohibited");
-		err_hint(err, "toolcrib tenant suspend, principal set --suspended or upstream remove");
-		rc = ERR_INVALID;
-	}
+	if (rc == 0)
+		rc = check_risk_of(arg_text(c, "subject"), or_null(arg_text(c, "risk")), err);
 	if (rc == 0 && (every_ms % DAY_MS != 0 || every_ms / DAY_MS > INVENTORY_DAYS_MAX))
 		rc = err_set(err, ERR_INVALID, "review-every", "--review-every is a number of days, at most %dd; 0s: never",
 			     INVENTORY_DAYS_MAX);
@@ -320,45 +331,137 @@ static void change_row(const struct command_call *c, struct row *r)
 		r->days = (int64_t)(arg_duration_ms(c, "review-every", 0) / DAY_MS);
 }
 
-/* What may not be called is not shown from now on. */
+/* What may not be called is not shown from now on: its id in *ret. */
 static int withdraw(struct command_call *c, struct db *db, struct audit_logs *logs, const struct subject *s,
-		    struct err *err)
+		    int64_t *ret, struct err *err)
 {
 	const char *name = strncmp(s->name, "tool:", 5) == 0 ? s->name + 5 : s->name;
-	int64_t id = 0;
-	int rc = tool_change_state(c, db, logs, name, ADM_TOOL_DISABLED, &id, err);
 
-	return rc < 0 ? rc : command_changed_tools(c, db, &id, 1, err);
+	return tool_change_state(c, db, logs, name, ADM_TOOL_DISABLED, ret, err);
+}
+
+/* The row, its record, and what is prohibited by it. */
+static int store_row(struct command_call *c, struct db *db, struct audit_logs *logs, const struct subject *s,
+		     const struct row *r, int64_t *ret_tool, struct err *err)
+{
+	int rc = put_row(c, db, s, r, err);
+
+	*ret_tool = 0;
+	if (rc == 0)
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_INVENTORY_CHANGE, .tenant_id = s->tenant_id,
+			.obj = s->obj, .prn = or_null(s->pseudonym) }, err);
+	if (rc == 0 && s->served && r->text[RISK] && strcmp(r->text[RISK], PROHIBITED) == 0)
+		rc = withdraw(c, db, logs, s, ret_tool, err);
+	return rc;
 }
 
 static int set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct row r = { .there = false };
 	struct subject s;
-	bool ends = false;
+	int64_t tool = 0;
 	int rc = find_subject(c, db, &s, err);
 
 	if (rc == 0)
 		rc = load_row(db, &s, &r, err);
 	if (rc == 0) {
 		change_row(c, &r);
-		rc = put_row(c, db, &s, &r, err);
+		rc = store_row(c, db, logs, &s, &r, &tool, err);
 	}
-	if (rc == 0)
-		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_INVENTORY_CHANGE, .tenant_id = s.tenant_id,
-			.obj = s.obj, .prn = or_null(s.pseudonym) }, err);
-	ends = rc == 0 && s.served && r.text[RISK] && strcmp(r.text[RISK], PROHIBITED) == 0;
-	if (ends)
-		rc = withdraw(c, db, logs, &s, err);
+	if (rc == 0 && tool > 0)
+		rc = command_changed_tools(c, db, &tool, 1, err);
 	if (rc == 0 && s.kind == SYSTEM)        /* its principals may be refused from now on, or no more */
 		rc = command_changed_people(c, db, s.tenant_id, err);
 	if (rc == 0) {
 		reply_row_begin(c->out);
 		reply_text(c->out, "subject", s.name);
-		reply_text(c->out, "said", ends ? "changed, and disabled" : r.there ? "changed" : "added");
+		reply_text(c->out, "said", tool > 0 ? "changed, and disabled" : r.there ? "changed" : "added");
 		reply_row_end(c->out);
 	}
 	row_free(&r);
+	return rc;
+}
+
+/* --- documents */
+
+void inventory_said_fini(struct inventory_said *s)
+{
+	for (int i = 0; i < TEXTS; i++)
+		free(s->text[i]);
+}
+
+int inventory_said_check(const char *subject, const struct inventory_said *s, struct err *err)
+{
+	bool any = s->days > 0;
+
+	if (!sort_of(subject))
+		return no_subject(subject, err);
+	for (int i = 0; i < TEXTS; i++) {
+		any |= s->text[i] != NULL;
+		if (s->text[i] && strlen(s->text[i]) > INVENTORY_TEXT_MAX)
+			return err_set(err, ERR_LIMIT, texts[i], "is longer than %d bytes", INVENTORY_TEXT_MAX);
+	}
+	if (!any)
+		return err_set(err, ERR_INVALID, "", "nothing is said of %.80s", subject);
+	return check_risk_of(subject, s->text[RISK], err);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+int inventory_store(struct command_call *c, struct db *db, struct audit_logs *logs, const char *subject,
+		    const struct inventory_said *now, struct inventory_said *ret_said, struct inventory_before *ret,
+		    struct err *err)
+{
+	struct row before = { .there = false }, r = { .days = now->days };
+	struct subject s;
+	bool same = true;
+	int rc = find_named(db, subject, &s, err);
+
+	*ret_said = (struct inventory_said){ .days = 0 };
+	*ret = (struct inventory_before){ .there = false };
+	if (rc == 0)
+		rc = load_row(db, &s, &before, err);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < TEXTS; i++) {
+		same &= is_same(now->text[i], before.text[i]);
+		ret_said->text[i] = before.text[i];
+		before.text[i] = NULL;
+		r.text[i] = now->text[i];
+	}
+	ret_said->days = before.days;
+	same &= before.there && before.days == now->days;
+	ret->there = before.there;
+	if (!same)
+		rc = store_row(c, db, logs, &s, &r, &ret->tool, err);
+	ret->tenant = s.kind == SYSTEM ? s.tenant_id : 0;
+	row_free(&before);
+	return rc < 0 ? rc : !same;
+}
+
+int inventory_each(struct db *db, int64_t tenant_id, inventory_fn *fn, void *arg, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_INVENTORY_LIST);
+	int rc = 0;
+
+	if (tenant_id > 0)
+		db_bind_i64(st, 1, tenant_id);
+	else
+		db_bind_null(st, 1);
+	db_bind_null(st, 2);
+	db_bind_null(st, 3);
+	while (rc == 0 && (rc = db_step(st, err)) == 1) {
+		struct inventory_said s = { .days = db_col_i64(st, COL_DAYS) };
+
+		for (unsigned i = 0; i < TEXTS; i++)
+			s.text[i] = db_col_type(st, COL_OWNER + i) == DB_NULL ? NULL : db_col_dup(st, COL_OWNER + i);
+		rc = fn(arg, db_col_text(st, COL_SUBJECT, NULL), &s, err);
+		inventory_said_fini(&s);
+	}
+	db_stmt_put(&st);
 	return rc;
 }
 

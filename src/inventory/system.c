@@ -17,8 +17,9 @@
 #include "json/reply.h"
 #include "tenant/tenant_rows.h"
 
-static const char *const texts[] = { "provider", "model", "version", "role" };
-enum { TEXTS = NELEMS(texts) };
+enum { TEXTS = INVENTORY_SYSTEM_TEXTS, ROLE = 3 };
+#define texts inventory_system_texts
+const char *const inventory_system_texts[TEXTS] = { "provider", "model", "version", "role" };
 static const char *const roles[] = { "provider", "deployer", "user" };
 enum { IN_USE = 1, REMOVED = 3 };               /* as table system has them */
 enum { COL_TEXT = 2, COL_CREATED = COL_TEXT + TEXTS, COL_TENANT, COL_OWNER, COL_RISK, COL_MEMBERS };
@@ -41,11 +42,11 @@ static void system_fini(struct system *s)
 		free(s->text[i]);
 }
 
-static int find(const struct command_call *c, struct db *db, struct system *ret, struct err *err)
+static int find_named(struct db *db, const char *name, struct system *ret, struct err *err)
 {
 	char tenant[64];
 	struct db_stmt *st;
-	int rc = arg_split(arg_text(c, "system"), tenant, ret->name, err);
+	int rc = arg_split(name, tenant, ret->name, err);
 
 	if (rc == 0)
 		rc = tenant_row_find(db, tenant, &ret->tenant, err);
@@ -61,6 +62,11 @@ static int find(const struct command_call *c, struct db *db, struct system *ret,
 		ret->text[i] = db_col_type(st, (unsigned)(COL_TEXT + i)) == DB_NULL ? NULL : db_col_dup(st, (unsigned)(COL_TEXT + i));
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
+}
+
+static int find(const struct command_call *c, struct db *db, struct system *ret, struct err *err)
+{
+	return find_named(db, arg_text(c, "system"), ret, err);
 }
 
 static int find_known(const struct command_call *c, struct db *db, struct system *ret, struct err *err)
@@ -117,11 +123,16 @@ static int record(struct command_call *c, struct db *db, struct audit_logs *logs
 		  struct err *err)
 {
 	char obj[160];
-	int rc;
 
 	(void)snprintf(obj, sizeof(obj), "system/%s/%s", s->tenant.name, s->name);
-	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_SYSTEM_CHANGE, .tenant_id = s->tenant.id,
+	return command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_SYSTEM_CHANGE, .tenant_id = s->tenant.id,
 		.obj = obj }, err);
+}
+
+static int say(struct command_call *c, struct db *db, struct audit_logs *logs, const struct system *s, struct err *err)
+{
+	int rc = record(c, db, logs, s, err);
+
 	if (rc == 0)
 		rc = command_changed_people(c, db, s->tenant.id, err);
 	if (rc < 0)
@@ -176,7 +187,7 @@ static int add_body(struct command_call *c, struct db *db, struct audit_logs *lo
 		rc = insert(db, &s, err);
 	}
 	if (rc == 0)
-		rc = record(c, db, logs, &s, err);
+		rc = say(c, db, logs, &s, err);
 	system_fini(&s);
 	return rc;
 }
@@ -191,7 +202,7 @@ static int set_body(struct command_call *c, struct db *db, struct audit_logs *lo
 		rc = update(db, &s, IN_USE, err);
 	}
 	if (rc == 0)
-		rc = record(c, db, logs, &s, err);
+		rc = say(c, db, logs, &s, err);
 	system_fini(&s);
 	return rc;
 }
@@ -211,8 +222,73 @@ static int remove_body(struct command_call *c, struct db *db, struct audit_logs 
 		rc = db_run(&st, err);
 	}
 	if (rc == 0)
-		rc = record(c, db, logs, &s, err);
+		rc = say(c, db, logs, &s, err);
 	system_fini(&s);
+	return rc;
+}
+
+/* --- documents */
+
+void inventory_system_fini(struct inventory_system *s)
+{
+	for (int i = 0; i < TEXTS; i++)
+		free(s->text[i]);
+}
+
+int inventory_system_check(const struct inventory_system *s, struct err *err)
+{
+	for (int i = 0; i < TEXTS; i++)
+		if (s->text[i] && strlen(s->text[i]) > INVENTORY_TEXT_MAX)
+			return err_set(err, ERR_LIMIT, texts[i], "is longer than %d bytes", INVENTORY_TEXT_MAX);
+	return check_role(s->text[ROLE], err);
+}
+
+int inventory_store_system(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name,
+			   const struct inventory_system *now, struct inventory_system *ret_said,
+			   struct inventory_before *ret, struct err *err)
+{
+	struct system s = { .id = 0 };
+	bool same;
+	int rc = find_named(db, name, &s, err);
+
+	*ret_said = (struct inventory_system){ .text = { NULL } };
+	*ret = (struct inventory_before){ .there = rc == 0 && s.id > 0, .tenant = s.tenant.id };
+	if (rc < 0)
+		return rc;
+	same = ret->there;
+	for (int i = 0; i < TEXTS; i++) {
+		same &= now->text[i] && s.text[i] ? strcmp(now->text[i], s.text[i]) == 0 : now->text[i] == s.text[i];
+		ret_said->text[i] = s.text[i];
+		s.text[i] = now->text[i];
+	}
+	if (!same)
+		rc = ret->there ? update(db, &s, IN_USE, err) : insert(db, &s, err);
+	if (rc == 0 && !same)
+		rc = record(c, db, logs, &s, err);
+	return rc < 0 ? rc : !same;
+}
+
+int inventory_each_system(struct db *db, int64_t tenant_id, inventory_system_fn *fn, void *arg, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SYSTEM_LIST);
+	int rc = 0;
+
+	if (tenant_id > 0)
+		db_bind_i64(st, 1, tenant_id);
+	else
+		db_bind_null(st, 1);
+	db_bind_null(st, 2);
+	while (rc == 0 && (rc = db_step(st, err)) == 1) {
+		struct inventory_system s;
+		char name[160];
+
+		(void)snprintf(name, sizeof(name), "%.63s/%.63s", db_col_text(st, COL_TENANT, NULL), db_col_text(st, 1, NULL));
+		for (unsigned i = 0; i < TEXTS; i++)
+			s.text[i] = db_col_type(st, COL_TEXT + i) == DB_NULL ? NULL : db_col_dup(st, COL_TEXT + i);
+		rc = fn(arg, name, &s, err);
+		inventory_system_fini(&s);
+	}
+	db_stmt_put(&st);
 	return rc;
 }
 

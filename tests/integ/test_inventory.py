@@ -233,6 +233,132 @@ class Report(Base, Rows):
         self.assertEqual(said["Article 26", "tool:echo", "risk"], "no")
 
 
+class Documents(Base, Rows):
+    """OP-1001: apply, diff and export know what is said, and AI systems."""
+    FILE = """
+kind: system
+tenant: acme
+name: agent
+provider: Example AI
+model: x-large
+role: deployer
+---
+kind: inventory
+subject: system:acme/agent
+owner: Claims
+risk: high
+---
+kind: inventory
+subject: tool:echo
+owner: Order desk
+contact: desk@example.org
+purpose: Cancel orders
+risk: limited
+data: personal
+oversight: asks before it acts
+reviewDays: 90
+---
+kind: inventory
+subject: tenant:acme
+owner: Sales
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.serve()
+
+    def apply(self, text, *more):
+        path = self.crib.dir / "docs.yaml"
+        path.write_text(text)
+        return self.crib.run("apply", "-f", path, *more)
+
+    def call(self):
+        with contextlib.closing(self.crib.http(self.key)) as peer:
+            return peer.call("echo", {"text": "x"}, crib.MODERN)
+
+    def exported(self):
+        return [row["document"] for row in self.crib.json("export") if row["kind"] in ("system", "inventory")]
+
+    def test_what_files_say_goes_both_ways(self):
+        c = self.crib
+        self.assertIn("4 added, 0 changed, 0 removed", self.apply(self.FILE, "--dry-run").stdout)
+        self.assertEqual(self.exported(), [])
+        self.assertIn("4 added, 0 changed, 0 removed", self.apply(self.FILE).stdout)
+        self.assertEqual(self.apply(self.FILE).stdout, "nothing differs\n")
+        row = self.row("tool:echo")
+        self.assertEqual([row[name] for name in ("owner", "contact", "purpose", "risk", "data", "oversight", "review_days")],
+                         ["Order desk", "desk@example.org", "Cancel orders", "limited", "personal", "asks before it acts", 90])
+        self.assertEqual(c.json("system", "show", "acme/agent")[0]["model"], "x-large")
+        docs = self.exported()
+        self.assertIn({"kind": "system", "tenant": "acme", "name": "agent", "provider": "Example AI", "model": "x-large", "role": "deployer"},
+                      docs)
+        self.assertIn({"kind": "inventory", "subject": "tenant:acme", "owner": "Sales"}, docs)
+        c.cli("review", "done", "tool:echo", "--note", "fine")
+        done = self.apply(self.FILE.replace("Order desk", "Returns").replace("data: personal\n", ""))
+        self.assertRegex(done.stdout, r"~ inventory tool:echo\n +~ /owner: Order desk -> Returns\n +- /data: personal\n"
+                         r"0 added, 1 changed, 0 removed")
+        row = self.row("tool:echo")
+        self.assertEqual((row["owner"], row["data"], row["note"]), ("Returns", None, "fine"))
+        self.assertEqual([row["document"]["kind"] for row in c.json("export", "--tenant", "acme")
+                          if row["document"].get("subject") == "tool:echo"], [])
+        self.assertEqual(self.apply("kind: inventory\nsubject: tenant:acme\nowner: Sales\n", "--prune", "--yes").stdout, "nothing differs\n")
+        self.assertEqual(len(self.exported()), 4)
+        self.assertEqual([row[1] for row in self.records("inventory.change")].count("inventory/tool:echo"), 2)
+        c.cli("audit", "verify")
+
+    def test_an_upstream(self):
+        """By a file, by a command; and it is missing before."""
+        c = self.crib
+        upstream = "kind: upstream\nname: files\nurl: https://mcp.example.com/mcp\n"
+        self.assertIn("1 added", self.apply(upstream).stdout)
+        self.assertIn(("upstream:files", "owner, purpose, risk"),
+                      [(row["subject"], row["missing"]) for row in c.json("inventory", "list", "--missing")])
+        self.assertIn("1 added", self.apply(upstream + "---\nkind: inventory\nsubject: upstream:files\nowner: IT\nrisk: limited\n").stdout)
+        c.cli("inventory", "set", "upstream:files", "--purpose", "Files")
+        self.assertIn({"kind": "inventory", "subject": "upstream:files", "owner": "IT", "purpose": "Files", "risk": "limited"}, self.exported())
+        self.assertRegex(c.cli("inventory", "report", "--frame", "iso-42001"), r"\| upstream:files \|  \| IT \| limited \|")
+        c.cli("upstream", "remove", "files", "--yes")
+        self.assertEqual(self.exported(), [])
+        c.cli("audit", "verify")
+
+    def test_what_a_file_prohibits_is_refused_at_once(self):
+        c = self.crib
+        self.assertIn("result", self.call())
+        self.apply("kind: inventory\nsubject: tool:echo\nrisk: prohibited\n")
+        self.assertIn("error", self.call())
+        self.assertEqual(c.json("tool", "list")[0]["state"], "disabled")
+        self.apply(self.FILE + "---\nkind: inventory\nsubject: principal:acme/default\nrisk: minimal\n")
+        c.cli("principal", "set", "acme/bot", "--system", "agent")
+        c.cli("tool", "enable", "echo")
+        self.assertIn("result", self.call())
+        self.apply("kind: inventory\nsubject: system:acme/agent\nrisk: prohibited\n")
+        self.assertRaises(ValueError, self.call)        # 401, and no JSON
+
+    def test_what_is_wrong_in_a_file_is_named_and_nothing_is_done(self):
+        for text, said in (("kind: inventory\nsubject: echo\nowner: A\n", '2:1: subject: "echo" is no subject'),
+                           ("kind: inventory\nsubject: tool:gone\nowner: A\n", "2:1: subject: "),
+                           ("kind: inventory\nsubject: tool:echo\n", "nothing is said of tool:echo"),
+                           ("kind: inventory\nsubject: tool:echo\nrisk: big\n", '3:1: risk: "big" is no risk'),
+                           ("kind: inventory\nsubject: tenant:acme\nrisk: prohibited\n", "3:1: risk: only systems and what can be called"),
+                           ("kind: inventory\nsubject: tool:echo\nowner: " + "x" * 501 + "\n", "3:1: owner: is longer than 500 bytes"),
+                           ("kind: inventory\nsubject: tool:echo\nreviewDays: 3651\n", "3:1: reviewDays: must be between 0 and 3650"),
+                           ("kind: inventory\nsubject: tool:echo\nOwner: A\n", "Owner"),
+                           ("kind: system\ntenant: gone\nname: x\n", "2:1: tenant: "),
+                           ("kind: system\ntenant: acme\nname: x\nrole: boss\n", '4:1: role: "boss" is no role'),
+                           ("kind: system\ntenant: acme\nname: a/b\n", "3:1: name: ")):
+            with self.subTest(text):
+                done = self.apply("kind: inventory\nsubject: tenant:acme\nowner: Nobody\n---\n" + text if "tenant:acme" not in text
+                                  else text)
+                self.assertNotEqual(done.returncode, 0)
+                if "tenant:acme" not in text:
+                    said = re.sub(r"^(\d):", lambda line: f"{int(line[1]) + 4}:", said)
+                self.assertIn(said, done.stderr)
+                self.assertEqual(self.exported(), [])
+        done = self.apply("kind: inventory\nsubject: principal:acme/nobody\nowner: A\n")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("left out", done.stdout)
+
+
 @unittest.skipUnless(os.geteuid() == 0, "needs another administrator to be")
 class High(crib.Case, Rows):
     def setUp(self):
