@@ -15,6 +15,9 @@ struct map;
 size_t pointer_push(struct str *at, const char *token);
 void pointer_pop(struct str *at, size_t len);
 
+/* define_task.c: the block `task` of a tool, whose limits are read. */
+int define_task(const json_t *doc, struct reg_compiled *ret, struct err *err) MUST_CHECK;
+
 /* What the documents of a kind are made of. */
 struct define_kind {
 	enum reg_kind kind;
