@@ -79,7 +79,7 @@ COLUMNS = {
 KINDS = """
 1 log.open 2 log.close 1001 call.begin 1002 call.end 1003 call.denied 1004 call.recovered 1005 call.denied.summary
 1010 list 1011 notify 1012 message.dropped 1013 resource.subscribe 1014 resource.unsubscribe
-1021 task.create 1022 task.input 1023 task.cancel 1024 task.end 1025 task.read 1026 task.expire
+1021 task.create 1022 task.input 1023 task.cancel 1024 task.end 1025 task.read 1026 task.expire 1027 task.rerun
 1031 call.held 1032 call.approved 1033 call.refused 1034 call.lapsed 1035 call.recalled 1101 auth.fail
 1102 auth.fail.summary 1103 cred.first_use 1104 alias.new 1201 cred.create 1202 cred.rotate 1203 cred.revoke
 1204 cred.expire 1205 cred.suspend 1206 cred.resume 1301 tenant.create 1302 tenant.suspend 1303 tenant.resume
@@ -107,7 +107,7 @@ CTAGS = {1: "arguments", 2: "result", 3: "address", 4: "person", 5: "client", 6:
 UNITS = {"n_req": "bytes", "n_res": "bytes", "n_sto": "bytes", "dur": "us", "cpu": "us", "rss": "KiB"}
 NOT_COVERED = {"id", "enc", "leaf"}
 BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
-OPEN, TASK_CREATE, TASK_INPUT, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1022, 1534, 1540, 1813, 1821, 1822
+OPEN, TASK_CREATE, TASK_INPUT, TASK_RERUN, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1022, 1027, 1534, 1540, 1813, 1821, 1822
 INPUT_REQUIRED = 7
 # A row of a task by its state, and what its newest records may say: one that runs, that asks, that waits for a run of its own,
 # that follows what runs elsewhere.
@@ -167,13 +167,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        38: "4d99cf07774a6a6452ecf73988b20e43e063b77648e1ab9696df379286e0cd2c",
+        39: "348a0f97b0dc3180c1ffa43ef0c7c6e917a35f242dc1b92f2828a6e050057cbb",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        38: "6629fdc1f68dd63960ecd6add876c6b6831d137789aaf63c185a22fab100c872",
+        39: "9211aad9af2d4f679c0eadab9ed67131462f6d4eb68ab23ba47584ed74c79a61",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
@@ -950,7 +950,7 @@ class Verifier(Findings):
             phase = "runs"
         elif row["kind"] == END and row["outcome"] == INPUT_REQUIRED:
             phase = "asks"
-        elif row["kind"] in (TASK_INPUT, END) and phase:
+        elif row["kind"] in (TASK_INPUT, TASK_RERUN, END) and phase:
             phase = "answered"
         if row["kind"] == TASK_CREATE:
             if name in tasks:

@@ -37,6 +37,7 @@
 	X(RESOURCE_SUBSCRIBE, 1013, "resource.subscribe") X(RESOURCE_UNSUBSCRIBE, 1014, "resource.unsubscribe") \
 	X(TASK_CREATE, 1021, "task.create") X(TASK_INPUT, 1022, "task.input") X(TASK_CANCEL, 1023, "task.cancel") \
 	X(TASK_END, 1024, "task.end") X(TASK_READ, 1025, "task.read") X(TASK_EXPIRE, 1026, "task.expire") \
+	X(TASK_RERUN, 1027, "task.rerun") \
 	X(CALL_HELD, 1031, "call.held") X(CALL_APPROVED, 1032, "call.approved") X(CALL_REFUSED, 1033, "call.refused") \
 	X(CALL_LAPSED, 1034, "call.lapsed") X(CALL_RECALLED, 1035, "call.recalled") \
 	X(AUTH_FAIL, 1101, "auth.fail") \

@@ -81,6 +81,7 @@ struct reg_task {
 	bool asks_inside;               /* its first question makes it one; else that is asked of its call */
 	uint64_t grace_ms;              /* which a first request has to ask, however soon it would be one */
 	bool drive;                     /* what goes on elsewhere is waited for, for who knows no tasks (TK-64) */
+	bool rerun;                     /* a run that a crash or a stop cuts off is made again (TK-35) */
 };
 
 struct reg_compiled {                   /* made on first use; lives as long as its reg_def */

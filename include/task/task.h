@@ -40,6 +40,7 @@ struct tasks;
 #define TASKS_KEPT_MS 600000            /* after its end, at least (TK-12) */
 
 #define TASK_ROUNDS_MAX 32              /* in which it asks */
+#define TASK_RERUNS_MAX 3               /* runs that a crash cut off and that are made again (TK-35), of a task */
 #define TASK_WAITERS_MAX 256            /* for changes of tasks that are on their way, of all of them */
 
 /* Numbers of the store and of records.  INPUT, HELD and QUEUED are parked: nothing runs, and the row has all that
@@ -114,7 +115,8 @@ typedef void task_changed_fn(void *arg, struct task *t);
 void tasks_on_change(struct tasks *tasks, task_changed_fn *fn, void *arg);
 /* Nothing runs any more; what still waits for the writer or a reader is not called back. */
 void tasks_close(struct tasks **tasks);
-/* Writer's guard, in the transaction of its start: those that ran have failed, and a record of each says so (TK-35).
+/* Writer's guard, in the transaction of its start: those that ran have failed, or wait for another
+ * run of the TASK_RERUNS_MAX that they may have, and a record of each says so (TK-35).
  * What was kept of their answer, nothing, is said by task_result(). */
 int task_recover(struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
 
@@ -127,6 +129,7 @@ struct task_new {                       /* texts are copied */
 	enum task_state state;          /* WORKING, FAR, or parked from the beginning */
 	const char *note;               /* of one that is parked, or NULL */
 	const char *body; size_t len;   /* what another round needs; NULL: there is none without a question */
+	bool rerun;                     /* a run of it that a crash cuts off is made again, with its body */
 	const struct writer_rows *also; /* as in struct task_move */
 	const void *bytes; size_t nbytes;
 	void (*stop)(void *run);
@@ -162,7 +165,6 @@ struct task_move {
 	const char *note;               /* or NULL */
 	const uint8_t *call;            /* the newest, or NULL: as it was */
 	const char *body; size_t len;   /* what another round needs, copied and sealed; NULL: as it was */
-	bool rerun;                     /* counted as another try of the same round */
 	/* More rows, in the same item: writer thread, behind the task's.  NULL: none. */
 	const struct writer_rows *also;
 	const void *bytes; size_t nbytes;

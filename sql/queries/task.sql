@@ -10,12 +10,12 @@ FROM task WHERE ?1 = 0 OR tenant_id = ?1;
 -- name: task_add
 INSERT INTO task(tid, tenant_id, principal_id, prn, cred, tool, tdef, state, round, reruns, first_call, call, created_us,
   updated_us, ends_us, poll_ms, bytes, name, note, key, nonce, body)
-VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?13, 0, 0, ?8, ?8, ?9, ?9, ?10, ?11, ?14, ?12, ?15, ?16, ?17, ?18);
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?13, 0, ?19, ?8, ?8, ?9, ?9, ?10, ?11, ?14, ?12, ?15, ?16, ?17, ?18);
 
 -- The writer: one is parked, has got answers, or a round of it begins.  Index task.tid.
 -- name: task_move
-UPDATE task SET state = ?3, updated_us = ?4, note = ?5, round = ?6, call = coalesce(?7, call), reruns = reruns + ?8,
-  bytes = coalesce(?9, bytes), key = coalesce(?10, key), nonce = coalesce(?11, nonce), body = coalesce(?12, body)
+UPDATE task SET state = ?3, updated_us = ?4, note = ?5, round = ?6, call = coalesce(?7, call),
+  bytes = coalesce(?8, bytes), key = coalesce(?9, key), nonce = coalesce(?10, nonce), body = coalesce(?11, body)
 WHERE tid = ?1 AND tenant_id = ?2 AND state NOT IN (3, 4, 5);
 
 -- The writer: one has ended.  Index task.tid.
@@ -26,7 +26,11 @@ WHERE tid = ?1 AND tenant_id = ?2 AND state NOT IN (3, 4, 5);
 
 -- The writer, at a start: those that ran.  any tenant: nobody runs them any more.  Walks the table.
 -- name: task_cut
-SELECT tid, tenant_id, prn, cred, tool, call, created_us, ends_us FROM task WHERE state = 1;
+SELECT tid, tenant_id, prn, cred, tool, call, created_us, ends_us, reruns > 0 AND body IS NOT NULL FROM task WHERE state = 1;
+
+-- The writer, at a start: one of them is to run again.  Index task.tid.
+-- name: task_rerun
+UPDATE task SET state = 7, updated_us = ?3, note = NULL, reruns = reruns - 1 WHERE tid = ?1 AND tenant_id = ?2 AND state = 1 AND reruns > 0;
 
 -- A reader: what has been sealed of one that has ended.  Index task.tid.
 -- name: task_sealed
@@ -64,5 +68,5 @@ WHERE n.name = ?1 AND t.tid = ?2;
 -- audit show: what is on record of a task and is of no call, in order.  rec_kind.
 -- name: task_records
 SELECT r.idx FROM log l CROSS JOIN rec r ON r.log = l.id
-WHERE l.tenant_id = ?1 AND r.kind IN (1022, 1023, 1024, 1025) AND r.kind <> 1001 AND r.kind <> 1002 AND r.ts >= ?3
+WHERE l.tenant_id = ?1 AND r.kind IN (1022, 1023, 1024, 1025, 1027) AND r.kind <> 1001 AND r.kind <> 1002 AND r.ts >= ?3
   AND instr(r.ext, CAST(?2 AS BLOB)) > 0 ORDER BY r.idx LIMIT ?4;

@@ -314,7 +314,7 @@ static int file_as_task(void *arg, const struct audit_event *ev, const struct wr
 		.cred = c->who->cred_id ? c->who->accessor : NULL, .tool = c->tool->full_name, .name = c->tool->name,
 		.tdef = c->tool->def->digest, .call = c->id, .poll_ms = (uint32_t)how->poll_ms, .state = TASK_HELD,
 		.note = note, .also = rows, .bytes = bytes, .nbytes = len,
-		.ttl_ms = how->ttl_ms + rule->timeout_ms + rule->use_ms,
+		.ttl_ms = how->ttl_ms + rule->timeout_ms + rule->use_ms, .rerun = how->rerun,
 	};
 	struct audit_event evs[2] = { *ev };
 	struct str body = STR_INIT;

@@ -51,12 +51,12 @@ static bool promote(struct call *c)
 		.cred = c->who->cred_id ? c->who->accessor : NULL, .tool = c->tool->full_name,
 		.name = c->tool->name, .tdef = c->tool->def->digest,
 		.call = c->id, .ttl_ms = how->ttl_ms, .poll_ms = (uint32_t)how->poll_ms, .stop = c->eng->task_stop,
-		.run = c, .state = c->far ? TASK_FAR : TASK_WORKING,
+		.run = c, .state = c->far ? TASK_FAR : TASK_WORKING, .rerun = how->rerun,
 	};
 	struct str body = STR_INIT;
 	struct audit_event ev;
 
-	if (c->far) {
+	if (c->far || how->rerun) {
 		call_task_body(c, &body);
 		n.body = body.p;
 		n.len = body.len;
@@ -258,7 +258,8 @@ static int end_with(struct call *c, const struct audit_event *ev, const struct t
 	return rc;
 }
 
-/* It asks, or the server stops while it follows what goes on elsewhere: it is parked with what another round needs. */
+/* It asks, or the server stops while it follows what goes on elsewhere, or may run again: it is parked with what
+ * another round needs. */
 static int park(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
 {
 	struct task_move m = { .state = c->requests ? TASK_INPUT : TASK_QUEUED,
@@ -300,7 +301,8 @@ int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn 
 {
 	struct task_answer a = { .state = TASK_COMPLETED };
 	struct str text = STR_INIT;
-	const bool stops = c->far && c->cancelled && c->why == CANCEL_SHUTDOWN && ev->kind == AUDIT_CALL_END;
+	const bool stops = c->cancelled && c->why == CANCEL_SHUTDOWN && ev->kind == AUDIT_CALL_END &&
+		(c->far || c->compiled->task.rerun);
 	int rc = c->requests || stops ? park(c, ev, done) : ERR_LIMIT;
 
 	if (rc != ERR_LIMIT)

@@ -93,7 +93,7 @@ static enum phase phase_of(const struct course_record *r, enum phase before)
 		return RUNS;
 	if (r->kind == AUDIT_CALL_END)          /* by which it does not end: what it follows goes on (TK-61) */
 		return r->outcome == AUDIT_INPUT_REQUIRED ? ASKS : before != UNKNOWN ? ANSWERED : before;
-	return r->kind == AUDIT_TASK_INPUT && before != UNKNOWN ? ANSWERED : before;
+	return (r->kind == AUDIT_TASK_INPUT || r->kind == AUDIT_TASK_RERUN) && before != UNKNOWN ? ANSWERED : before;
 }
 
 /* Can the row of one that has not ended be in this state (task/task.h)? */

@@ -78,10 +78,32 @@ static int read_drive(const json_t *task, bool far, bool *ret, struct err *err)
 	return rc == 0 && *ret && !far ? err_set(err, ERR_INVALID, "/task/drive", "belongs to tools of upstreams") : rc;
 }
 
+/* TK-35.  A run that nobody saw the end of may have done its work: only who says that twice is as once has another. */
+static int read_crash(const json_t *doc, const json_t *task, bool far, bool *ret, struct err *err)
+{
+	const char *text = NULL;
+	int rc = jx_get_string(task, "/task", "crash", JX_OPTIONAL, &text, err);
+
+	if (rc < 0 || !text || strcmp(text, "fail") == 0)
+		return rc;
+	if (strcmp(text, "rerun") != 0)
+		return err_set(err, ERR_INVALID, "/task/crash", "must be fail or rerun, is %.40s", text);
+	if (far)
+		return err_set(err, ERR_INVALID, "/task/crash", "rerun is not for tools of upstreams");
+	if (!json_is_true(json_object_get(json_object_get(doc, "annotations"), "idempotentHint"))) {
+		rc = err_set(err, ERR_INVALID, "/task/crash", "rerun is for tools that say idempotentHint: true");
+		err_hint(err, "say so in annotations, if a second run with the same arguments changes nothing more");
+		return rc;
+	}
+	*ret = true;
+	return 0;
+}
+
 /* TK-20; what goes on elsewhere is a task when it does, others when they are long. */
 int define_task(const json_t *doc, struct reg_compiled *ret, struct err *err)
 {
-	static const char *const known[] = { "support", "after", "asks", "ttl", "poll", "timeout", "drive" };
+	static const char *const known[] = { "support", "after", "asks", "ttl", "poll", "timeout", "drive",
+		"crash" };
 	const char *type = json_string_value(json_object_get(json_object_get(doc, "handler"), "type"));
 	const bool far = type && strcmp(type, "mcp") == 0;
 	struct reg_task *t = &ret->task;
@@ -107,5 +129,7 @@ int define_task(const json_t *doc, struct reg_compiled *ret, struct err *err)
 		rc = read_span(task, "timeout", REG_TIMEOUT_MIN_MS, REG_TASK_TIMEOUT_MAX_MS, "1s to 7d", &t->timeout_ms, err);
 	if (rc == 0 && task)
 		rc = read_drive(task, far, &t->drive, err);
+	if (rc == 0 && task)
+		rc = read_crash(doc, task, far, &t->rerun, err);
 	return rc;
 }

@@ -131,6 +131,7 @@ static int put_add(const struct task_add *t, const struct sealed *s, struct db *
 	db_bind_i64(st, 14, (int64_t)s->len);
 	db_bind_textz(st, 15, *t->note ? t->note : NULL);
 	bind_sealed(st, 16, s);
+	db_bind_i64(st, 19, t->rerun ? TASK_RERUNS_MAX : 0);
 	return db_run(&st, err);
 }
 
@@ -168,12 +169,11 @@ static int put_set(const struct task_set *m, const struct sealed *s, struct db *
 		db_bind_blob(st, 7, m->call, sizeof(m->call));
 	else
 		db_bind_null(st, 7);
-	db_bind_i64(st, 8, m->rerun);
 	if (s->ct)
-		db_bind_i64(st, 9, (int64_t)s->len);
+		db_bind_i64(st, 8, (int64_t)s->len);
 	else
-		db_bind_null(st, 9);
-	bind_sealed(st, 10, s);
+		db_bind_null(st, 8);
+	bind_sealed(st, 9, s);
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(db) != 1)
 		rc = err_set(err, ERR_CONFLICT, m->id, "the task has ended");
@@ -247,6 +247,7 @@ struct cut {
 	int64_t tenant_id;
 	uint8_t call[16];
 	uint64_t ends_us;
+	bool again;
 };
 
 static bool read_cut(struct db_stmt *st, struct cut *ret)
@@ -254,7 +255,8 @@ static bool read_cut(struct db_stmt *st, struct cut *ret)
 	size_t len;
 	const void *call = db_col_blob(st, 5, &len);
 
-	*ret = (struct cut){ .tenant_id = db_col_i64(st, 1), .ends_us = (uint64_t)db_col_i64(st, 7) };
+	*ret = (struct cut){ .tenant_id = db_col_i64(st, 1), .ends_us = (uint64_t)db_col_i64(st, 7),
+			     .again = db_col_i64(st, 8) };
 	db_col_copy(st, 0, ret->id, sizeof(ret->id));
 	db_col_copy(st, 2, ret->prn, sizeof(ret->prn));
 	db_col_copy(st, 3, ret->cred, sizeof(ret->cred));
@@ -262,6 +264,41 @@ static bool read_cut(struct db_stmt *st, struct cut *ret)
 	if (len == sizeof(ret->call))
 		memcpy(ret->call, call, len);
 	return len == sizeof(ret->call);
+}
+
+/* Of a system that was cut off: fields are the caller's. */
+static void cut_event(const struct cut *c, enum audit_kind kind, const struct audit_field *fields, size_t n,
+		      struct audit_event *ev)
+{
+	audit_event_init(ev, kind, c->tenant_id);
+	ev->actor = AUDIT_BY_SYSTEM;
+	ev->prn = c->prn;
+	ev->cred = *c->cred ? c->cred : NULL;
+	ev->tool = c->tool;
+	ev->has_prev = true;
+	memcpy(ev->prev, c->call, sizeof(ev->prev));
+	ev->field = fields;
+	ev->nfield = n;
+}
+
+/* TK-35: its record is as durable as that it waits for another run. */
+static int queue_cut(const struct cut *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct audit_field field = { AUDIT_TAG_TASK, c->id, strlen(c->id) };
+	struct audit_event ev;
+	struct db_stmt *st;
+	int rc;
+
+	cut_event(c, AUDIT_TASK_RERUN, &field, 1, &ev);
+	rc = audit_append(logs, db, &ev, NULL, err);
+	CRASH_AT("task.recover");
+	if (rc < 0)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	st = db_stmt_get(db, SQL_TASK_RERUN);
+	db_bind_textz(st, 1, c->id);
+	db_bind_i64(st, 2, c->tenant_id);
+	db_bind_i64(st, 3, (int64_t)clock_wall_us());
+	return db_run(&st, err);
 }
 
 static int fail_cut(const struct cut *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -278,15 +315,7 @@ static int fail_cut(const struct cut *c, struct db *db, struct audit_logs *logs,
 	f.ends_us = f.updated_us + UINT64_C(1000) * TASKS_KEPT_MS;
 	if (c->ends_us > f.ends_us)
 		f.ends_us = c->ends_us;
-	audit_event_init(&ev, AUDIT_TASK_END, c->tenant_id);
-	ev.actor = AUDIT_BY_SYSTEM;
-	ev.prn = c->prn;
-	ev.cred = *c->cred ? c->cred : NULL;
-	ev.tool = c->tool;
-	ev.has_prev = true;
-	memcpy(ev.prev, c->call, sizeof(ev.prev));
-	ev.field = fields;
-	ev.nfield = NELEMS(fields);
+	cut_event(c, AUDIT_TASK_END, fields, NELEMS(fields), &ev);
 	rc = audit_append(logs, db, &ev, NULL, err);
 	CRASH_AT("task.recover");
 	if (rc == ERR_NOT_FOUND)        /* its tenant has no log any more */
@@ -299,7 +328,7 @@ int task_recover(struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TASK_CUT);
 	struct cut *cuts = NULL;
-	size_t n = 0;
+	size_t n = 0, again = 0;
 	int rc;
 
 	while ((rc = db_step(st, err)) == 1) {
@@ -308,10 +337,14 @@ int task_recover(struct db *db, struct audit_logs *logs, struct err *err)
 		n += read_cut(st, &cuts[n]);
 	}
 	db_stmt_put(&st);
-	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = fail_cut(&cuts[i], db, logs, err);
-	if (rc == 0 && n > 0)
-		log_warn(NULL, "tasks whose runs were cut off have failed count=%zu", n);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		again += cuts[i].again;
+		rc = cuts[i].again ? queue_cut(&cuts[i], db, logs, err) : fail_cut(&cuts[i], db, logs, err);
+	}
+	if (rc == 0 && n > again)
+		log_warn(NULL, "tasks whose runs were cut off have failed count=%zu", n - again);
+	if (rc == 0 && again > 0)
+		log_warn(NULL, "tasks whose runs were cut off run again count=%zu", again);
 	free(cuts);
 	return rc;
 }

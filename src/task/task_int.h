@@ -29,6 +29,7 @@ struct task_add {                       /* of TASK_ROWS_ADD */
 	uint64_t created_us, ends_us;
 	uint32_t poll_ms;
 	enum task_state state;
+	bool rerun;
 	struct task_more more;
 };
 
@@ -39,7 +40,7 @@ struct task_set {                       /* of TASK_ROWS_MOVE */
 	unsigned round;
 	uint64_t updated_us;
 	uint8_t call[16];
-	bool has_call, has_body, rerun;
+	bool has_call, has_body;
 	struct task_more more;
 };
 

@@ -227,6 +227,7 @@ static struct task_add *row_of(const struct task *t, const struct task_new *n)
 	row->ends_us = t->ends_us;
 	row->poll_ms = t->poll_ms;
 	row->state = t->state;
+	row->rerun = n->rerun;
 	return row;
 }
 
@@ -318,7 +319,6 @@ static struct task_set *set_of(const struct task *t, const struct task_move *m, 
 	if (m->call)
 		memcpy(row->call, m->call, sizeof(row->call));
 	row->has_body = m->body != NULL;
-	row->rerun = m->rerun;
 	return row;
 }
 

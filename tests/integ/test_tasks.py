@@ -439,6 +439,61 @@ class Tasks(crib.Case):
         done = c.run("audit", "verify")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def again(self, name, folder, crash="rerun", hints="{idempotentHint: true}"):
+        """A tool that writes a line and ends when there is a file for it."""
+        script = f"echo ran >>{folder}/{name}; while ! test -e {folder}/go-{name}; do sleep 0.02; done; echo done"
+        handler = f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(script)}], stdin: none, output: text, sandbox: {{write: [{folder}]}}}}"
+        return crib.tool_yaml(name, handler, extra=f"annotations: {hints}\nlimits: {{timeout: 10m}}\n"
+                                                   f"task: {{support: required, crash: {crash}, timeout: 10m}}\n")
+
+    def up(self):
+        self.crib.start(CONF)
+        self.peer = self.crib.http(self.key)
+
+    def runs(self, path, n):
+        crib.wait_for(f"run {n}", lambda: path.exists() and len(path.read_text().splitlines()) == n)
+
+    def test_what_may_run_again_does(self):
+        """TK-35: a run that a crash cut off is made again, on record before it is, and three times at most; after a stop as well."""
+        c, folder = self.crib, self.crib.dir / "told"
+        folder.mkdir()
+        for name, crash in (("again", "rerun"), ("ends", "rerun"), ("once", "fail")):
+            c.tool(self.again(name, folder, crash))
+        for bad, why in ((self.again("x", folder, hints="{idempotentHint: false}"), "idempotentHint"), (self.again("x", folder, "never"), "fail or rerun"),
+                         (crib.tool_yaml("x", SLEEP, extra="task: {support: required, crash: rerun}\n"), "idempotentHint")):
+            done = c.run("tool", "add", "-", stdin=bad)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(why, done.stderr)
+        task, ends, once = (self.peer.call(name, {}, crib.MODERN, EXT)["result"]["taskId"] for name in ("again", "ends", "once"))
+        for name in ("again", "ends", "once"):
+            self.runs(folder / name, 1)
+        for n in range(1, 4):
+            c.stop(signal.SIGKILL)
+            self.up()
+            for name in ("again", "ends"):
+                self.runs(folder / name, 1 + n)
+            self.assertEqual(self.get(task)["result"]["status"], "working")
+            self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.rerun'"), [(2 * n,)])
+        self.assertEqual((self.over(once)["status"], len((folder / "once").read_text().splitlines())), ("failed", 1))
+        (folder / "go-ends").touch()
+        done = self.over(ends)
+        self.assertEqual((done["status"], done["result"]["content"][0]["text"].strip()), ("completed", "done"))
+        c.stop(signal.SIGTERM)                          # which is no crash: it is not counted
+        self.assertEqual(c.rows("SELECT state, reruns FROM task WHERE tid = ?", task), [(7, 0)])
+        self.up()
+        self.runs(folder / "again", 5)
+        c.stop(signal.SIGKILL)
+        self.up()
+        self.assertEqual(self.over(task)["error"]["code"], -32603)
+        self.assertEqual(len((folder / "again").read_text().splitlines()), 5)
+        shown = [row["kind"] for row in c.json("audit", "show", ends)]
+        self.assertEqual(shown, ["call.begin", "task.create"] + 3 * ["call.recovered", "task.rerun", "call.begin"] + ["call.end", "task.read"])
+        c.stop(signal.SIGTERM)
+        for verifier in (lambda: c.run("audit", "verify"),
+                         lambda: subprocess.run([*crib.sceptic(), c.store, *crib.evidence(c.store)], capture_output=True, text=True)):
+            done = verifier()
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_rows_are_held_against_records(self):
         """TK-43: both verifiers find a row that says what no record says, that is missing, or that nothing began."""
         c = self.crib
