@@ -1,10 +1,12 @@
 """contrib/doc/operate.md is what an operator types and what is answered: done anew here and compared; --write puts it in place.
 
 Times, ids, digests and sizes are placeholders there, as in the page of test_compliance_review.py."""
+import contextlib
 import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import textwrap
 import time
@@ -48,8 +50,9 @@ says how the packages are built and installed; the manual is toolcribd(8); files
 | `SIGNER_AHEAD` | the store is older than its signer: somebody put it back | 11, from `toolcrib status` on |
 | a key of an agent is where it should not be | stolen | 7 |
 | a mistake an hour ago, and nobody can undo it | back to the second before | 11 |
-| `BAD` or exit status 4 of `audit verify` | somebody changed the store | keep a copy as it is, then `tampering.md` |
-| an alert | what each asks for | 12 |
+| exit status 4 of `audit verify`, `DAMAGED` | somebody changed the store | 12 |
+| `another program has written to the store`, `is not as it was written` | the same; the server stops itself, or does not start | 12 |
+| an alert | what each asks for | 13 |
 """
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
 # Heading, prose, commands for a shell.  {key}: the accessor of the tenant's key, {recipient}: who can open what is put away,
@@ -149,11 +152,21 @@ STEPS = [
       f"cp -R -p {STORE}.before/signer {STORE}", "toolcrib status",
       "toolcrib audit adopt lost:all --reason 'taken away by mistake' --ticket OPS-7",
       "systemctl start toolcribd", "toolcrib call acme echo text=hello", "toolcrib audit verify"]),
-    ("12. An alert",
+    ("12. The store was changed",
+     "`audit verify` ends with 4, or the alert `verify_failed` comes: a record is not what was written. Here somebody who could write "
+     "the file has changed how long a call took. All that follows from it is found as well (ROOT, CROSS_REF), LEAF names the record. Before anything else take a copy of all there is, it is evidence. `toolcrib-verify` with the "
+     "pins says it again on another machine, without trust in this one, and finds which backups are older than the change. Whoever "
+     "could write the store may have had what lies beside it: replace the keys of agents (7), and secrets. Then go back to such a backup "
+     "(4), or go on, and let people know; what every kind of change looks like is in `contrib/doc/tampering.md`.",
+     ["toolcrib audit verify --tenant acme | grep -E '^(LEAF|DAMAGED)'", "systemctl stop toolcribd", f"cp -a {STORE} {ROOT}/evidence",
+      f"toolcrib-verify --key {KEYS}/pins --keys {ROOT}/evidence --signer-state {ROOT}/evidence/signer {ROOT}/evidence/toolcrib.db "
+      "| grep -E '^(LEAF|DAMAGED)'",
+      f"toolcrib-verify --key {KEYS}/pins {BACKUP}/toolcrib.db", "systemctl start toolcribd"]),
+    ("13. An alert",
      "What a person should look at is an alert, a sentence that ends with the command that shows more: `toolcrib alerts`. `alerts` in "
      "toolcribd.yaml has webhooks, Alertmanagers and people by mail told as well; after a change there `toolcrib alerts test` opens "
      "one, and `toolcrib alerts ways` says whether it was taken. What to do beyond looking: for `audit_refusing` and `space_low` make room on the disk of "
-     "the store, calls go on by themselves. For `verify_failed` keep a copy of the store as it is, then `bad-night.md`; only `audit "
+     "the store, calls go on by themselves. For `verify_failed` do chapter 12; only `audit "
      "verify` of the whole store ends it. For `verify_stale` see `toolcrib status`. For `sink_behind` mend the receiver, then `toolcrib "
      "sink resume NAME`; one that is stopped needs `sink seek`. For `sink_refused` mend what `toolcrib "
      "sink list` says, for `sink_rejected` what the receiver has against the records that `toolcrib sink rejected NAME` lists, then `sink "
@@ -193,13 +206,25 @@ class Operate(crib.Case):
 
     def before(self, c, line):
         """What a person waits for by looking again."""
-        if line.endswith("grep ^Backup"):
+        if line.startswith("toolcrib audit verify --tenant acme |"):
+            self.change(c)
+        elif line.endswith("grep ^Backup"):
             crib.wait_for("a whole copy", lambda: '"kind":"whole"' in self.manifest().replace(" ", ""))
         elif line.startswith("toolcrib grant remove"):
             parts = len(self.manifest().splitlines())
             crib.wait_for("a part with the call", lambda: len(self.manifest().splitlines()) > parts)
             at = json.loads(self.manifest().splitlines()[-1])["at_us"] + 1
             self.put["{moment}"] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at // 1000000)) + f".{at % 1000000:06d}Z"
+
+    def change(self, c):
+        """What an intruder does who waits for a stop: a running server sees at once that another program writes."""
+        c.stop()
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db, db:
+            frozen, = db.execute("SELECT sql FROM sqlite_master WHERE name = 'rec_frozen'").fetchone()
+            db.execute("DROP TRIGGER rec_frozen")
+            db.execute("UPDATE rec SET dur = dur + 1 WHERE id = (SELECT min(id) FROM rec WHERE kind = 1002)")
+            db.execute(frozen)
+        c.start(LISTEN + self.here("".join(f"{more}\n" for more in self.extra)))
 
     def manifest(self):
         paths = sorted((self.places["/backup"] / "shipped").glob("0*/manifest.jsonl"))
@@ -255,7 +280,7 @@ class Operate(crib.Case):
                              (r"UNCOVERED_TAIL .*\n", ""), (r"\d+ gaps", "N gaps"), (r"system:\d+", "system:N"),      # it goes by the clock
                              (r"(?m)(?<=^key )\w{12}(?= of acme/bot expires)|^\w{12}(?= +acme/bot +active)", "KEY2")):
             text = re.sub(pattern, put, text)
-        for pattern, put in ((r"(?m)^(RESTORED +\S+ +)\d+( +)\d+", r"\1N\2N"), (r"record \d+ of the", "record N of the"),    # logs come in any order
+        for pattern, put in ((r"(?m)^((?:RESTORED|LEAF) +\S+ +)\d+( +)\d+", r"\1N\2N"), (r"[1-9]\d* bad", "N bad"), (r"(?m)^(LEAF \S+) \d+:", r"\1 N:"), (r"record \d+ of the", "record N of the"),    # logs come in any order
                              ("lost:acme:N-N lost:system:N-N", "lost:system:N-N lost:acme:N-N"),
                              (r"(SIGNER_AHEAD: .* of INSTANCE)/t/acme,", r"\1,"),
                              (r"(?m)^(.* warn .*lost:)acme(:N-N\n.* warn .*lost:)system(?=:N-N$)", r"\1system\2acme")):
