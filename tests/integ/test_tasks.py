@@ -260,6 +260,21 @@ class Tasks(crib.Case):
         self.get_raw(slow, method="tasks/cancel")
         self.assertEqual(self.told(peer, slow, "cancelled")["statusMessage"], "the call was cancelled")
 
+    def test_so_many_are_listened_to(self):
+        """4,096 tasks of a tenant's listens, each as often as it is named; one more is refused, another tenant's is not."""
+        c = self.crib
+        ids = [self.made()["taskId"] for _ in range(256)]
+        peers = [self.listen(ids[:n]) for n in [256] * 15 + [255]]
+        self.assertEqual([ack["params"]["notifications"]["taskIds"] for ack, _ in peers], [ids] * 15 + [ids[:255]])
+        self.assertIn("4096 of all peers", self.listen(ids[:2])[0]["error"]["message"])
+        peers.append(self.listen(ids[:1]))
+        self.assertEqual(peers[-1][0]["params"]["notifications"], {"taskIds": ids[:1]})
+        self.assertIn("4096 of all peers", self.listen(ids[:1])[0]["error"]["message"])
+        theirs = self.made(peer=c.http(self.other))["taskId"]
+        self.assertEqual(self.listen([theirs], c.tcp(self.other))[0]["params"]["notifications"], {"taskIds": [theirs]})
+        peers[0][1].close()                             # its 256 are free again
+        crib.wait_for("room", lambda: "params" in self.listen(ids)[0])
+
     def test_two_answer_at_once(self):
         """The first is kept, both are acknowledged, one record."""
         c = self.crib

@@ -257,6 +257,29 @@ class Held(test_approve.Persons):
             line.close()
         self.held(1)
 
+    def test_so_many_are_held_of_all(self):
+        """256 of a process, and one more is told at once; when one has gone there is room again."""
+        keys = [self.key, self.other] + [self.crib.tenant(f"tenant{n}", "*") for n in range(3)]
+        lines = []
+        for i in range(256):
+            line = self.crib.tcp(keys[i // 64])
+            line.initialize("2025-06-18")
+            line.send(line.request("tools/call", {"name": "pay", "arguments": BIG}, id="it"))
+            lines.append(line)
+        crib.wait_for("256 held", lambda: self.count() == 256)
+        one_more = self.crib.tcp(keys[4])
+        one_more.initialize("2025-06-18")
+        one_more.send(one_more.request("tools/call", {"name": "pay", "arguments": BIG}, id="it"))
+        self.assertTrue(one_more.receive()["result"]["isError"])
+        self.assertEqual(self.count(), 256)
+        lines.pop().close()
+        crib.wait_for("room", lambda: self.count() == 255)
+        one_more.send(one_more.request("tools/call", {"name": "pay", "arguments": BIG}, id="next"))
+        crib.wait_for("256 held", lambda: self.count() == 256)
+        for line in (*lines, one_more):
+            line.close()
+        crib.wait_for("none held", lambda: self.count() == 0)
+
 
 if __name__ == "__main__":
     crib.main()
