@@ -107,6 +107,8 @@ struct task_env {
 	struct ev_loop *loop;
 	struct writer *writer;
 	struct keyfile_place place;     /* borrowed */
+	size_t max;                     /* tasks of the process; 0: TASKS_MAX */
+	uint64_t bytes;                 /* sealed ones of a tenant; 0: TASKS_BYTES_MAX */
 };
 /* Reads the index; nothing that ran is working any more (task_recover()). */
 int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err) MUST_CHECK;

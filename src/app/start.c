@@ -567,7 +567,11 @@ static void otel_stop(struct app *a)
 
 static int tasks_start(struct app *a, struct err *err)
 {
-	return tasks_open(&(struct task_env){ .loop = a->loop, .writer = a->writer, .place = { a->store, a->master } },
+	const struct conf *conf = a->opt.conf;
+
+	return tasks_open(&(struct task_env){ .loop = a->loop, .writer = a->writer, .place = { a->store, a->master },
+					      .max = conf ? conf->tasks_max : 0,
+					      .bytes = conf ? (uint64_t)conf->tasks_bytes_mib << 20 : 0 },
 			  &a->tasks, err);
 }
 

@@ -180,7 +180,7 @@ bool task_room(struct tasks *tasks, int64_t tenant_id, int64_t principal_id)
 {
 	const struct task_owner *tenant = task_owner(tasks, tenant_id, 0);
 
-	if (tasks->all.n < TASKS_MAX && tenant->open < TASKS_TENANT_MAX && tenant->bytes < TASKS_BYTES_MAX &&
+	if (tasks->all.n < tasks->env.max && tenant->open < TASKS_TENANT_MAX && tenant->bytes < tasks->env.bytes &&
 	    task_owner(tasks, tenant_id, principal_id)->open < TASKS_PRINCIPAL_MAX)
 		return true;
 	metric_inc(METRIC_tasks_refused);
@@ -296,7 +296,7 @@ static int check_bytes(struct tasks *tasks, const struct task *t, size_t len)
 {
 	const uint64_t others = task_owner(tasks, t->tenant_id, 0)->bytes - t->bytes;
 
-	if (len <= TASK_SMALL || others + sealed_bytes(len) <= TASKS_BYTES_MAX)
+	if (len <= TASK_SMALL || others + sealed_bytes(len) <= tasks->env.bytes)
 		return 0;
 	metric_inc(METRIC_tasks_unkept);
 	return ERR_LIMIT;
@@ -745,6 +745,8 @@ int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err)
 	int rc;
 
 	tasks->env = *env;
+	tasks->env.max = env->max ? env->max : TASKS_MAX;
+	tasks->env.bytes = env->bytes ? env->bytes : TASKS_BYTES_MAX;
 	tasks->kin = map_new();
 	tasks->owners = map_new();
 	list_init(&tasks->jobs);

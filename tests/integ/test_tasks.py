@@ -275,6 +275,21 @@ class Tasks(crib.Case):
         peers[0][1].close()                             # its 256 are free again
         crib.wait_for("room", lambda: "params" in self.listen(ids)[0])
 
+    def test_as_many_and_as_large_as_the_configuration_says(self):
+        """TK-41: tasks.max, one more is a plain call or refused; tasks.bytes of a tenant, a result beyond it is lost and says so, another's is kept."""
+        c = self.crib
+        script = "head -c 450000 /dev/zero | base64 -w0"
+        c.tool(tool("large", f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(script)}], stdin: none, output: text}}", "{support: required}"))
+        c.stop()
+        c.start(CONF + "tasks: {max: 4, bytes: 1}\n")
+        peer, stranger = c.http(self.key), c.http(self.other)
+        got = [self.over(who.call("large", {}, crib.MODERN, EXT)["result"]["taskId"], who) for who in (peer, peer, stranger)]
+        self.assertEqual([one["status"] for one in got], ["completed", "failed", "completed"], got[1])
+        self.assertIn("too much is kept for this tenant", got[1]["error"]["message"])
+        self.assertEqual(self.over(self.made(ms=1, peer=peer)["taskId"], peer)["status"], "completed")       # the fourth, and small
+        self.assertEqual(peer.call("slow", {"ms": 200}, crib.MODERN, EXT)["result"]["resultType"], "complete")
+        self.assertIn("error", peer.call("must", {"ms": 1}, crib.MODERN, EXT))
+
     def test_two_answer_at_once(self):
         """The first is kept, both are acknowledged, one record."""
         c = self.crib
