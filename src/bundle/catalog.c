@@ -703,8 +703,10 @@ int audit_seal_checks_next(struct audit_seal_checks *s, audit_found_fn *found, v
 	ret->log = c->listed.log;
 	ret->whole = rc == 0 && !c->bad;
 	ret->archived = forms_is_archived(c->listed.path);
+	pthread_mutex_lock(&s->lock);   /* which nobody takes again, cleared */
 	check_clear(c);
 	s->head++;
+	pthread_mutex_unlock(&s->lock);
 	return rc < 0 ? rc : 1;
 }
 
