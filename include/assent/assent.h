@@ -71,6 +71,8 @@ struct assent_env {
 	/* It was agreed to, or is over: whoever waits for it looks again.  NULL: nobody does. */
 	void (*changed)(void *arg, const struct assent *a);
 	void *arg;
+	const char *notify;             /* approve.notify: a program that is told of each request; NULL: none */
+	uint64_t notify_ms;
 };
 /* Who has something else to put into the same item: fn calls writer_change(), or what does, with these rows among its
  * own, and done follows as it would.  fn NULL: nobody has. */
@@ -80,6 +82,8 @@ struct assent_carrier {
 	void *arg;
 };
 int assents_open(const struct assent_env *env, struct assents **ret, struct err *err) MUST_CHECK;
+/* approve.notify is not started any more.  Right before ev_child_kill_all().  all may be NULL. */
+void assents_no_commands(struct assents *all);
 void assents_close(struct assents **all);
 void assents_set_roles(struct assents *all, const struct conf_role *roles, size_t n);
 /* Definitions, grants or roles are others: what nobody may use any more lapses soon. */

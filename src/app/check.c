@@ -32,6 +32,8 @@ int app_place_check(const struct conf *conf, struct err *err)
 	if ((conf->anchor_file && *conf->anchor_file != '/') || (conf->anchor_cmd && *conf->anchor_cmd != '/'))
 		return err_set(err, ERR_INVALID, conf->anchor_file && *conf->anchor_file != '/' ? "anchor.file" : "anchor.cmd",
 			       "anchor.file and anchor.cmd are absolute paths");
+	if (conf->approve_notify && *conf->approve_notify != '/')
+		return err_set(err, ERR_INVALID, "approve.notify", "approve.notify is an absolute path");
 	return 0;
 }
 

@@ -620,7 +620,8 @@ static int assents_start(struct app *a, struct err *err)
 	const struct conf *conf = a->opt.conf;
 	const struct assent_env env = { .loop = a->loop, .writer = a->writer, .place = { a->store, a->master },
 		.roles = conf ? conf->roles : a->opt.roles, .nroles = conf ? conf->nroles : a->opt.nroles,
-		.stands = still_stands, .changed = look_again, .arg = a };
+		.stands = still_stands, .changed = look_again, .arg = a,
+		.notify = conf ? conf->approve_notify : NULL, .notify_ms = conf ? conf->approve_notify_ms : 0 };
 
 	return assents_open(&env, &a->assents, err);
 }
@@ -738,6 +739,7 @@ static void calls_end(struct app *a)
 	upstreams_stop(a);          /* while their processes can still be told apart */
 	if (a->notary)
 		notary_no_commands(a->notary);
+	assents_no_commands(a->assents);
 	ev_child_kill_all(a->loop);
 	exec_workers_free(&a->workers);
 	worker_pool_free(&a->pool);

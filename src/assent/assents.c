@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,13 +19,35 @@
 #include "conf/conf.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "ev/child.h"
 #include "ev/ev.h"
+#include "json/json.h"
+#include "sandbox/policy.h"
 
 #include "assent_int.h"
 
+enum {
+	ASK_QUEUE_MAX = 64,             /* requests that wait for the program; one more is not told */
+	ASK_FILES = 64,
+	ASK_FILE_BYTES = 1 << 30,
+};
 enum { LOOK_MIN_MS = 100, LOOK_MAX_MS = 30000, LAPSE_BATCH = 256, FIELDS_MAX = 8 };
 #define STEP_US INT64_C(3600000000)     /* a clock that was set by more ends nothing at once */
 #define CHANGED "the definition or its grant changed"
+
+struct asking { struct list link; int64_t id; struct str line; };       /* a request that waits for the program */
+
+struct telling {
+	struct ev_loop *loop;
+	char *program;
+	uint64_t timeout_us;
+	struct list queue; size_t n;
+	struct asking *now;             /* whom the program is told of; NULL: it does not run */
+	struct ev_child *child;
+	struct ev_timer *timer;
+	int fd[3];
+	bool late, ended;               /* it took too long; no more programs */
+};
 
 struct assents {
 	struct assent_env env;
@@ -35,6 +58,7 @@ struct assents {
 	struct ev_timer *timer;
 	int64_t last_id;
 	int64_t offset_us;              /* wall clock above the monotonic one, as it was seen last */
+	struct telling *telling;        /* NULL: nobody is told */
 	bool closed;
 };
 
@@ -167,6 +191,194 @@ bool assent_stands(const struct assents *all, const struct assent *a)
 	return n >= a->rule->count;
 }
 
+/* --- approve.notify */
+
+/* A program is told of each request (decision 0129), a process for each, one after the other.  Nothing waits for it. */
+
+static void tell_next(struct telling *k);
+
+static void asking_free(struct asking *q)
+{
+	if (!q)
+		return;
+	list_unlink(&q->link);
+	str_fini(&q->line);
+	free(q);
+}
+
+static void fds_close(struct telling *k)
+{
+	for (size_t i = 0; i < NELEMS(k->fd); i++) {
+		if (k->fd[i] >= 0)
+			close(k->fd[i]);
+		k->fd[i] = -1;
+	}
+}
+
+static void tell_over(struct telling *k, bool told)
+{
+	if (told)
+		metric_inc(METRIC_approvals_told);
+	else
+		metric_inc(METRIC_approvals_untold);
+	asking_free(k->now);
+	k->now = NULL;
+}
+
+static void on_tell_late(void *arg)
+{
+	struct telling *k = arg;
+
+	k->late = true;
+	log_warn(NULL, "approve.notify takes too long and is ended approval=%lld", (long long)k->now->id);
+	ev_child_stop(k->child, 0);
+}
+
+static void on_told(void *arg, int status, const char *refused)
+{
+	struct telling *k = arg;
+	const bool told = !refused && status == 0 && !k->late;
+
+	k->child = NULL;
+	ev_timer_stop(k->timer);
+	fds_close(k);
+	if (!told && !k->late)
+		log_warn(NULL, "approve.notify failed approval=%lld status=%d why=\"%s\"", (long long)k->now->id, status,
+			 refused ? refused : "");
+	tell_over(k, told);
+	tell_next(k);
+}
+
+static int tell_start(struct telling *k, struct err *err)
+{
+	static const char *const env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", NULL };
+	const char *const argv[] = { k->program, NULL };
+	const struct sandbox_policy policy = { .program = k->program, .argv = argv, .env = env, .cwd = "/",
+		.file_bytes = ASK_FILE_BYTES, .open_files = ASK_FILES, .net = SANDBOX_NET_ANY };
+	const struct ev_child_req req = { .policy = &policy, .ended = on_told, .arg = k };
+	const struct str *line = &k->now->line;
+	int rc = ev_child_start(k->loop, &req, k->fd, &k->child, err);
+
+	if (rc < 0)
+		return rc;
+	k->late = false;
+	/* A line is smaller than what a pipe takes at once. */
+	if (write(k->fd[0], line->p, line->len) != (ssize_t)line->len)
+		log_warn(NULL, "approve.notify does not read its line approval=%lld", (long long)k->now->id);
+	close(k->fd[0]);
+	k->fd[0] = -1;
+	ev_timer_start(k->timer, k->timeout_us);
+	return 0;
+}
+
+/* Bounded by the queue: one that cannot be started makes room for the one behind it. */
+static void tell_next(struct telling *k)
+{
+	struct err err = { 0 };
+
+	while (!k->now && !k->ended && !list_empty(&k->queue)) {
+		k->now = CONTAINER_OF(k->queue.next, struct asking, link);
+		list_unlink(&k->now->link);
+		k->n--;
+		if (tell_start(k, &err) == 0)
+			return;
+		log_warn(NULL, "approve.notify cannot be started why=\"%s\"", err.msg);
+		tell_over(k, false);
+	}
+}
+
+/* --- what it is told: what `approve list` shows an administrator, and nothing of the arguments */
+
+static void put_time(json_t *to, const char *name, uint64_t us)
+{
+	char text[32];
+
+	json_object_set_new(to, name, json_string(clock_format_utc(us, text, sizeof(text))));
+}
+
+static void put_line(const struct assent *a, struct str *out)
+{
+	const struct assent_rule *rule = a->rule;
+	json_t *line = json_object(), *by = json_array();
+
+	for (size_t i = 0; i < rule->nby; i++) {
+		char *whom = mem_printf("%s:%s", rule->by[i].group ? "group" : "person", rule->by[i].name);
+
+		json_array_append_new(by, json_string(whom));
+		free(whom);
+	}
+	json_object_set_new(line, "id", json_integer(a->id));
+	json_object_set_new(line, "tenant", json_string(a->tenant));
+	json_object_set_new(line, "tool", json_string(a->tool));
+	if (*a->principal)
+		json_object_set_new(line, "principal", json_string(a->principal));
+	put_time(line, "asked", a->asked_us);
+	put_time(line, "until", a->due_us);
+	json_object_set_new(line, "count", json_integer((json_int_t)rule->count));
+	json_object_set_new(line, "by", by);
+	jx_write(line, out);
+	str_printf(out, "\n");
+	json_decref(line);
+}
+
+static void tell_person(struct telling *k, const struct assent *a)
+{
+	struct asking *q;
+
+	if (!k || !a || k->ended)
+		return;
+	if (k->n >= ASK_QUEUE_MAX) {
+		log_warn(NULL, "approve.notify is behind and is not told approval=%lld", (long long)a->id);
+		metric_inc(METRIC_approvals_untold);
+		return;
+	}
+	q = mem_zalloc(sizeof(*q));
+	q->id = a->id;
+	put_line(a, &q->line);
+	list_push_back(&k->queue, &q->link);
+	k->n++;
+	tell_next(k);
+}
+
+static struct telling *telling_new(const struct assent_env *env)
+{
+	struct telling *k;
+
+	if (!env->notify)
+		return NULL;
+	k = mem_zalloc(sizeof(*k));
+	*k = (struct telling){ .loop = env->loop, .program = mem_strdup(env->notify),
+		.timeout_us = UINT64_C(1000) * env->notify_ms, .fd = { -1, -1, -1 } };
+	list_init(&k->queue);
+	k->timer = ev_timer_new(env->loop, on_tell_late, k);
+	return k;
+}
+
+/* Its process dies with all others, of which nobody hears any more. */
+void assents_no_commands(struct assents *all)
+{
+	struct telling *k = all ? all->telling : NULL;
+
+	if (!k)
+		return;
+	k->ended = true;
+	k->child = NULL;
+	ev_timer_stop(k->timer);
+}
+
+static void telling_free(struct telling *k)
+{
+	if (!k)
+		return;
+	while (!list_empty(&k->queue))
+		asking_free(CONTAINER_OF(k->queue.next, struct asking, link));
+	asking_free(k->now);
+	fds_close(k);
+	ev_timer_free(&k->timer);
+	free(k->program);
+	free(k);
+}
+
 /* --- what is on its way */
 
 struct job {
@@ -227,8 +439,10 @@ static void on_written(void *arg, int rc, const struct audit_receipt *receipt)
 			drop(all, a);
 		}
 	}
-	if (rc == 0 && j->to == ASSENT_WAITS)
+	if (rc == 0 && j->to == ASSENT_WAITS) {
 		metric_inc(METRIC_approvals_asked);
+		tell_person(all->closed ? NULL : all->telling, a);
+	}
 	if (rc == 0 && j->to == ASSENT_USED)
 		metric_inc(METRIC_approvals_used);
 	if (j->done && !all->closed)
@@ -612,6 +826,7 @@ int assents_open(const struct assent_env *env, struct assents **ret, struct err 
 	all->by_digest = map_new();
 	all->owners = map_new();
 	list_init(&all->jobs);
+	all->telling = telling_new(env);
 	all->timer = ev_timer_new(env->loop, on_timer, all);
 	all->offset_us = (int64_t)clock_wall_us() - (int64_t)clock_mono_us();
 	rc = db_open_store(path, &db, err);
@@ -644,6 +859,7 @@ static void assents_free(struct assents *all)
 	map_free(&all->by_digest);
 	map_free(&all->owners);
 	ev_timer_free(&all->timer);
+	telling_free(all->telling);
 	free(all);
 }
 

@@ -396,6 +396,7 @@ static const char *example_of(const struct row *row)
 		{ "signer.dir", "/var/lib/toolcrib-sign" }, { "signer.socket", "/run/toolcrib-sign/sign.sock" },
 		{ "audit.archive", "/mnt/archive" },
 		{ "anchor.file", "/mnt/elsewhere/notes" }, { "anchor.cmd", "/usr/local/bin/keep-note" },
+		{ "approve.notify", "/usr/local/bin/ask-finance" },
 		{ "admin.cert", "/etc/toolcrib/admin.crt" }, { "admin.key", "/etc/toolcrib/admin.key" },
 		{ "admin.listen", "127.0.0.1:8810" }, { "admin.socket", "/run/toolcrib/admin.sock" },
 		{ "metrics.listen", "127.0.0.1:9464" }, { "metrics.cert", "/etc/toolcrib/metrics.crt" },

@@ -608,9 +608,12 @@ static void look_at_signer(struct doctor *d)
 
 static void look_at_anchors(struct doctor *d)
 {
-	const char *file = d->conf->anchor_file, *cmd = d->conf->anchor_cmd;
+	const char *file = d->conf->anchor_file, *cmd = d->conf->anchor_cmd, *tell = d->conf->approve_notify;
 	struct stat st, store;
 
+	if (tell && access(tell, X_OK) != 0)
+		say(d, FAIL, "approve", tell, "name a program that can be run under approve.notify",
+		    "cannot be run: %s", strerror(errno));
 	if (cmd && access(cmd, X_OK) != 0)
 		say(d, FAIL, "anchor", cmd, "name a program that can be run under anchor.cmd", "cannot be run: %s", strerror(errno));
 	else if (cmd)

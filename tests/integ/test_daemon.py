@@ -176,6 +176,7 @@ class Daemon(crib.Case):
         good = "log: {level: debug}\ndrain_ms: 1000\n"
         for bad, key, said in (("sandbox: {require: base+magic}\n", "sandbox.require", "magic"), ("sandbox: {uids: 5}\n", "sandbox.uids", ""),
                                ("signer: {dir: relative}\n", "signer.dir", "absolute"), ("anchor: {cmd: keep}\n", "anchor.cmd", "absolute"),
+                               ("approve: {notify: ask}\n", "approve.notify", "absolute"),
                                ("signer: {dir: /a, socket: /b}\n", "signer.socket", "signer.dir"),
                                ("user: nobody-of-this-name\n", "user", "nobody-of-this-name"),
                                ("roles:\n- {role: king, uid: 1}\n", "role", "king"), ("audit:\n  queue: 1\n", "audit.queue", "256"),

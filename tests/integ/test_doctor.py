@@ -209,6 +209,8 @@ class Doctor(crib.Case):
     def test_anchors_that_go_nowhere(self):
         self.configure("anchor: {cmd: /nowhere/keep}\n")
         self.bad("anchor", "fail", "/nowhere/keep", "cannot be run")
+        self.configure("approve: {notify: /nowhere/ask}\n")
+        self.bad("approve", "fail", "/nowhere/ask", "cannot be run")
         self.configure("anchor: {file: /nowhere/notes}\n")
         self.bad("anchor", "fail", "/nowhere/notes", "cannot be written")
         self.configure(f"anchor: {{file: {self.c.dir}/notes}}\n")
