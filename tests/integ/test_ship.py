@@ -478,12 +478,14 @@ class Ship(Target):
     def test_op504_a_new_base_while_it_goes_on(self):
         """Each base begins a generation; older ones go when they are old, and keys.db's parts of older ones at once."""
         c = self.c.start()
-        self.ship("--base", "1s", "--keep", "1s")
+        shipper = self.ship("--base", "1s", "--keep", "1s")
         caller = threading.Thread(target=self.load, args=(3,))
         caller.start()
         crib.wait_for("a fourth generation", lambda: self.newest() >= 4 and self.whole(), 30)
         caller.join()
         c.stop(signal.SIGKILL)
+        shipper.send_signal(signal.SIGTERM)     # it would remove what a restore is reading
+        self.assertEqual(shipper.wait(20), 0)
         kept = sorted(int(path.name) for path in self.target.glob("0*"))
         self.assertGreater(kept[0], 1)
         for generation in kept[:-2]:
