@@ -67,7 +67,7 @@ static int busy(const struct worker_run *r, struct err *err)
 		(void)getrusage(RUSAGE_SELF, &now);
 		us = (now.ru_utime.tv_sec - from.ru_utime.tv_sec + now.ru_stime.tv_sec - from.ru_stime.tv_sec) * 1000000 +
 			now.ru_utime.tv_usec - from.ru_utime.tv_usec + now.ru_stime.tv_usec - from.ru_stime.tv_usec;
-	} while (us < 100000);
+	} while (us < 100000 || (getpriority(PRIO_PROCESS, 0) == 0 && us < 2000000));   /* its timer counts ticks */
 	str_printf(r->out, "%d %d", (int)getpid(), getpriority(PRIO_PROCESS, 0));
 	return 0;
 }
