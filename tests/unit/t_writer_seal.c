@@ -4,11 +4,16 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/metric.h"
+#include "base/text.h"
+#include "bundle/seal.h"
+#include "db/db.h"
 #include "writer/seal.h"
 
 #include "fold_rig.h"
@@ -23,6 +28,7 @@ enum { RECORDS = 3000, DAY_S = 86400 };
 
 static struct told { int n, rc; struct writer_sealed sealed; char why[sizeof ((struct err *)0)->msg]; } told;
 static atomic_bool blocked;
+static char log_origin[256];            /* of the log that is sealed */
 
 static void tell(void *arg, int rc, const struct writer_sealed *sealed, const struct err *err)
 {
@@ -49,6 +55,7 @@ static int make_store(void **state)
 	if (seal_rig_make(f->dir, RECORDS, &rig, &f->err) < 0 || db_open(f->path, DB_WRITER, false, &db, &f->err) < 0 ||
 	    fold_store(db, &with, &f->err) < 0)
 		fail_msg("%s: %s", f->err.where, f->err.msg);
+	(void)snprintf(log_origin, sizeof(log_origin), "%s", rig.origin);
 	db_close(&db);
 	f->loop = ev_loop_new();
 	told = (struct told){ 0 };
@@ -326,6 +333,83 @@ static void the_room_of_calls_is_not_taken(void **state)
 	assert_int_equal(sealed_files(f), 0);
 }
 
+/* --- who reads files that are there (SC-701) */
+
+enum { CHECKED = 60, ABSENT = 7, APART = 5 };   /* files; of each seventh there is none, each fifth begins elsewhere */
+
+static void hear(void *arg, const struct audit_finding *found)
+{
+	str_printf(arg, "%s %" PRId64 " %s\n", audit_finding_name(found->code), found->from, found->detail);
+}
+
+static void read_catalog(struct db *db, struct audit_sealed *ret)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_VERIFY_LIST_FILES);
+	struct err err;
+
+	db_bind_i64(st, 1, SEAL_LOG);
+	assert_int_equal(db_step(st, &err), 1);
+	audit_sealed_row(st, SEAL_LOG, ret);
+	db_stmt_put(&st);
+}
+
+static void take_first(struct audit_seal_checks *checks, unsigned *taken, struct str *said)
+{
+	struct audit_seal_checked got;
+	struct err err;
+
+	assert_int_equal(audit_seal_checks_next(checks, hear, said, &got, &err), 1);
+	assert_int_equal(got.whole, *taken % ABSENT != 0);
+	assert_int_equal(got.follows, *taken % APART != 0);
+	str_printf(said, "%u\n", (*taken)++);
+}
+
+/* The one file again and again: what is told, in which order, by so many threads. */
+static void check_files(struct fix *f, unsigned threads, struct str *said)
+{
+	struct audit_sealed one, other;
+	struct audit_seal_checks *checks;
+	struct db *db = NULL;
+	unsigned taken = 0;
+
+	assert_int_equal(db_open(f->path, DB_READER, false, &db, &f->err), 0);
+	read_catalog(db, &one);
+	other = one;
+	(void)snprintf(other.path, sizeof(other.path), "segments/%d/209901-%d.tcs", SEAL_LOG, 0);
+	checks = audit_seal_checks_new(db, threads);
+	for (unsigned i = 0; i < CHECKED; i++) {
+		if (audit_seal_checks_full(checks))
+			take_first(checks, &taken, said);
+		audit_seal_checks_put(checks, log_origin, i % ABSENT ? &one : &other, i % APART ? one.from : one.to);
+	}
+	while (taken < CHECKED)
+		take_first(checks, &taken, said);
+	assert_int_equal(audit_seal_checks_next(checks, hear, said, &(struct audit_seal_checked){ 0 }, &f->err), 0);
+	audit_seal_checks_free(&checks);
+	db_close(&db);
+}
+
+static void who_reads_several_at_once_says_the_same(void **state)
+{
+	struct fix *f = *state;
+	struct str alone = STR_INIT;
+
+	open_at(f, AFTER_MAY, NULL);
+	seal_now(f);
+	close_writer(f);
+	check_files(f, 1, &alone);
+	assert_non_null(strstr(str_text(&alone), "it is not here"));
+	assert_non_null(strstr(str_text(&alone), "does not begin where the one before it ends"));
+	for (unsigned threads = 2; threads <= 5; threads++) {
+		struct str said = STR_INIT;
+
+		check_files(f, threads, &said);
+		assert_string_equal(str_text(&said), str_text(&alone));
+		str_fini(&said);
+	}
+	str_fini(&alone);
+}
+
 #define S(name) cmocka_unit_test_setup_teardown(name, make_store, drop_store)
 
 SUITE(writer_seal)
@@ -334,7 +418,7 @@ SUITE(writer_seal)
 		S(a_month_is_sealed_when_it_has_ended), S(by_itself_at_that_moment_and_not_before), S(off_means_when_told),
 		S(what_was_erased_does_not_come_back), S(nobody_waits_where_nothing_is_sealed),
 		S(a_close_throws_away_what_waits), S(a_full_disk_leaves_nothing_and_is_tried_again),
-		S(the_room_of_calls_is_not_taken),
+		S(the_room_of_calls_is_not_taken), S(who_reads_several_at_once_says_the_same),
 	};
 
 	faultvfs_install();
