@@ -16,6 +16,7 @@
 #include "audit/record.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/tally.h"
 #include "base/text.h"
 #include "db/db.h"
@@ -547,6 +548,7 @@ void audit_logs_commit(struct audit_logs *logs)
 	}
 	if (map_count(logs->texts) > TEXTS_MAX)
 		texts_clear(logs);
+	metric_set(METRIC_dictionary_texts, map_count(logs->texts));
 	audit_pseudonym_trim(logs, ALIASES_MAX);
 }
 

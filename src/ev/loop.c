@@ -135,6 +135,7 @@ struct ev_timer *ev_timer_new(struct ev_loop *loop, ev_fn *fn, void *arg)
 {
 	struct ev_timer *t = mem_alloc(sizeof(*t));
 	*t = (struct ev_timer){ .loop = loop, .fn = fn, .arg = arg, .at = NOT_ARMED };
+	metric_inc(METRIC_timers_open);
 	return t;
 }
 
@@ -181,6 +182,7 @@ void ev_timer_free(struct ev_timer **t)
 	if (!t || !*t)
 		return;
 	ev_timer_stop(*t);
+	metric_dec(METRIC_timers_open);
 	free(*t);
 	*t = NULL;
 }

@@ -121,6 +121,23 @@ class Formats(Case):
         self.assertEqual({re.sub("_(total|info)$", "", name) for name in plain.families()},
                          {re.sub("_(total|info)$", "", name) for name in om.families()})
 
+    def test_timers_and_texts_are_counted(self):
+        """SEC S-801: what is opened and ends leaves no timer behind; a new text of records is one more, an old one is none."""
+        c = self.serve()
+        self.call(1)
+        before = scrape(c)
+        texts = before.get("toolcrib_dictionary_texts")
+        self.assertGreater(texts, 0)
+        with contextlib.ExitStack() as peers:
+            for _ in range(30):
+                peers.enter_context(contextlib.closing(c.tcp(self.key))).call("echo", {"text": "x"}, crib.MODERN)
+            self.assertGreater(scrape(c).get("toolcrib_timers_open"), before.get("toolcrib_timers_open") + 15)
+        crib.wait_for("timers that are gone",
+                      lambda: scrape(c).get("toolcrib_timers_open") < before.get("toolcrib_timers_open") + 10)
+        texts = scrape(c).get("toolcrib_dictionary_texts")
+        c.cli("tenant", "add", "onemore")
+        self.assertGreater(scrape(c).get("toolcrib_dictionary_texts"), texts)
+
     def test_what_the_server_says_of_itself(self):
         """Its store, its signer, its writer and its loop."""
         c = self.serve()
