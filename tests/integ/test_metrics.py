@@ -1,6 +1,7 @@
 """Metrics and health: a listener of its own, whom it answers, and what it says (OP-101 to OP-110)."""
 import contextlib
 import http.client
+import http.server
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 import urllib.parse
 import urllib.request
@@ -24,6 +26,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PROMETHEUS = ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
               "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
 TOKEN = "a-token-of-32-visible-characters"
+OURS = "(toolcrib|process|mcp_server)_[a-z0-9_]+"
 CONNECTIONS, HEAD = 16, 8192            # include/ops/ops.h
 
 
@@ -428,32 +431,60 @@ class Doors(Case):
         self.assertNotEqual(c.run("reload").returncode, 0)
         self.assertEqual(ready(), 200)
 
-    def test_prometheus_takes_it(self):
-        """A real scrape, over TLS and with the token, as Prometheus asks; its answer has labels and values, of which it evaluates
-        each rule that is shipped."""
+    def relay(self, target, context, cert, key):
+        """Beside the server, over TLS on both sides: whoever asks there is told the text format, whatever he would like; its port, and
+        the formats that went through."""
+        told = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *args):
+                pass
+
+            def do_GET(self):
+                there = http.client.HTTPSConnection(*target, context=context, timeout=crib.DEADLINE)
+                with contextlib.closing(there):
+                    there.request("GET", self.path, headers={"Accept": "text/plain;version=0.0.4", "Authorization": self.headers["Authorization"]})
+                    answer = there.getresponse()
+                    body = answer.read()
+                told.append(answer.headers["Content-Type"])
+                self.send_response(answer.status)
+                self.send_header("Content-Type", told[-1])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        ours.load_cert_chain(cert, key)
+        server.socket = ours.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown)
+        return server.server_address[1], told
+
+    def test_prometheus_takes_both_formats(self):
+        """Real scrapes, over TLS and with the token: of OpenMetrics, for which Debian's Prometheus always asks, and of the text format,
+        which it is told by whoever stands between.  Both have the same series and values; each rule that is shipped is evaluated."""
         if not shutil.which("prometheus"):
             self.skipTest("there is no prometheus: Debian's package has it")
-        c = self.crib.init()
+        c, ca, cert, own, token = self.certified()
         c.tool(crib.ECHO)
         key = c.tenant("acme", "echo")
-        ca = certs.Ca(c.dir)
-        cert, own = ca.sign("metrics", "DNS:localhost,IP:127.0.0.1")
-        token = c.dir / "token"
-        token.write_text(TOKEN)
-        token.chmod(0o600)
         c.start(f'metrics: {{listen: "127.0.0.1:0", cert: {cert}, key: {own}, token_file: {token}}}\n')
         self.call(3, key=key)
+        at, told = self.relay(c.address("metrics"), ssl.create_default_context(cafile=str(ca.cert)), cert, own)
         config = c.dir / "prometheus.yml"
         config.write_text(f"""global: {{evaluation_interval: 1s}}
-rule_files: ["{crib.SOURCE}/contrib/monitoring/toolcrib.rules.yaml"]
+rule_files: ["{crib.SOURCE.resolve()}/contrib/monitoring/toolcrib.rules.yaml"]
 scrape_configs:
-- job_name: toolcrib
+""" + "".join(f"""- job_name: {job}
   scrape_interval: 1s
   scheme: https
   tls_config: {{ca_file: {ca.cert}}}
   authorization: {{credentials_file: {token}}}
-  static_configs: [{{targets: ["127.0.0.1:{c.address('metrics')[1]}"]}}]
-""")
+  static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+""" for job, port in (("toolcrib", c.address("metrics")[1]), ("text", at))))
         with socket.socket() as s:                      # it cannot say which port the kernel chose
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
@@ -463,25 +494,36 @@ scrape_configs:
         self.addCleanup(prometheus.wait)
         self.addCleanup(prometheus.kill)
 
-        def data(path):
+        def data(path, **query):
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}") as r:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}?{urllib.parse.urlencode(query)}") as r:
                     return json.load(r)["data"]
             except OSError:
                 if prometheus.poll() is not None:
                     raise AssertionError((c.dir / "prometheus.log").read_text()[-2000:])
                 return {}
 
-        def value(query):
-            found = data("query?" + urllib.parse.urlencode({"query": query})).get("result")
-            return found and found[0]["value"][1]
+        def found(query):
+            return data("query", query=query).get("result") or []
 
         def rules():
             return [rule for group in data("rules").get("groups", []) for rule in group["rules"]]
-        crib.wait_for("a scrape", lambda: value('up{job="toolcrib"}') == "1")
-        self.assertEqual(value('toolcrib_calls_total{tenant="acme",outcome="ok"}'), "3")
-        self.assertEqual(value('toolcrib_call_duration_seconds_bucket{tenant="acme",le="+Inf"}'), "3")
-        self.assertEqual(value("toolcrib_ready"), "1")
+
+        def families(job):
+            return {(row["metric"], row["type"]) for row in data("targets/metadata", match_target=f'{{job="{job}"}}')}
+        crib.wait_for("scrapes of both", lambda: [row["value"][1] for row in found("up")] == ["1", "1"])
+        for job in ("toolcrib", "text"):
+            for query, want in ((f'toolcrib_calls_total{{job="{job}",tenant="acme",outcome="ok"}}', "3"),
+                                (f'toolcrib_call_duration_seconds_bucket{{job="{job}",tenant="acme",le="+Inf"}}', "3"),
+                                (f'toolcrib_ready{{job="{job}"}}', "1")):
+                self.assertEqual([row["value"][1] for row in found(query)], [want], query)
+        names = {job: {row["metric"]["__name__"] for row in found(f'group by (__name__) ({{job="{job}",__name__=~"{OURS}"}})')} for job in ("toolcrib", "text")}
+        self.assertEqual(names["toolcrib"], names["text"])
+        self.assertGreater(len(names["text"]), 200)
+        self.assertEqual(set(told), {PLAIN})
+        self.assertIn(("toolcrib_calls_finished", "counter"), families("toolcrib"))         # a family of OpenMetrics
+        self.assertIn(("toolcrib_calls_finished_total", "counter"), families("text"))
+        self.assertEqual([target["lastError"] for target in data("targets")["activeTargets"]], ["", ""])
         crib.wait_for("all rules to be evaluated", lambda: (all_ := rules()) and all(rule["health"] != "unknown" for rule in all_))
         self.assertEqual({rule["name"]: rule["lastError"] for rule in rules() if rule["health"] != "ok"}, {})
         self.assertGreaterEqual(len(rules()), 18)
