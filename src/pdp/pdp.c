@@ -523,6 +523,12 @@ static void failed(struct pdp_request *r, const char *why)
 	meant(r, &m);
 }
 
+static void crowded(struct pdp_request *r)
+{
+	metric_inc(METRIC_pdp_crowded);
+	failed(r, "too many questions are under way");
+}
+
 /* The next of those that wait. */
 static void start_next(struct pdp *p)
 {
@@ -549,7 +555,7 @@ static void give_up(struct pdp_request *r)
 	list_unlink(&r->node);
 	p->nwaiting--;
 	tell_breaker(r, BREAKER_UNSAID);
-	failed(r, "too many questions are under way");
+	crowded(r);
 	request_free(r);
 }
 
@@ -687,17 +693,15 @@ static void start(struct pdp_request *r)
 static void send_or_wait(struct pdp_request *r)
 {
 	struct pdp *p = r->pdp;
-	const char *why = NULL;
 
-	if ((p->finding || p->running >= PDP_RUNNING_MAX) && p->nwaiting >= PDP_WAITING_MAX)
-		why = "too many questions are under way";
-	else if (breaker_ask(fetcher_breakers(p->all->env.fetcher), p->scope, p->at.host, p->at.port,
-			     ev_now_us(p->all->env.loop)) > 0)
-		why = *p->why ? p->why : "it rests, since it failed again and again";
-	if (why) {
+	if ((p->finding || p->running >= PDP_RUNNING_MAX) && p->nwaiting >= PDP_WAITING_MAX) {
+		crowded(r);
+		request_free(r);
+	} else if (breaker_ask(fetcher_breakers(p->all->env.fetcher), p->scope, p->at.host, p->at.port,
+			       ev_now_us(p->all->env.loop)) > 0) {
 		char text[PDP_WHY_SIZE];
 
-		(void)snprintf(text, sizeof(text), "%s", why);
+		(void)snprintf(text, sizeof(text), "%s", *p->why ? p->why : "it rests, since it failed again and again");
 		failed(r, text);
 		request_free(r);
 	} else if (!p->finding && p->running < PDP_RUNNING_MAX) {
