@@ -1,10 +1,11 @@
 /* Fuzz target: messages of a client, through envelope, classifier, gate and methods.  The first line says how
  * they arrive: "tcp", or "http VERSION METHOD NAME" with "-" for a header that is not sent; each further line is
  * one message.  The modules beside the core are doubles: a call echoes its arguments' text, or waits for its end
- * when the tool is called "wait".
+ * when the tool is called "wait".  "full" instead of "tcp": the store fails every other time.  Behind them are tasks in
+ * every state, some of them somebody else's (tasks_world.c); an empty line lets all that is on its way come back.
  *
  * Whatever comes in, each message has exactly one end, what goes out is JSON on one line, and an answer carries
- * the id of its request byte by byte (MCP B-04). */
+ * the id of its request byte by byte (MCP B-04).  What is kept of others' tasks never goes out (TK-03). */
 
 #include "config.h"
 
@@ -13,6 +14,7 @@
 
 #include "audit/audit.h"
 #include "base/crypto.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "call/call.h"
@@ -24,11 +26,14 @@
 #include "registry/registry.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
-#include "writer/writer.h"
+
+#include "tasks_world.h"
 
 enum { WORD_MAX = 128, MESSAGES_MAX = 64 };
 
 static struct ev_loop *loop;            /* of this input */
+static bool asked_for_it;               /* it has what others' tasks have, and may get it back */
+static struct world *world;             /* the tasks behind it */
 /* One prompt, one resource, so that their methods are declared; no tool. */
 static struct reg_def prompt_def = { .version_id = 1, .kind = REG_PROMPT, .name = "prompt:p" };
 static struct reg_def resource_def = { .version_id = 2, .kind = REG_RESOURCE, .name = "resource:r", .uri = "a:b" };
@@ -119,23 +124,6 @@ int reg_page(struct registry *reg, struct reg_snapshot *snap, const struct reg_a
 	return 0;
 }
 
-int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
-{
-	return 0;
-}
-
-/* No task is made here. */
-int writer_change(struct writer *w, const struct audit_event *ev, size_t n, const struct writer_rows *rows,
-		  const void *bytes, size_t len, writer_audit_fn *done, void *arg)
-{
-	return ERR_AUDIT;
-}
-
-int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
-{
-	return ERR_AUDIT;
-}
-
 struct call {
 	const struct call_out *out;
 	void *arg;
@@ -214,36 +202,6 @@ bool call_may_record_denied(struct call_engine *eng, struct principal *who, enum
 	return false;
 }
 
-int call_task_questions(struct call_engine *eng, struct task *t, task_result_fn *done, void *arg)
-{
-	(void)eng;
-	(void)t;
-	(void)done;
-	(void)arg;
-	return ERR_BUSY;
-}
-
-int call_task_cancel(struct call_engine *eng, struct task *t, const struct audit_event *ev, task_done_fn *done, void *arg)
-{
-	(void)eng;
-	(void)t;
-	(void)ev;
-	(void)done;
-	(void)arg;
-	return 1;
-}
-
-void call_task_answer(struct call_engine *eng, struct task *t, struct principal *who, json_t *answers,
-		      const struct audit_event *ev, task_done_fn *done, void *arg)
-{
-	(void)eng;
-	(void)t;
-	(void)who;
-	(void)ev;
-	json_decref(answers);
-	done(arg, 0);
-}
-
 void call_cancel(struct call *c, enum cancel_why why)
 {
 	c->cancelled = true;
@@ -315,6 +273,7 @@ static void check_text(const char *text, size_t len)
 {
 	FUZZ_CHECK(jx_scan(text, len, NULL, 0, NULL) == 0);
 	FUZZ_CHECK(!memchr(text, '\n', len));
+	FUZZ_CHECK(!memmem(text, len, WORLD_FOREIGN, strlen(WORLD_FOREIGN)) || asked_for_it);
 }
 
 static void on_notice(void *peer, const char *text, size_t len)
@@ -430,8 +389,12 @@ static void run(struct mcp_server *srv, struct principal *who, const char *text,
 
 		line = stop ? stop : end;
 		in.len = (size_t)(line - start);
-		feed(srv, ch, &in, &m[n++]);
+		if (in.len > 0)
+			feed(srv, ch, &in, &m[n++]);
+		else
+			world_settle(world, true);
 	}
+	world_settle(world, true);
 	(void)mcp_changed(srv, &(struct reg_news){ .tenant_id = 1, .generation = { 4, 4, 4 }, .differs = { true, true, true } },
 			  "fuzz");
 	for (size_t i = 0; is_http && i < n; i++)
@@ -442,6 +405,7 @@ static void run(struct mcp_server *srv, struct principal *who, const char *text,
 		call_ends(waiting[i]);
 	nwaiting = 0;
 	turn();
+	world_settle(world, false);
 }
 
 FUZZ_TARGET(rpc)
@@ -453,12 +417,18 @@ FUZZ_TARGET(rpc)
 	struct mcp_server *srv;
 
 	FUZZ_CHECK(secret_init() == 0);
+	log_set_level(LOG_LEVEL_ERR);
 	loop = ev_loop_new();
+	asked_for_it = memmem(data, size, WORLD_FOREIGN, strlen(WORLD_FOREIGN)) != NULL;
+	world = world_open(loop, &who, size >= 4 && memcmp(data, "full", 4) == 0);
 	env.loop = loop;
+	env.tasks = world_tasks(world);
+	env.calls = world_calls(world);
 	srv = mcp_server_new(&env);
 	run(srv, &who, text, text + size);
 	mcp_server_free(&srv);
 	turn();
+	world_close(&world);
 	ev_loop_free(&loop);
 	FUZZ_CHECK(who.refs == 1 && snapshot.refs == 1);
 	free(text);
