@@ -126,6 +126,8 @@ struct backend_sink {
 	/* Of a run that may: what it does goes on elsewhere, and a run that gets this state and nothing else takes it up
 	 * where this one, which only follows it, is cut off.  At most once, before the end.  NULL: it is only waited for. */
 	void (*far)(void *arg, const void *state, size_t len);
+	/* It takes long, and whoever waits for it may go on now; note: what it does, or NULL.  NULL: nobody wants to know. */
+	void (*lasts)(void *arg, const char *note);
 };
 #define BACKEND_HINT_MAX 400            /* bytes of a hint */
 /* Somebody wants to hear of it when what a resource gives is another.  fn: on the loop thread, never from inside

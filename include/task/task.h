@@ -112,8 +112,9 @@ struct task_env {
 };
 /* Reads the index; nothing that ran is working any more (task_recover()). */
 int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err) MUST_CHECK;
-/* fn: the status of one is another, and durable; never from inside a call of these. */
-typedef void task_changed_fn(void *arg, struct task *t);
+/* fn: the status of one is another, and durable, never from inside a call of these; or, from inside of task_says(), it
+ * says something else of itself. */
+typedef void task_changed_fn(void *arg, struct task *t, bool status);
 void tasks_on_change(struct tasks *tasks, task_changed_fn *fn, void *arg);
 /* Nothing runs any more; what still waits for the writer or a reader is not called back. */
 void tasks_close(struct tasks **tasks);
@@ -187,6 +188,8 @@ struct task *task_find(struct tasks *tasks, int64_t tenant_id, int64_t principal
 struct task *task_by_id(struct tasks *tasks, const char *id);
 /* What it says of itself meanwhile; cut and cleaned. */
 void task_note(struct task *t, const char *note);
+/* The same of one that runs, and who listens is told. */
+void task_says(struct tasks *tasks, struct task *t, const char *note);
 
 /* ev: task.cancel, to which the id is added.  The run is stopped when that is durable; one that is parked ends with it.
  * done then, or with ERR_AUDIT.  One that has ended: 1, and nothing happens. */

@@ -343,11 +343,21 @@ static void on_far(void *arg, const void *state, size_t len)
 		r->op.sink.far(r->op.arg, state, len);
 }
 
+static void on_lasts(void *arg, const char *note)
+{
+	struct backend_run *r = arg;
+	struct str text = STR_INIT;
+
+	if (r->op.sink.lasts)
+		r->op.sink.lasts(r->op.arg, short_text(r, note, &text));
+	str_fini(&text);
+}
+
 int backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
 		  const struct backend_sink *sink, void *arg, struct backend_op **ret, struct err *err)
 {
 	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error, on_used,
-		on_hint, on_far };
+		on_hint, on_far, on_lasts };
 	struct backend_req inner = *req;
 	struct backend_run *r;
 

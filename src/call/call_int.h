@@ -151,7 +151,7 @@ struct call {
 	struct call_part { size_t at, len; } content, structured;       /* of it */
 	json_t *requests;
 	struct str sealed;
-	char *hint;                     /* what else its record says of why it failed, or NULL */
+	char *hint, *note;              /* what else its record says of why it failed; what it has said of itself; or NULL */
 	struct call_trouble *trouble;
 };
 

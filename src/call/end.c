@@ -125,6 +125,7 @@ static void call_free(void *arg)
 	str_fini(&c->sealed);
 	str_fini(&c->text);
 	free(c->hint);
+	free(c->note);
 	if (c->trouble) {
 		free(c->trouble->report);
 		free(c->trouble);

@@ -91,10 +91,18 @@ static void on_progress(void *arg, double done, double total, const char *note)
 {
 	struct call *c = arg;
 
-	if (c->task && note)
-		task_note(c->task, note);
+	call_task_note(c, note);
 	if (c->out && !c->cancelled && !c->eng->closed)
 		c->out->progress(c->out_arg, done, total, note);
+}
+
+static void on_lasts(void *arg, const char *note)
+{
+	struct call *c = arg;
+
+	call_task_note(c, note);
+	if (!c->cancelled && !c->eng->closed)
+		call_task_long(c);
 }
 
 static void on_log(void *arg, int level, const char *logger, json_t *data)
@@ -192,7 +200,7 @@ static struct backend_param *backend_params(const struct reg_compiled *compiled)
 static void run(struct call *c)
 {
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error, on_used,
-		on_hint, call_far };
+		on_hint, call_far, on_lasts };
 	struct call_engine *eng = c->eng;
 	const struct backend_env env = call_backend_env(eng);
 	struct backend_param *params = backend_params(c->compiled);

@@ -38,8 +38,10 @@ static void on_made(void *arg, int rc, struct task *t)
 		return;
 	c->promoting = c->may_task = false;
 	c->task = rc == 0 ? t : NULL;
-	if (c->task)
+	if (c->task) {
+		task_note(t, c->note);
 		hand_out(c);
+	}
 	c->eng->task_made(c);
 }
 
@@ -135,6 +137,12 @@ bool call_task_due(struct call *c)
 	if (!promote(c))
 		call_task_arm(c);       /* as a plain call */
 	return true;
+}
+
+void call_task_long(struct call *c)
+{
+	if (c->may_task && !c->promoting && !promote(c))
+		call_task_arm(c);       /* as a plain call */
 }
 
 /* --- its end */

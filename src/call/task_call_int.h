@@ -47,6 +47,17 @@ static inline uint64_t call_task_left_ms(const struct call *c)
 	return c->task->ends_us > now ? (c->task->ends_us - now) / 1000 : 0;
 }
 void call_task_arm(struct call *c);                     /* its timer, until it is one, or too long */
+void call_task_long(struct call *c);                    /* its run says that it takes long (TK-23): now, if it may */
+/* What it says of itself: of what is a task, or may become one. */
+static inline void call_task_note(struct call *c, const char *note)
+{
+	if (c->task && note) {
+		task_says(c->eng->env.tasks, c->task, note);
+	} else if (c->may_task && note) {
+		free(c->note);
+		c->note = mem_strdup(note);
+	}
+}
 bool call_task_due(struct call *c);                     /* that was for its becoming one, which begins */
 /* Its end, that of a round that was refused too; or its questions: then it is parked. */
 int call_task_end(struct call *c, const struct audit_event *ev, writer_audit_fn *done);

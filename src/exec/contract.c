@@ -60,6 +60,14 @@ static int parse_log(const json_t *body, struct child_msg *msg, struct err *err)
 		       "must be debug, info, notice, warning, error, critical, alert or emergency");
 }
 
+static int parse_task(const json_t *body, struct child_msg *msg, struct err *err)
+{
+	static const char *const known[] = { "message" };
+	int rc = jx_only(body, "/task", known, NELEMS(known), err);
+
+	return rc ? rc : jx_get_string(body, "/task", "message", JX_OPTIONAL, &msg->text, err);
+}
+
 static int parse_content(const json_t *body, struct child_msg *msg, struct err *err)
 {
 	return content_check(body, "/content", err);    /* msg->data is the block */
@@ -157,6 +165,7 @@ static int parse_error(const json_t *body, struct child_msg *msg, struct err *er
 static const struct line_type { const char *name; line_fn *parse; bool last; } line_types[] = {
 	[CHILD_PROGRESS] = { "progress", parse_progress, false },
 	[CHILD_LOG] = { "log", parse_log, false },
+	[CHILD_TASK] = { "task", parse_task, false },
 	[CHILD_CONTENT] = { "content", parse_content, false },
 	[CHILD_ASK] = { "ask", parse_ask, true },
 	[CHILD_RESULT] = { "result", parse_result, true },
@@ -165,7 +174,7 @@ static const struct line_type { const char *name; line_fn *parse; bool last; } l
 
 static int parse_message(const json_t *tree, struct child_msg *msg, struct err *err)
 {
-	static const char *const known[] = { "progress", "log", "content", "ask", "result", "error" };
+	static const char *const known[] = { "progress", "log", "task", "content", "ask", "result", "error" };
 
 	if (!json_is_object(tree))
 		return err_set(err, ERR_INVALID, "", "must be an object, is %s", jx_type_name(tree));

@@ -45,6 +45,7 @@ struct exec_plan {
  *
  *   {"progress":{"done":3,"total":10,"message":"…"}}   total and message optional
  *   {"log":{"level":"info","data":…,"logger":"…"}}     data any JSON; logger optional
+ *   {"task":{"message":"…"}}                           it takes long; message optional
  *   {"content":{…}}                                    a content block
  *   {"ask":{"requests":{KEY:{"method":…,"params":{}}},"state":"…"}}     last line of the run
  *   {"result":{"structuredContent":…,"content":[…],"isError":false,"_meta":{}}}  last line of the call
@@ -52,14 +53,14 @@ struct exec_plan {
  */
 #define CHILD_LINE_MAX (1u << 20)       /* bytes of a line without its newline */
 
-enum child_kind { CHILD_PROGRESS, CHILD_LOG, CHILD_CONTENT, CHILD_ASK, CHILD_RESULT, CHILD_ERROR };
+enum child_kind { CHILD_PROGRESS, CHILD_LOG, CHILD_TASK, CHILD_CONTENT, CHILD_ASK, CHILD_RESULT, CHILD_ERROR };
 
 /* One line.  Everything is borrowed and dies with the callback; a json_t that is to stay needs a reference. */
 struct child_msg {
 	enum child_kind kind;
 	size_t len;                     /* bytes of the line */
 	double done, total;             /* progress; total < 0 = unknown */
-	const char *text; /* progress: message; log: logger; error: message; may be NULL but in error */
+	const char *text; /* progress, task: message; log: logger; error: message; may be NULL but in error */
 	int level;                      /* log */
 	int code;                       /* error */
 	json_t *data;                   /* log, error: data or NULL; content: the block; ask: requests */

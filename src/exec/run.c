@@ -472,7 +472,7 @@ static int too_much(const struct exec_op *x, struct err *err)
 
 static int too_many_notices(struct err *err)
 {
-	return err_set(err, ERR_LIMIT, "", "the tool sent more than %u bytes of progress and log", NOTICE_MAX);
+	return err_set(err, ERR_LIMIT, "", "the tool sent more than %u bytes of progress, log and task lines", NOTICE_MAX);
 }
 
 static void keep_result(struct exec_op *x, const struct child_msg *msg)
@@ -503,7 +503,7 @@ static int keep_ask(struct exec_op *x, const struct child_msg *msg, struct err *
 static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 {
 	struct exec_op *x = arg;
-	bool notice = msg->kind == CHILD_PROGRESS || msg->kind == CHILD_LOG;
+	bool notice = msg->kind == CHILD_PROGRESS || msg->kind == CHILD_LOG || msg->kind == CHILD_TASK;
 	size_t *used = notice ? &x->notice_bytes : &x->result_bytes;
 	size_t max = notice ? NOTICE_MAX : x->result_max;
 
@@ -520,6 +520,9 @@ static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 		break;
 	case CHILD_LOG:
 		x->op.sink.log(x->op.arg, msg->level, msg->text, json_incref(msg->data));
+		break;
+	case CHILD_TASK:
+		x->op.sink.lasts(x->op.arg, msg->text);
 		break;
 	case CHILD_CONTENT:
 		json_array_append(x->res.content, msg->data);

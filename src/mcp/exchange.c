@@ -22,7 +22,7 @@
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 /* --- asking */
 
@@ -455,7 +455,8 @@ static void end(struct mcp_req *req)
 {
 	listen_stop(req);
 	subs_fini(&req->subs);
-	free(req->tasks);
+	if (req->tasks)
+		req->ways->end(req);
 	forget(req);
 	req->open = false;
 	req->x->unanswered--;

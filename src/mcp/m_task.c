@@ -324,6 +324,73 @@ static void tell(struct mcp_req *req, const char *id)
 	}
 }
 
+/* The i-th: next_us first, since who is told may go away. */
+static void tell_one(struct mcp_req *req, size_t i)
+{
+	req->tasks->of[i].due = false;
+	req->tasks->of[i].next_us = ev_now_us(req->x->srv->env.loop) + MCP_TASK_NOTE_US;
+	tell(req, req->tasks->of[i].id);
+}
+
+/* What is due; of what has ended or asks since, that was a notice of its own. */
+static void on_due(void *arg)
+{
+	struct mcp_req *req = arg;
+	struct mcp_exchange *x = req->x;
+	const uint64_t now = ev_now_us(x->srv->env.loop);
+	uint64_t next = UINT64_MAX;
+
+	exchange_pin(x);
+	for (size_t i = 0; req->tasks && i < req->tasks->n; i++) {
+		const struct task *t;
+
+		if (!req->tasks->of[i].due)
+			continue;
+		if (req->tasks->of[i].next_us > now) {
+			next = req->tasks->of[i].next_us < next ? req->tasks->of[i].next_us : next;
+			continue;
+		}
+		t = task_by_id(x->srv->env.tasks, req->tasks->of[i].id);
+		req->tasks->of[i].due = false;
+		if (t && !part_of(t->state) && !task_is_over(t->state))
+			tell_one(req, i);
+	}
+	if (req->tasks && next < UINT64_MAX)
+		ev_timer_start(req->tasks->timer, next - now);
+	exchange_unpin(x);
+}
+
+/* It says something new of itself: at once, or when it is due. */
+static void tell_note(struct mcp_req *req, size_t i)
+{
+	const uint64_t now = ev_now_us(req->x->srv->env.loop), next = req->tasks->of[i].next_us;
+
+	if (next <= now) {
+		tell_one(req, i);
+		return;
+	}
+	req->tasks->of[i].due = true;
+	if (!ev_timer_armed(req->tasks->timer))
+		ev_timer_start(req->tasks->timer, next - now);
+}
+
+static void on_change(void *server, struct task *t, bool status)
+{
+	struct mcp_tenant *tenant = mcp_tenant_get(server, t->tenant_id);
+
+	LIST_FOREACH_SAFE(link, tmp, &tenant->listens) {
+		struct mcp_req *req = CONTAINER_OF(link, struct mcp_req, listen_link);
+		size_t i = 0, n = mcp_ntasks(req);
+
+		while (i < n && strcmp(req->tasks->of[i].id, t->id) != 0)
+			i++;
+		if (i < n && status)
+			tell_one(req, i);
+		else if (i < n)
+			tell_note(req, i);
+	}
+}
+
 static bool take(struct mcp_req *req, struct jx_span ids)
 {
 	char id[ID_MAX];
@@ -333,19 +400,47 @@ static bool take(struct mcp_req *req, struct jx_span ids)
 
 	rpc_walk_start(&w, ids);
 	while (rpc_walk_element(&w, &v)) {
+		const bool first = !req->tasks;
+		const size_t at = mcp_ntasks(req);
+
 		if (n++ == MCP_TASKS_MAX)
 			return false;
 		if (!rpc_string(v, id, sizeof(id), &len) || !find_id(req, id, len))
 			continue;
-		req->tasks = mem_realloc(req->tasks, (req->ntasks + 1) * sizeof(*req->tasks));
-		memcpy(req->tasks[req->ntasks++], id, sizeof(*req->tasks));
+		req->tasks = mem_realloc(req->tasks, sizeof(*req->tasks) + (at + 1) * sizeof(req->tasks->of[0]));
+		if (first)
+			req->tasks->timer = ev_timer_new(req->x->srv->env.loop, on_due, req);
+		req->tasks->n = at + 1;
+		req->tasks->of[at] = (struct mcp_heard_task){ .due = false };
+		memcpy(req->tasks->of[at].id, id, sizeof(req->tasks->of[at].id));
 	}
 	return true;
 }
 
+static void begin(struct mcp_req *req)
+{
+	struct tasks *tasks = req->x->srv->env.tasks;
+
+	/* What changed before this is told now, and what has not will be. */
+	tasks_on_change(tasks, on_change, req->x->srv);
+	for (size_t i = 0; i < mcp_ntasks(req); i++) {
+		const struct task *t = task_by_id(tasks, req->tasks->of[i].id);
+
+		if (t && (part_of(t->state) || task_is_over(t->state)))
+			tell_one(req, i);
+	}
+}
+
+static void end(struct mcp_req *req)
+{
+	ev_timer_free(&req->tasks->timer);
+	free(req->tasks);
+	req->tasks = NULL;
+}
+
 void m_listen_tasks(struct mcp_req *req, const struct mcp_msg *msg)
 {
-	static const struct mcp_task_ways ways = { take, tell };
+	static const struct mcp_task_ways ways = { take, begin, end };
 
 	req->ways = &ways;
 	m_listen(req, msg);

@@ -145,7 +145,7 @@ struct mcp_req {
 	struct span *span; int code;    /* NULL: none, or its call has it; of the error that is its answer, 0: none */
 	const char *method; uint64_t begun_us;  /* static, NULL: not dispatched; when that was, monotonic */
 	/* Of a listen, honoured: ENC_ON_ bits, resources, tasks of its principal. */
-	unsigned wants; struct mcp_subs subs; char (*tasks)[TASK_ID_LEN + 1]; size_t ntasks; const struct mcp_task_ways *ways;
+	unsigned wants; struct mcp_subs subs; struct mcp_heard *tasks; const struct mcp_task_ways *ways;
 	enum reg_kind kind; bool completing;    /* of a call */
 	bool streams;                   /* it is charged as a stream */
 	bool open;                      /* an answer is due, or the call has not ended */

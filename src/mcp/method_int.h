@@ -31,11 +31,25 @@ void m_complete(struct mcp_req *req, const struct mcp_msg *msg);
 bool mcp_header_decode(const char *value, size_t len, struct str *ret);
 
 /* m_task.c */
+/* The tasks of a listen; NULL: none.  due: it says something new of itself, and that is not told before next_us, of the
+ * loop's clock. */
+#define MCP_TASK_NOTE_US UINT64_C(1000000)      /* at least, between a notice of a task and what it says next (TK-10) */
+struct mcp_heard {
+	struct ev_timer *timer;         /* for the first that is due */
+	size_t n;
+	struct mcp_heard_task { char id[TASK_ID_LEN + 1]; bool due; uint64_t next_us; } of[];
+};
+static inline size_t mcp_ntasks(const struct mcp_req *req)
+{
+	return req->tasks ? req->tasks->n : 0;
+}
 /* What m_task.c does for a listen.  take: those of an array of ids that its caller may see, into req->tasks; the others
- * are left out, whatever they are (TK-10); false: they are too many.  tell: a notice with all that tasks/get says. */
+ * are left out, whatever they are (TK-10); false: they are too many.  begin: what is not working is told, and from now
+ * on what changes.  end: frees them. */
 struct mcp_task_ways {
 	bool (*take)(struct mcp_req *req, struct jx_span ids);
-	void (*tell)(struct mcp_req *req, const char *id);
+	void (*begin)(struct mcp_req *req);
+	void (*end)(struct mcp_req *req);
 };
 void m_tasks(struct mcp_req *req, const struct mcp_msg *msg);   /* tasks/get, update, cancel */
 struct task;

@@ -782,37 +782,14 @@ static void send_ack(struct mcp_req *req)
 	struct str *out = &req->x->srv->out;
 	const char *uris[MCP_SUBSCRIPTIONS_MAX], *tasks[MCP_TASKS_MAX];
 	struct enc_filter filter = { .lists = req->wants, .uris = uris, .nuris = req->subs.n, .tasks = tasks,
-		.ntasks = req->ntasks };
+		.ntasks = mcp_ntasks(req) };
 
 	for (size_t i = 0; i < req->subs.n; i++)
 		uris[i] = subs_uri(&req->subs, i);
-	for (size_t i = 0; i < req->ntasks; i++)
-		tasks[i] = req->tasks[i];
+	for (size_t i = 0; i < filter.ntasks; i++)
+		tasks[i] = req->tasks->of[i].id;
 	str_reset(out);
 	encode_listen_ack(out, req->id, &filter);
-}
-
-static void tell_unless_working(struct mcp_req *req, const char *id)
-{
-	const struct task *t = task_by_id(req->x->srv->env.tasks, id);
-
-	if (t && (t->state == TASK_INPUT || task_is_over(t->state)))
-		req->ways->tell(req, id);
-}
-
-static void notify_task(void *server, struct task *t)
-{
-	struct mcp_tenant *tenant = mcp_tenant_get(server, t->tenant_id);
-
-	LIST_FOREACH_SAFE(n, tmp, &tenant->listens) {
-		struct mcp_req *req = CONTAINER_OF(n, struct mcp_req, listen_link);
-
-		for (size_t i = 0; i < req->ntasks; i++)
-			if (strcmp(req->tasks[i], t->id) == 0) {
-				req->ways->tell(req, t->id);
-				break;
-			}
-	}
 }
 
 static size_t count_tasks(const struct mcp_tenant *t)
@@ -820,7 +797,7 @@ static size_t count_tasks(const struct mcp_tenant *t)
 	size_t n = 0;
 
 	LIST_FOREACH(l, &t->listens)
-		n += CONTAINER_OF(l, struct mcp_req, listen_link)->ntasks;
+		n += mcp_ntasks(CONTAINER_OF(l, struct mcp_req, listen_link));
 	return n;
 }
 
@@ -831,7 +808,7 @@ static void acknowledge(void *arg)
 	struct mcp_req *req = arg;
 	struct mcp_exchange *x = req->x;
 	/* Whoever was put out since then is not told of anything. */
-	bool honoured = (req->wants || req->subs.n || req->ntasks) && principal_check(x->srv->env.tenants, x->who, NULL) == 0;
+	bool honoured = (req->wants || req->subs.n || req->tasks) && principal_check(x->srv->env.tenants, x->who, NULL) == 0;
 
 	if (req->open && !req->mute && !x->closed) {
 		send_ack(req);
@@ -841,11 +818,8 @@ static void acknowledge(void *arg)
 			listen_look(req);
 		}
 		req_notice(req, &x->srv->out);
-		/* What changed before this is told now, and what has not will be. */
-		if (req->ntasks)
-			tasks_on_change(x->srv->env.tasks, notify_task, x->srv);
-		for (size_t i = 0; honoured && i < req->ntasks; i++)
-			tell_unless_working(req, req->tasks[i]);
+		if (honoured && req->tasks)
+			req->ways->begin(req);
 		if (!honoured)
 			listen_end(req);
 	}
@@ -946,7 +920,7 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 		metric_inc(METRIC_listens_refused);
 		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal",
 			       MCP_LISTENS_MAX);
-	} else if (filter.tasks.p && (!req->ways->take(req, filter.tasks) || req->ntasks +
+	} else if (filter.tasks.p && (!req->ways->take(req, filter.tasks) || mcp_ntasks(req) +
 				      count_tasks(mcp_tenant_get(x->srv, x->who->tenant_id)) > MCP_TASKS_TENANT_MAX)) {
 		metric_inc(METRIC_listens_refused);
 		rpc_error_init(&e, FAULT_LISTENS, "Too many tasks: at most %d of one listen, %d of all peers", MCP_TASKS_MAX,

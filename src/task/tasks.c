@@ -151,7 +151,20 @@ static void tell_changed(struct job *j, enum task_state was)
 	struct task *t = j->tasks->closed ? NULL : task_by_id(j->tasks, j->id);
 
 	if (t && j->tasks->changed && strcmp(task_status(was), task_status(t->state)) != 0)
-		j->tasks->changed(j->tasks->changed_arg, t);
+		j->tasks->changed(j->tasks->changed_arg, t, true);
+}
+
+void task_says(struct tasks *tasks, struct task *t, const char *note)
+{
+	char *was = t->note;
+	bool other;
+
+	t->note = NULL;
+	task_note(t, note);
+	other = t->note && (!was || strcmp(was, t->note) != 0);
+	free(was);
+	if (other && tasks->changed && !tasks->closed)
+		tasks->changed(tasks->changed_arg, t, false);
 }
 
 /* --- create */

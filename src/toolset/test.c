@@ -309,7 +309,7 @@ void tool_test_cancel(struct command_call *c, bool stopped)
 int tool_test_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error, test_used,
-		test_hint, NULL };
+		test_hint, NULL, NULL };
 	struct test_job *job = c->priv;
 	const struct backend_env env = { .loop = command_env(c)->loop, .store = command_env(c)->store,
 		.secrets = vault_secrets(command_env(c)->vault), .fetcher = command_env(c)->fetcher,

@@ -168,6 +168,16 @@ static void on_progress(void *arg, double done, double total, const char *note)
 		r->on_progress(r);
 }
 
+static void on_lasts(void *arg, const char *note)
+{
+	struct run *r = arg;
+
+	assert_false(r->starting);
+	r->notices_after_end += r->done;
+	r->nlasts++;
+	snprintf(r->note, sizeof(r->note), "%s", note ? note : "");
+}
+
 static void on_log(void *arg, int level, const char *logger, json_t *data)
 {
 	struct run *r = arg;
@@ -224,6 +234,7 @@ static void on_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
 
 static const struct backend_sink sink = {
 	.progress = on_progress, .log = on_log, .result = on_result, .ask = on_ask, .error = on_error, .used = on_used,
+	.lasts = on_lasts,
 };
 
 /* --- secrets: a table */

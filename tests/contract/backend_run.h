@@ -30,7 +30,7 @@ struct run {
 	struct err err; int rpc_code; json_t *rpc_data;
 	uint64_t cpu_us, rss_kib;               /* before an error */
 	/* notices */
-	unsigned nprogress, nlog;
+	unsigned nprogress, nlog, nlasts;
 	double progress_done, progress_total; char note[80];
 	int level; char logger[80]; size_t logger_len; json_t *log_data;
 	void (*on_progress)(struct run *r);

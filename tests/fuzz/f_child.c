@@ -16,7 +16,7 @@ struct seen {
 
 static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 {
-	static const char letters[] = "plcare";
+	static const char letters[] = "pltcare";
 	struct seen *seen = arg;
 
 	FUZZ_CHECK(msg->len <= CHILD_LINE_MAX);
@@ -31,6 +31,9 @@ static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 		break;
 	case CHILD_LOG:
 		FUZZ_CHECK(msg->level >= 0 && msg->level <= 7 && msg->data);
+		break;
+	case CHILD_TASK:
+		FUZZ_CHECK(!msg->data || json_is_object(msg->data));
 		break;
 	case CHILD_CONTENT:
 		FUZZ_CHECK(json_is_object(msg->data));

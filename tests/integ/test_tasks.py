@@ -6,6 +6,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import time
 
 import crib
 
@@ -259,6 +260,40 @@ class Tasks(crib.Case):
         peer = self.listen([slow])[1]
         self.get_raw(slow, method="tasks/cancel")
         self.assertEqual(self.told(peer, slow, "cancelled")["statusMessage"], "the call was cancelled")
+
+    def test_a_line_makes_it_one_and_what_it_says_is_told(self):
+        """TK-23, TK-10: a line of its tool makes a call a task; what it says then is told at once, and what follows a second later at the
+        earliest, the newest alone."""
+        c = self.crib
+        (c.dir / "go").mkdir()
+        says = c.dir / "prints"
+        says.write_text(f"""#!/bin/sh
+read -r job
+echo '{{"task":{{"message":"queued"}}}}'
+for n in $(seq 40); do
+	until [ -e {c.dir}/go/$n ]; do sleep 0.01; done
+	echo '{{"task":{{"message":"page '$n'"}}}}'
+done
+exec sleep 600
+""")
+        says.chmod(0o755)
+        c.tool(tool("prints", f'{{type: exec, argv: ["{says}"], stdin: json, output: stream, sandbox: {{read: ["{c.dir}/go"]}}}}',
+                    "{support: optional, after: 1h}", extra="limits: {timeout: 1h}\n"))
+        task = self.peer.call("prints", {}, crib.MODERN, EXT)["result"]
+        self.assertEqual((task["resultType"], task["statusMessage"]), ("task", "queued"))
+        peer = self.listen([task["taskId"]])[1]
+        begun = time.monotonic()
+        (c.dir / "go" / "1").touch()
+        heard = [self.told(peer, task["taskId"], "working")["statusMessage"]]
+        self.assertEqual(heard, ["page 1"])
+        for n in range(2, 41):
+            (c.dir / "go" / str(n)).touch()
+        while heard[-1] != "page 40":
+            heard.append(self.told(peer, task["taskId"], "working")["statusMessage"])
+        self.assertLessEqual(len(heard), 2 + (time.monotonic() - begun))
+        numbers = [int(said.split()[1]) for said in heard]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(self.get(task["taskId"])["result"]["statusMessage"], "page 40")
 
     def test_so_many_are_listened_to(self):
         """4,096 tasks of a tenant's listens, each as often as it is named; one more is refused, another tenant's is not."""

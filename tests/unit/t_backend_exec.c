@@ -396,6 +396,30 @@ static void term_is_followed_by_kill(void **state)
 
 /* --- the child contract -------------------------------------------------------------------------- */
 
+/* TK-23 */
+static void stream_says_that_it_lasts(void **state)
+{
+	static const char *const bad[] = { "{\"task\":{\"message\":7}}", "{\"task\":{\"note\":\"x\"}}", "{\"task\":true}",
+		"{\"task\":{},\"log\":{}}" };
+	char script[128];
+	struct run r;
+
+	run_it(&r, handler_sh("echo '{\"task\":{}}'\necho '{\"task\":{\"message\":\"queued\"}}'\n"
+			      "echo '{\"content\":{\"type\":\"text\",\"text\":\"one\"}}'\n", "stream"), NO_OPTS);
+	assert_int_equal(r.kind, END_RESULT);
+	assert_int_equal(r.nlasts, 2);
+	assert_string_equal(r.note, "queued");
+	run_free(&r);
+	for (size_t i = 0; i < NELEMS(bad); i++) {
+		snprintf(script, sizeof(script), "echo '%s'\n", bad[i]);
+		run_it(&r, handler_sh(script, "stream"), NO_OPTS);
+		assert_int_equal(r.kind, END_ERROR);
+		assert_int_equal(r.nlasts, 0);
+		assert_non_null(strstr(r.err.msg, "line 1 of the tool's output"));
+		run_free(&r);
+	}
+}
+
 static void stream_passes_notices_and_content_on(void **state)
 {
 	struct run r;
@@ -648,6 +672,7 @@ SINGLE_THREAD_SUITE(exec)
 		cmocka_unit_test(orphan_that_holds_stdout_does_not_hold_the_call),
 		cmocka_unit_test(term_lets_a_program_clean_up),
 		cmocka_unit_test(term_is_followed_by_kill),
+		cmocka_unit_test(stream_says_that_it_lasts),
 		cmocka_unit_test(stream_passes_notices_and_content_on),
 		cmocka_unit_test(stream_result_has_a_text_copy),
 		cmocka_unit_test(stream_error_is_the_tools_own),

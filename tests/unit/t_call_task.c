@@ -77,6 +77,42 @@ static void it_becomes_one_and_ends(void **state)
 	assert_int_equal(r->rec[0].outcome, AUDIT_OK);
 }
 
+/* TK-23: at once, where it may; what it said until then, and what it says later, is said of the task. */
+static void it_says_that_it_lasts(void **state)
+{
+	struct rig *r = *state;
+	const struct rig_req plain = { .tool = "long", .args = "{}", .rev = REV_R5 };
+	struct heard *h = rig_start(r, &patient);
+	struct task *t;
+	bool never = false;
+
+	rig_wait_start(r);
+	fake.op->sink->progress(fake.op->arg, 1, 2, "halfway");
+	fake.op->sink->lasts(fake.op->arg, NULL);
+	fake.op->sink->lasts(fake.op->arg, "queued");   /* its row is on its way */
+	rig_wait_end(r, h);
+	t = task_by_id(r->tasks, h->task);
+	assert_non_null(t);
+	assert_string_equal(t->note, "queued");
+	fake.op->sink->lasts(fake.op->arg, "printing");
+	assert_string_equal(t->note, "printing");
+	fake.op->sink->lasts(fake.op->arg, NULL);
+	assert_string_equal(t->note, "printing");
+	fake_result("done");
+	wait_over(r, t, TASK_COMPLETED);
+	heard_free(h);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_TASK_CREATE), 1);
+	h = rig_start(r, &plain);
+	rig_wait_start(r);
+	fake.op->sink->lasts(fake.op->arg, "queued");
+	assert_false(ev_loop_run_until(r->loop, &never, 20));
+	fake_result("plain");
+	rig_wait_end(r, h);
+	assert_string_equal(h->text, "plain");
+	heard_free(h);
+	assert_int_equal(rig_records(r, r->acme, AUDIT_TASK_CREATE), 1);
+}
+
 /* TK-12: ttl is shorter than its timeout. */
 static void its_ttl_cancels_it(void **state)
 {
@@ -300,8 +336,10 @@ static void a_full_principal_calls_plainly(void **state)
 	bool never = false;
 
 	rig_wait_start(r);
+	fake.op->sink->lasts(fake.op->arg, "long");
 	clock_step(3 * SECOND);
 	(void)ev_loop_run_until(r->loop, &never, 20);
+	assert_int_equal(fake.cancelled, 0);
 	fake_result("plain");
 	rig_wait_end(r, h);
 	assert_string_equal(h->task, "");
@@ -322,6 +360,7 @@ SUITE(call_task)
 	const struct CMUnitTest tests[] = {
 		K(who_is_quick_is_none),
 		K(it_becomes_one_and_ends),
+		K(it_says_that_it_lasts),
 		K(its_ttl_cancels_it),
 		K(its_timeout_ends_it),
 		K(what_comes_before_its_row),
