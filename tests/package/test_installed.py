@@ -1,41 +1,42 @@
 #!/usr/bin/env python3
-"""The packages of contrib/package, built twice and installed into a bare Debian 12 root: the same bytes, nothing for lintian to
-say; a server and a signer of other users, a tool of a third; an upgrade beside a server that runs; a purge that keeps the
-audit (OPERATE 9, 15).  make check-package; 77 and a reason where something is missing.  TOOLCRIB_PACKAGES names a folder with
-packages that were built before, which saves the first build."""
+"""The packages of contrib/package, built twice and installed into a bare Debian 12 root whose first process is systemd: the same
+bytes, nothing for lintian to say; a server and a signer of other users that the package itself starts, as hardened as their units
+say; an upgrade from the build before beside a server that runs; every tool of contrib/examples at the level that it promises; a
+purge that keeps the audit (OPERATE 9, 15).  make check-package; 77 and a reason where something is missing.  TOOLCRIB_PACKAGES names
+a folder with packages that were built before, TOOLCRIB_PACKAGES_BEFORE one of an older build, which saves two of three builds."""
 import json
 import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("TOOLCRIB_SRCDIR", pathlib.Path(__file__).resolve().parents[2])).resolve()
-DEADLINE = float(os.environ.get("TOOLCRIB_TEST_DEADLINE", 60))
+import examples
+from examples import SOURCE, wait_for
+from root import Root, run
+
 STORE, SIGNER = "/var/lib/toolcrib", "/var/lib/toolcrib-sign"
+EXAMPLES, SHARE = "/srv/examples", "/usr/share/doc/toolcrib/examples"
 TOOLS = {"dpkg-buildpackage": "dpkg-dev", "dh": "debhelper", "lintian": "lintian", "mmdebstrap": "mmdebstrap", "unshare": "util-linux",
-         "setpriv": "util-linux", "fakeroot": "fakeroot", "nsenter": "util-linux", "pgrep": "procps"}
+         "fakeroot": "fakeroot", "nsenter": "util-linux", "pgrep": "procps", "ip": "iproute2", "openssl": "openssl"}
+UNITS = {"toolcribd.service": 2.0, "toolcrib-sign.service": 0.8}       # HARDENING 1.1, OP-704, OP-705
+CAPABILITIES = 1 << 5 | 1 << 6 | 1 << 7         # kill, setgid, setuid
+BEFORE = "0.0.9-1"
 WORK = None
 
 
-def run(*words, check=True, **more):
-    more.setdefault("timeout", 1800)
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, stdin=subprocess.DEVNULL, **more)
-    if check and done.returncode:
-        raise AssertionError(f"{words}: {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
-    return done
-
-
-def build(name, umask, **env):
+def build(name, umask, source=SOURCE, **env):
     """The packages, by name of the package."""
     (WORK / name).mkdir()
-    run("sh", "-c", f"umask {umask}; exec \"$@\"", "sh", SOURCE / "contrib/package", WORK / name, env={**os.environ, **env})
-    return {path.name.split("_")[0]: path for path in (WORK / name).glob("*.deb")}
+    run("sh", "-c", f"umask {umask}; exec \"$@\"", "sh", source / "contrib/package", WORK / name, env={**os.environ, **env})
+    return packages(WORK / name)
+
+
+def packages(folder):
+    return {path.name.split("_")[0]: path for path in pathlib.Path(folder).resolve().glob("*.deb")}
 
 
 def as_version(deb, version):
@@ -50,64 +51,21 @@ def as_version(deb, version):
     return made
 
 
-class Root:
-    """A bare Debian root, and a process in namespaces of its own in which all else runs."""
-
-    def __init__(self, path):
-        self.path = path
-        apt = pathlib.Path("/etc/apt")
-        sources = [file for file in [apt / "sources.list", *sorted(apt.glob("sources.list.d/*.list")), *sorted(apt.glob("sources.list.d/*.sources"))]
-                   if file.is_file() and "bookworm" in file.read_text()]
-        done = run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt", "bookworm", path, *sources, check=False)
-        if done.returncode:
-            raise unittest.SkipTest("no Debian root: " + done.stderr[-500:])
-        shutil.copy("/etc/resolv.conf", path / "etc")
-        mounts = f"mount --bind {path} {path} && mount -t proc proc {path}/proc && mount -t tmpfs tmpfs {path}/run && exec sleep infinity"
-        self.first = subprocess.Popen(["unshare", "-mpf", "--kill-child", "--propagation=private", "sh", "-c", mounts])
-        inner = wait_for("a root", lambda: run("pgrep", "-P", self.first.pid, check=False).stdout.split())[0]
-        self.enter = ["nsenter", "-m", "-p", "-t", inner, "chroot", path]
-        wait_for("mounts", lambda: (path / "proc/1").exists() or self.run("test", "-e", "/proc/1", check=False).returncode == 0)
-
-    def run(self, *words, **more):
-        proxies = [f"{name}={value}" for name, value in os.environ.items() if name.endswith("_proxy")]
-        return run(*self.enter, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive", *proxies, *words, **more)
-
-    def install(self, *debs, words=()):
-        for deb in debs:
-            shutil.copy(deb, self.path / "tmp")
-        return self.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *words, *[f"/tmp/{deb.name}" for deb in debs])
-
-    def serve(self, unit):
-        """Start what the unit says, as its user with its capabilities: what stands in for systemd."""
-        text = self.run("cat", f"/lib/systemd/system/{unit}").stdout
-        said = dict(re.findall(r"^(\w+)=(.*)$", text, re.M))
-        run_dir = f"/run/{said['RuntimeDirectory']}"
-        self.run("install", "-d", "-m", said["RuntimeDirectoryMode"], "-o", said["User"], "-g", said["Group"], run_dir)
-        caps = ",".join(["-all", *(f"+{cap[4:].lower()}" for cap in said.get("AmbientCapabilities", "").split())])
-        log = open(WORK / f"{unit}.log", "ab")
-        process = subprocess.Popen([*self.enter, "env", "-i", "PATH=/usr/bin:/bin", "setpriv", f"--reuid={said['User']}", f"--regid={said['Group']}",
-                                    "--clear-groups", f"--bounding-set={caps}", f"--inh-caps={caps}", f"--ambient-caps={caps}", "--no-new-privs",
-                                    *said["ExecStart"].split()], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        log.close()
-        return process
-
-    @staticmethod
-    def end(process):
-        """What nsenter has started: it waits for it."""
-        for pid in run("pgrep", "-P", process.pid, check=False).stdout.split():
-            os.kill(int(pid), signal.SIGTERM)
-        process.wait(DEADLINE)
-
-
-def wait_for(what, true):
-    end = time.monotonic() + DEADLINE
-    while True:
-        got = true()
-        if got:
-            return got
-        if time.monotonic() > end:
-            raise AssertionError(f"no {what} within {DEADLINE} s")
-        time.sleep(0.05)
+def build_before(now):
+    """A package of the sources of before the newest step of the schema; where nobody knows these, the same under an older version."""
+    given = os.environ.get("TOOLCRIB_PACKAGES_BEFORE")
+    if given:
+        return as_version(packages(given)["toolcrib"], BEFORE)
+    step = run("git", "-C", SOURCE, "log", "-1", "--format=%H", "--diff-filter=A", "--", "sql/migrate", check=False).stdout.strip()
+    tree = WORK / "sources-before"
+    tree.mkdir()
+    done = run("sh", "-c", 'git -C "$1" archive "$2^" | tar -x -C "$3"', "sh", SOURCE, step, tree, check=False) if step else None
+    if not done or not (tree / "contrib/package").exists():
+        print("no sources of before are here: the same ones stand in for them", file=sys.stderr)
+        return as_version(now, BEFORE)
+    deb = as_version(build("before", "022", tree)["toolcrib"], BEFORE)
+    shutil.rmtree(tree)
+    return deb
 
 
 class Installed(unittest.TestCase):
@@ -116,16 +74,12 @@ class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         given = os.environ.get("TOOLCRIB_PACKAGES")
-        cls.debs = {path.name.split("_")[0]: path for path in pathlib.Path(given).resolve().glob("*.deb")} if given else build("first", "022")
-        cls.servers = []
+        cls.debs = packages(given) if given else build("first", "022")
         cls.root = Root(WORK / "root")
 
     @classmethod
     def tearDownClass(cls):
-        for process in reversed(cls.servers):
-            cls.root.end(process)
-        cls.root.first.kill()
-        cls.root.first.wait()
+        cls.root.end()
 
     def crib(self, *words, **more):
         return self.root.run("toolcrib", "--store", STORE, *words, **more)
@@ -133,19 +87,25 @@ class Installed(unittest.TestCase):
     def rows(self, *words):
         return [json.loads(line) for line in self.crib("--json", *words).stdout.splitlines()]
 
-    def start(self):
-        for unit, sign in (("toolcrib-sign.service", "/run/toolcrib-sign/sign.sock"), ("toolcribd.service", f"{STORE}/admin.sock")):
-            process = self.root.serve(unit)
-            self.servers.append(process)
-            log = WORK / f"{unit}.log"
-            wait_for(f"{unit}: {log}", lambda: self.root.run("test", "-S", sign, check=False).returncode == 0 or
-                     self.assertIsNone(process.poll(), log.read_text(errors="replace")))
-        wait_for("server", lambda: self.crib("status", check=False).returncode == 0)
+    def main_pid(self):
+        return self.root.said_of("toolcribd", "MainPID")["MainPID"]
 
-    def stop(self):
-        while self.servers:
-            self.root.end(self.servers.pop())
-        self.root.run("sh", "-c", f"rm -f /run/toolcrib-sign/sign.sock; test ! -S {STORE}/admin.sock")
+    def serves(self):
+        """It is up, and systemd thinks so too."""
+        def there():
+            return self.crib("status", check=False).returncode == 0 or self.assertNotEqual(
+                self.root.said_of("toolcribd", "ActiveState")["ActiveState"], "failed", self.root.said("toolcribd")[-3000:])
+        wait_for("server", there)
+        states = [self.root.said_of(unit, "ActiveState", "SubState") for unit in UNITS]
+        self.assertEqual(states, [{"ActiveState": "active", "SubState": "running"}] * 2)
+
+    def pinned(self, said):
+        keys = re.findall(r"^(?:Pin this key|and this one) +(\S+\+\S{44,})\r?$", said, re.M)
+        self.assertEqual(len(keys), 2, said)
+        return keys
+
+    def counts(self):
+        return self.crib("call", "acme", "word_count", "text=one two\n").stdout
 
     def test_1_two_builds_are_the_same(self):
         """OP-721: in another folder, at another time, with another umask, locale, time zone and one job."""
@@ -162,10 +122,9 @@ class Installed(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
     def test_3_it_installs_into_a_bare_root(self):
-        before = as_version(self.debs["toolcrib"], "0.0.9-1")
-        said = self.root.install(before, self.debs["toolcrib-verify"]).stdout
-        type(self).pins = [word for key in re.findall(r"^(?:Pin this key|and this one) +(\S+)$", said, re.M) for word in ("--key", key)]
-        self.assertEqual(len(self.pins), 4, said)
+        """The package of before: it makes a store, parts the signer from it, and starts both."""
+        said = self.root.install(build_before(self.debs["toolcrib"]), self.debs["toolcrib-verify"], words=("-o", "Dpkg::Use-Pty=0")).stdout
+        type(self).pins = [word for key in self.pinned(said) for word in ("--key", key)]
         for path, mode in ((STORE, "700 toolcrib"), (f"{STORE}/master.key", "400 toolcrib"), (SIGNER, "700 toolcrib-sign"),
                            (f"{SIGNER}/log.key", "400 toolcrib-sign"), ("/etc/toolcrib/toolcribd.yaml", "644 root")):
             self.assertEqual(self.root.run("stat", "-c", "%a %U", path).stdout.strip(), mode, path)
@@ -173,13 +132,13 @@ class Installed(unittest.TestCase):
         for file in ("subuid", "subgid"):
             self.assertEqual(self.root.run("grep", "^toolcrib:", f"/etc/{file}").stdout, "toolcrib:100000:65536\n")
         self.root.run("toolcribd", "--check-config", "-c", "/etc/toolcrib/toolcribd.yaml")
+        self.serves()
 
     def test_4_it_serves_and_runs_a_tool(self):
-        self.start()
         self.crib("tenant", "add", "acme")
-        self.crib("tool", "add", "/usr/share/doc/toolcrib/examples/word_count.yaml")
+        self.crib("tool", "add", f"{SHARE}/word_count.yaml")
         self.crib("grant", "add", "acme", "word_count")
-        self.assertIn("1 lines, 2 words", self.crib("call", "acme", "word_count", "text=one two\n").stdout)
+        self.assertIn("1 lines, 2 words", self.counts())
         self.assertIn("base+uid", self.rows("status")[0]["sandbox"])
         owners = self.root.run("sh", "-c", "for p in /proc/[0-9]*; do stat -c %U $p; cat $p/comm; done 2>/dev/null").stdout.split()
         pairs = set(zip(owners[1::2], owners[::2]))
@@ -187,29 +146,72 @@ class Installed(unittest.TestCase):
         self.assertEqual({user for name, user in pairs if name == "toolcribd"}, {"toolcrib"})
 
     def test_5_an_upgrade_leaves_the_server_the_store_and_the_configuration(self):
-        """OP-703: no restart by itself; what an administrator has changed stays."""
+        """OP-703: no restart by itself; what an administrator has changed stays; with the restart the store goes forward."""
         self.root.run("sh", "-c", "echo 'drain_ms: 5000' >>/etc/toolcrib/toolcribd.yaml")
-        calls = len(self.rows("audit", "calls", "--tenant", "acme"))
-        self.root.install(self.debs["toolcrib"])
-        self.assertIsNone(self.servers[-1].poll())
-        self.assertIn("1 lines, 2 words", self.crib("call", "acme", "word_count", "text=one two\n").stdout)
-        self.stop()
-        self.start()
-        self.assertIn("1 lines, 2 words", self.crib("call", "acme", "word_count", "text=one two\n").stdout)
+        calls, server = len(self.rows("audit", "calls", "--tenant", "acme")), self.main_pid()
+        said = self.root.install(self.debs["toolcrib"]).stdout
+        self.assertIn("the server that runs is the old one", said)
+        self.assertEqual(self.main_pid(), server)
+        self.assertIn("1 lines, 2 words", self.counts())
+        for unit in ("toolcribd", "toolcrib-sign"):
+            self.root.run("systemctl", "restart", unit)
+            self.serves()
+        self.assertNotEqual(self.main_pid(), server)
+        self.assertIn("1 lines, 2 words", self.counts())
         self.assertEqual(len(self.rows("audit", "calls", "--tenant", "acme")), calls + 2)
         self.assertIn("drain_ms: 5000", self.root.run("cat", "/etc/toolcrib/toolcribd.yaml").stdout)
         self.assertEqual(self.root.run("cat", "/etc/subuid").stdout.count("toolcrib:"), 1)
 
-    def test_6_a_purge_keeps_the_audit(self):
-        self.stop()
+    def test_6_it_is_as_hardened_as_its_units_say(self):
+        """HARDENING 1.1: by systemd's own count of the file and of the unit that runs, and as the kernel has the processes."""
+        for unit, most in UNITS.items():
+            for words in (("--offline=true", f"/lib/systemd/system/{unit}"), (unit,)):
+                said = self.root.run("systemd-analyze", "security", "--no-pager", *words).stdout
+                level = float(re.search(r"exposure level for \S+: ([0-9.]+)", said).group(1))
+                print(f"  {unit}: {level}, {'by its file' if len(words) > 1 else 'as it runs'}", file=sys.stderr)
+                self.assertLessEqual(level, most, said)
+            pid = self.root.said_of(unit, "MainPID")["MainPID"]
+            status = dict(line.split(":\t", 1) for line in self.root.run("cat", f"/proc/{pid}/status").stdout.splitlines() if ":\t" in line)
+            self.assertEqual((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16)), ("1", "2", 0), unit)
+            self.assertEqual(int(status["CapBnd"], 16) & ~CAPABILITIES, 0, unit)
+            self.assertNotEqual(self.root.run("nsenter", "-m", "-t", pid, "touch", "/usr/x", check=False).returncode, 0, "ProtectSystem")
+            self.assertEqual(self.root.run("nsenter", "-m", "-t", pid, "ls", "/home", check=False).stdout, "", "ProtectHome")
+
+    def test_7_each_example_runs_at_the_level_that_it_promises(self):
+        """Issue 19, show 7: under the unit, called by an agent over HTTP, as the record of the call has it."""
+        root, far = self.root, WORK / "far"
+        far.mkdir()
+        root.install("sqlite3", "ca-certificates")
+        root.put("/usr/local/share/ca-certificates/far.crt", examples.authority(far, run).read_text())
+        root.run("update-ca-certificates")
+        root.run("sh", "-c", 'cat >>/etc/hosts', input="".join(f"{address} {name}\n" for name, (address, _) in examples.HOSTS.items()))
+        root.run("systemctl", "restart", "toolcribd")
+        self.serves()
+        root.run("sh", f"{SHARE}/install", EXAMPLES)
+        root.put(f"{EXAMPLES}/server", examples.SERVER, "755")
+        key = examples.add(self.crib, EXAMPLES)
+        with examples.elsewhere(root.init, far, run):
+            print(examples.check(self, root.init, key, self.rows, "package"), file=sys.stderr)
+
+    def test_8_a_purge_keeps_the_audit(self):
+        calls = len(self.rows("audit", "calls", "--tenant", "acme"))
         said = self.root.run("apt-get", "purge", "-y", "-qq", "toolcrib").stdout
         self.assertIn(f"the audit store stays in {STORE}", said)
+        self.assertEqual(self.root.run("pgrep", "-x", "toolcribd|toolcrib-sign", check=False).stdout, "", "it has stopped what it started")
         self.assertEqual(self.root.run("ls", "/etc/toolcrib", check=False).returncode, 2)
         self.assertEqual(self.root.run("stat", "-c", "%U", f"{STORE}/toolcrib.db", f"{SIGNER}/log.key").stdout, "toolcrib\ntoolcrib-sign\n")
         self.root.run("toolcrib-verify", *self.pins, "--keys", STORE, "--signer-state", SIGNER, STORE)
         self.root.install(self.debs["toolcrib"])
-        self.start()
-        self.assertEqual(len(self.rows("audit", "calls", "--tenant", "acme")), 3, "installed again, it goes on")
+        self.serves()
+        self.assertEqual(len(self.rows("audit", "calls", "--tenant", "acme")), calls, "installed again, it goes on")
+
+    def test_9_keys_to_pin_are_whole_on_a_terminal(self):
+        """apt gives one of 80 columns to what it runs."""
+        self.root.run("apt-get", "purge", "-y", "-qq", "toolcrib")
+        self.root.run("rm", "-r", STORE, SIGNER)
+        said = self.root.install(self.debs["toolcrib"]).stdout
+        self.assertEqual({*self.pinned(said)} & {*self.pins}, set(), "another store's")
+        self.serves()
 
 
 def main():
