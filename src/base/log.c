@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 
 enum {
@@ -279,6 +280,7 @@ bool log_allow(struct log_site *site)
 		site->count++;
 	else
 		site->suppressed++;
+	metric_add(METRIC_log_lines_left_out, !allowed);
 	pthread_mutex_unlock(&lock);
 	if (suppressed)
 		log_warn(NULL, "events like the next one were left out count=%u", suppressed);

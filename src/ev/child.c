@@ -249,6 +249,7 @@ struct ev_child_usage ev_child_usage(const struct ev_child *c)
 static void leave(struct ev_child *c)
 {
 	list_unlink(&c->node);
+	metric_dec(METRIC_children_running);
 	c->loop->nursery.bytes -= c->bytes;
 	metric_set(METRIC_budget_scratch_bytes, c->loop->nursery.bytes);
 }
@@ -408,6 +409,7 @@ int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret
 		return rc;
 	}
 	metric_inc(METRIC_children_started);
+	metric_inc(METRIC_children_running);
 	loop->nursery.kill_all = ev_child_kill_all;
 	list_push_back(&loop->nursery.children, &c->node);
 	c->timer = ev_timer_new(loop, on_timer, c);

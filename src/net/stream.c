@@ -148,6 +148,7 @@ struct stream {
 	size_t answers;                 /* bytes of out that may be those of answers */
 	size_t room;                    /* what may still be written in this turn */
 	size_t written;                 /* since the stall timer was started */
+	size_t counted;                 /* bytes of out that the gauge has */
 	uint32_t stall_ms;
 	bool paused, congested, flushing, kicking;
 	bool blocked;                   /* the last write did not take all */
@@ -165,9 +166,16 @@ struct stream {
 
 /* --- the end */
 
+static void count_out(struct stream *s, size_t n)
+{
+	metric_add(METRIC_output_waiting_bytes, n - s->counted);
+	s->counted = n;
+}
+
 static void release(void *arg)
 {
 	struct stream *s = arg;
+	count_out(s, 0);
 	tls_free(&s->tls);
 	bytes_release(&s->in);
 	bytes_release(&s->out);
@@ -308,6 +316,7 @@ static void after_write(struct stream *s)
 	if (s->answers > left)
 		s->answers = left;
 	s->blocked = left > 0;
+	count_out(s, left);
 	if (left > 0 && !ev_timer_armed(s->stall)) {
 		s->written = 0;
 		ev_timer_start(s->stall, s->stall_ms * 1000ull);
@@ -374,6 +383,7 @@ static void on_turn_end(void *arg)
 	struct stream *s = arg;
 	s->flushing = false;
 	flush(s);
+	count_out(s, bytes_waiting(&s->out));
 	s->room = STREAM_TURN_BYTES;
 }
 

@@ -26,7 +26,8 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PROMETHEUS = ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
               "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
 TOKEN = "a-token-of-32-visible-characters"
-OURS = "(toolcrib|process|mcp_server)_[a-z0-9_]+"
+OURS = "(?:toolcrib|process|mcp_server)_[a-z0-9_]+"
+TABLE = "contrib/doc/decisions/0112-what-stands-for-a-counter-that-a-plan-names.md"
 CONNECTIONS, HEAD = 16, 8192            # include/ops/ops.h
 
 
@@ -141,6 +142,31 @@ class Formats(Case):
         c.cli("tenant", "add", "onemore")
         self.assertGreater(scrape(c).get("toolcrib_dictionary_texts"), texts)
 
+    def test_programs_that_run_and_output_that_waits_are_counted(self):
+        """SEC S-801, of children and of bytes buffered: what runs and what a peer does not read, until it is gone."""
+        c = self.crib.init()
+        gate = c.dir / "gate"
+        os.mkfifo(gate)
+        c.tool(crib.ECHO)
+        c.tool(crib.tool_yaml("hold", f'{{type: exec, argv: ["/bin/cat", "{gate}"], stdin: none, output: text, sandbox: {{read: ["{c.dir}"]}}}}'))
+        key = c.tenant("acme", "hold", "echo")
+        c.start(LISTEN)
+
+        def now(name):
+            return scrape(c).get("toolcrib_" + name)
+        self.assertEqual((now("children_running"), now("output_waiting_bytes")), (0, 0))
+        with contextlib.closing(c.tcp(key)) as peer:
+            for n in (1, 2):
+                peer.send(peer.request("tools/call", {"name": "hold", "arguments": {}}, crib.MODERN))
+                crib.wait_for("a program", lambda: now("children_running") == n)
+        crib.wait_for("no program", lambda: now("children_running") == 0)
+        with contextlib.closing(c.unix(key)) as peer:
+            for _ in range(3):          # a socket holds one; no more is read while so much waits
+                peer.send(peer.request("tools/call", {"name": "echo", "arguments": {"text": "x" * 200000}}, crib.MODERN))
+            crib.wait_for("output that waits", lambda: now("output_waiting_bytes") > 100000)
+            self.assertIn("result", peer.receive())
+        crib.wait_for("none", lambda: now("output_waiting_bytes") == 0)
+
     def test_what_the_server_says_of_itself(self):
         """Its store, its signer, its writer and its loop."""
         c = self.serve()
@@ -211,13 +237,41 @@ class Formats(Case):
         self.assertGreater(len(named), 30)
         self.assertEqual(sorted(named - there), [])
 
+    def with_all(self):
+        """A server that has all that is told of: an upstream, a sink, a way out of alerts; and an alert."""
+        c = self.crib.init()
+        key = self.host(c)
+        c.start(LISTEN + f"sinks:\n- {{name: local, type: file, path: {c.dir}/audit.jsonl}}\n"
+                "alerts:\n- {name: am, type: alertmanager, url: 'http://127.0.0.1:1/'}\n")
+        self.call(2, tool=self.sync(c), key=key)
+        c.cli("alerts", "test")
+        crib.wait_for("an alert", lambda: scrape(c).series("toolcrib_alerts"))
+        return c
+
     def test_promtool_finds_nothing(self):
         if not shutil.which("promtool"):
             self.skipTest("there is no promtool: Debian's package prometheus has it")
-        c = self.serve()
-        self.call()
+        c = self.with_all()
         done = subprocess.run(["promtool", "check", "metrics"], input=get(c)[2], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_each_metric_that_a_page_names_is_served(self):
+        """Decision 0112: what stands for the counters that plans name; and no page names one that is none."""
+        text = scrape(self.with_all())
+        served = text.families() | {name for name, _ in text.samples}
+        rows = re.findall(r"^\| ([a-z][^|]+?) \| ([^|]+?) \| (.+) \|$", (crib.SOURCE / TABLE).read_text(), re.M)[1:]
+        self.assertGreater(len(rows), 35)
+        for by, what, by_name in rows:
+            with self.subTest(by=by, what=what):
+                self.assertTrue(by_name.startswith("struck: ") or set(re.findall(OURS, by_name)) & served, by_name)
+        self.assertEqual({what for by, what, _ in rows if by == "security S-801"}, {
+            "connections", "sessions", "listens", "requests", "queue places", "children", "bytes buffered", "bytes stored", "files",
+            "dictionary entries", "timers"})
+        pages = [path for path in (*(crib.SOURCE / "src").rglob("*.[1-8]"), *(crib.SOURCE / "contrib/doc").rglob("*.md"), crib.SOURCE / "README")
+                 if path.name != "messages.md"]         # which has names of programs
+        self.assertGreater(len(pages), 100)
+        for page in pages:
+            self.assertEqual(sorted({name for name in re.findall(rf"\b{OURS}\b", page.read_text()) if name != "toolcrib_rec"} - served), [], page)
 
     def test_the_format_goes_by_accept(self):
         c = self.serve()

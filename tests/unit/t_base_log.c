@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "suite.h"
 
 static int fds[2];
@@ -113,6 +114,7 @@ static void huge_events_are_cut_and_stay_json(void **state)
 
 static void storms_are_counted(void **state)
 {
+	const uint64_t before = metric_get(METRIC_log_lines_left_out);
 	struct log_site site = { 0 };
 	unsigned allowed = 0;
 
@@ -123,9 +125,11 @@ static void storms_are_counted(void **state)
 	clock_step(999999);
 	assert_false(log_allow(&site));
 	assert_string_equal(logged(), "");
+	assert_int_equal(metric_get(METRIC_log_lines_left_out), before + 16);
 	clock_step(1);
 	assert_true(log_allow(&site));
 	assert_non_null(strstr(logged(), "count=16"));
+	assert_int_equal(metric_get(METRIC_log_lines_left_out), before + 16);
 	clock_step(1000000);
 	assert_true(log_allow(&site));
 	assert_string_equal(logged(), "");
