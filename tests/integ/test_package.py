@@ -122,6 +122,27 @@ class Package(unittest.TestCase):
         strange = run(crib.SOURCE / "contrib/sbom", "1", crib.BUILD / "toolcrib-sign", env={**env, "LD_LIBRARY_PATH": str(self.dir)})
         self.assertIn(f"sbom: {self.dir}/libsodium.so.23 is of no package", strange.stderr)
 
+    def test_licences_are_what_the_copyright_files_say(self):
+        """OP-722: by SPDX's id where one is meant without doubt; of a file that only people can read, where it is."""
+        if not shutil.which("dpkg-query") or crib.sanitized():
+            self.skipTest("needs Debian's dpkg-query, and programs as users have them")
+        files = {"libsodium23": "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\nCopyright: 2026 A\n"
+                                "License: ISC or GPL-2+\n text\n\nFiles: src/x\nLicense: Expat and Kazlib\n\nFiles: debian/*\nLicense: GPL-3\n\n"
+                                "License: Zlib\n A paragraph of its own text, about no file.\n",
+                 "libc6": "GNU libc. On Debian systems: /usr/share/common-licenses/LGPL-2.1 and /usr/share/common-licenses/GPL-2.\n"}
+        for name, text in files.items():
+            (self.dir / name).mkdir()
+            (self.dir / name / "copyright").write_text(text)
+        said = {}
+        for doc in (self.dir, self.dir / "nowhere"):
+            done = run(crib.SOURCE / "contrib/sbom", "1", crib.BUILD / "toolcrib-sign", env={**os.environ, "TOOLCRIB_DOC": str(doc)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said[doc] = {part["name"]: [one["license"].get("id") or one["license"]["name"] for one in part["licenses"]]
+                         for part in json.loads(done.stdout)["components"]}
+        self.assertEqual(said[self.dir]["libsodium23"], ["GPL-2.0-or-later", "ISC", "MIT", "Kazlib"])
+        self.assertEqual(said[self.dir]["libc6"], ["see the copyright file of libc6, which leads to GPL-2, LGPL-2.1"])
+        self.assertEqual(said[self.dir / "nowhere"]["libsodium23"], ["see the copyright file of libsodium23"])
+
     @unittest.skipUnless(shutil.which("ssh-keygen"), "needs ssh-keygen (apt-get install openssh-client)")
     def test_a_release_is_checked_as_the_page_says(self):
         """OP-723: the lines of contrib/doc/building.md accept what was signed, and nothing that was changed since."""
