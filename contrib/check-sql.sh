@@ -2,7 +2,7 @@
 # Fails on a statement of sql/queries that no code uses, and on one about a tenant's rows that does not
 # name the tenant (house rule 40).  "-- any tenant: REASON" in the comment above a statement excuses it.
 # Tables whose rows belong to a tenant:
-owned='principal|cred|tool_grant|limit_row|usage_day|tool_level|alert|inventory|system|task|assent|assent_vote'
+owned='principal|cred|tool_grant|limit_row|usage_day|tool_level|alert|inventory|system|task|assent|assent_vote|assent_event'
 failed=0
 unused=`{ grep -rhoE '\bSQL_[A-Z0-9_]+' src --include='*.c' --include='*.h' | sort -u | sed 's/^/used /'
 	sed -n 's/^-- name: *//p' sql/queries/*.sql; } |

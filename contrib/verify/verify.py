@@ -167,13 +167,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        39: "348a0f97b0dc3180c1ffa43ef0c7c6e917a35f242dc1b92f2828a6e050057cbb",
+        40: "1b1b6a2452f3bef225c22bd18d4efb97822700696bfb72196a5cf5fb9448ed58",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        39: "9211aad9af2d4f679c0eadab9ed67131462f6d4eb68ab23ba47584ed74c79a61",
+        40: "0cec00415f6c267b59ba994fb930d3fa3befd53a477bb09251d46194ecc8af42",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",

@@ -39,6 +39,8 @@ enum assent_state {                     /* numbers of the store and of records *
 	ASSENT_WAITS = 1, ASSENT_GRANTED, ASSENT_REFUSED, ASSENT_LAPSED, ASSENT_USED, ASSENT_RECALLED
 };
 const char *assent_state_name(int state);
+enum { ASSENT_AGREED = 7 };             /* beside them, of table assent_event: one of several has agreed */
+const char *assent_event_name(int what);
 static inline bool assent_is_open(int state)
 {
 	return state == ASSENT_WAITS || state == ASSENT_GRANTED;

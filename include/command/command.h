@@ -132,7 +132,8 @@ struct command {
 	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
 	 * the log it was read from, durable before the answer leaves.  Each command's own record comes on top, at its end. */
 	int record;
-	int (*check)(struct command_call *c, struct err *err);      /* loop; parse, dry run, no I/O */
+	/* Loop; parse, dry run, no I/O.  again: before each further part of a stream; or NULL. */
+	int (*check)(struct command_call *c, struct err *err), (*again)(struct command_call *c, struct err *err);
 	/* Loop, before body(): ask elsewhere; ends with command_gathered(), or ungather() when nobody waits; or NULL. */
 	void (*gather)(struct command_call *c), (*ungather)(struct command_call *c);
 	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
@@ -142,9 +143,8 @@ struct command {
 	void (*cancel)(struct command_call *c, bool stopped);   /* of `later` rows that end with their peer; or are stopped */
 };
 /* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first
- * row; NULL: there is no more. */
+ * row; NULL: there is no more, or none of that name. */
 const struct command *command_next(const struct command *const *tables, const struct command *cmd);
-/* or NULL */
 const struct command *command_find(const struct command *const *tables, const char *noun, const char *verb);
 
 /* The roles that may run it: "admin, operator, tenant-admin"; those of a tenant for theirs alone. */

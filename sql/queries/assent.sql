@@ -31,6 +31,41 @@ DELETE FROM assent WHERE id IN (SELECT id FROM assent WHERE tenant_id = ?1 AND s
 DELETE FROM assent_vote WHERE tenant_id = ?1 AND assent_id IN (SELECT id FROM assent WHERE tenant_id = ?1 AND state > 2 AND
   decided_us < ?2 LIMIT 16);
 
+-- The writer: and what became of them.  Index assent_event_of.
+-- name: assent_old_events
+DELETE FROM assent_event WHERE tenant_id = ?1 AND assent_id IN (SELECT id FROM assent WHERE tenant_id = ?1 AND state > 2 AND
+  decided_us < ?2 LIMIT 16);
+
+-- The writer: something has become of one, beside the record that says so.
+-- name: assent_event_add
+INSERT INTO assent_event(tenant_id, assent_id, what, us, who, said) VALUES(?1, ?2, ?3, ?4, ?5, ?6);
+
+-- approve watch, on a reader: the newest position there was.  any tenant: they share their positions.  Primary key.
+-- name: assent_event_last
+SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'assent_event';
+
+-- approve watch: when that was.  any tenant: nothing but the time.  Primary key.
+-- name: assent_event_at
+SELECT us FROM assent_event WHERE seq = ?1;
+
+-- approve watch: what has become of approvals behind a position.  any tenant: the command leaves out what is not for whoever asks.
+-- Primary keys.
+-- name: assent_events
+SELECT e.seq, e.us, e.what, e.who, e.said, a.id, a.tenant_id, n.name, a.tool, coalesce(p.name, a.prn), coalesce(p.name, ''), a.rule,
+  CASE WHEN e.what = 2 THEN a.use_by_us ELSE a.due_us END
+FROM assent_event e JOIN assent a ON a.id = e.assent_id AND a.tenant_id = e.tenant_id JOIN tenant n ON n.id = a.tenant_id
+LEFT JOIN principal p ON p.id = a.principal_id
+WHERE e.seq > ?1 ORDER BY e.seq LIMIT ?2;
+
+-- approve watch, at its beginning: of those that are open, behind one position and up to another.  any tenant: as above.  Index
+-- assent_open, and assent_event_of of each.
+-- name: assent_events_open
+SELECT e.seq, e.us, e.what, e.who, e.said, a.id, a.tenant_id, n.name, a.tool, coalesce(p.name, a.prn), coalesce(p.name, ''), a.rule,
+  CASE WHEN e.what = 2 THEN a.use_by_us ELSE a.due_us END
+FROM assent a JOIN assent_event e ON e.assent_id = a.id AND e.tenant_id = a.tenant_id JOIN tenant n ON n.id = a.tenant_id
+LEFT JOIN principal p ON p.id = a.principal_id
+WHERE a.state IN (1, 2) AND e.seq > ?1 AND e.seq <= ?3 ORDER BY e.seq LIMIT ?2;
+
 -- The writer: one is used, once.  Primary key.
 -- name: assent_use
 UPDATE assent SET state = 5, used = ?3, decided_us = ?4 WHERE id = ?1 AND tenant_id = ?2 AND state = 2 AND use_by_us >= ?4;

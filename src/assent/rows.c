@@ -28,6 +28,11 @@ const char *assent_state_name(int state)
 	return state > 0 && (size_t)state < NELEMS(names) ? names[state] : "unknown";
 }
 
+const char *assent_event_name(int what)
+{
+	return what == ASSENT_WAITS ? "asked" : what == ASSENT_AGREED ? "agreed" : assent_state_name(what);
+}
+
 void assent_field(int64_t id, const uint8_t digest[32], int state, uint8_t ret[ASSENT_FIELD])
 {
 	audit_put_be(ret, (uint64_t)id, 8);
@@ -113,13 +118,29 @@ int assent_unseal(struct db *db, struct keys *keys, int64_t tenant_id, int64_t i
 
 /* --- the writer's thread: what comes with a record of the engine's */
 
+struct event { int64_t tenant_id, id; int what; uint64_t us; const char *who, *said; };
+
+/* What has become of it, for who watches. */
+static int add_event(struct db *db, const struct event *e, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ASSENT_EVENT_ADD);
+
+	db_bind_i64(st, 1, e->tenant_id);
+	db_bind_i64(st, 2, e->id);
+	db_bind_i64(st, 3, e->what);
+	db_bind_i64(st, 4, (int64_t)e->us);
+	db_bind_textz(st, 5, e->who);
+	db_bind_textz(st, 6, e->said);
+	return db_run(&st, err);
+}
+
 static int drop_old(struct db *db, int64_t tenant_id, uint64_t now_us, struct err *err)
 {
-	static const enum sql_id both[] = { SQL_ASSENT_OLD_VOTES, SQL_ASSENT_OLD };
+	static const enum sql_id all[] = { SQL_ASSENT_OLD_VOTES, SQL_ASSENT_OLD_EVENTS, SQL_ASSENT_OLD };
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < NELEMS(both); i++) {
-		struct db_stmt *st = db_stmt_get(db, both[i]);
+	for (size_t i = 0; rc == 0 && i < NELEMS(all); i++) {
+		struct db_stmt *st = db_stmt_get(db, all[i]);
 
 		db_bind_i64(st, 1, tenant_id);
 		db_bind_i64(st, 2, (int64_t)(now_us > ASSENT_KEPT_US ? now_us - ASSENT_KEPT_US : 0));
@@ -159,6 +180,8 @@ static int add(const void *bytes, size_t len, struct db *db, struct audit_logs *
 		rc = db_run(&st, err);
 	else
 		db_stmt_put(&st);
+	if (rc == 0)
+		rc = add_event(db, &(struct event){ a->tenant_id, a->id, ASSENT_WAITS, a->asked_us, "", "" }, err);
 	CRASH_AT("assent.file");
 	free(ct);
 	return rc;
@@ -179,6 +202,8 @@ static int use(const void *bytes, size_t len, struct db *db, struct audit_logs *
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(db) != 1)
 		rc = err_set(err, ERR_CONFLICT, "", "approval %" PRId64 " is not granted any more", e->id);
+	if (rc == 0)
+		rc = add_event(db, &(struct event){ e->tenant_id, e->id, ASSENT_USED, e->us, "", "" }, err);
 	CRASH_AT("assent.use");
 	return rc;
 }
@@ -201,9 +226,12 @@ static int set_end(struct db *db, const struct assent_end *e, enum assent_state 
 
 static int lapse(const void *bytes, size_t len, struct db *db, struct audit_logs *logs, struct err *err)
 {
+	const struct assent_end *e = bytes;
+	int rc = set_end(db, e, ASSENT_LAPSED, err);
+
 	(void)len;
 	(void)logs;
-	return set_end(db, bytes, ASSENT_LAPSED, err);
+	return rc < 0 ? rc : add_event(db, &(struct event){ e->tenant_id, e->id, ASSENT_LAPSED, e->us, "", e->said }, err);
 }
 
 const struct writer_rows assent_rows[] = {
@@ -357,6 +385,13 @@ static int refuse(struct assent_deed *d, struct db *db, struct err *err)
 	return set_end(db, &e, ASSENT_REFUSED, err);
 }
 
+static int event_of(const struct assent_deed *d, struct db *db, struct err *err)
+{
+	const int what = d->state == ASSENT_WAITS ? ASSENT_AGREED : (int)d->state;
+
+	return add_event(db, &(struct event){ d->tenant_id, d->id, what, d->us, d->who, d->reason }, err);
+}
+
 static int is_decided(const struct assent_deed *d, const struct row *row, struct err *err)
 {
 	if (row->state != ASSENT_WAITS)
@@ -381,6 +416,8 @@ int assent_vote(struct assent_deed *d, struct audit_event *ev, struct db *db, st
 	if (rc == 0)
 		rc = d->yes ? grant(d, &row, db, err) : refuse(d, db, err);
 	if (rc == 0)
+		rc = event_of(d, db, err);
+	if (rc == 0)
 		rc = record(d, &row, ev, d->yes ? AUDIT_CALL_APPROVED : AUDIT_CALL_REFUSED, db, logs, err);
 	CRASH_AT("assent.vote");
 	assent_rule_free(&row.rule);
@@ -404,6 +441,8 @@ int assent_recall(struct assent_deed *d, struct audit_event *ev, struct db *db, 
 			     row.state == ASSENT_WAITS ? "" : "is ", assent_state_name(row.state));
 	if (rc == 0)
 		rc = set_end(db, &e, ASSENT_RECALLED, err);
+	if (rc == 0)
+		rc = event_of(d, db, err);
 	if (rc == 0)
 		rc = record(d, &row, ev, AUDIT_CALL_RECALLED, db, logs, err);
 	CRASH_AT("assent.recall");

@@ -935,6 +935,8 @@ static void go_on(void *arg)
 	struct command_run *run = arg;
 	int room = run->sink->room(run->arg), rc = room < 0 ? 0 : actor_check(run, &run->err);
 
+	if (rc == 0 && room > 0 && run->cmd->again)
+		rc = run->cmd->again(&run->c, &run->err);
 	if (room < 0 || rc < 0) /* a role that a reload took away ends what it reads, too */
 		command_stream_done(run, rc);
 	else if (room == 0 || command_stream_body(run) < 0)         /* a busy pool is tried again as well */

@@ -1,7 +1,7 @@
-/* Approvals of calls, for persons: approve list, show, grant, refuse, recall (HA-04 to HA-07).  check() runs on the
- * loop, where the list of roles and the index of what waits are, and says what whoever asks may see and decide; body()
- * reads rows on the pool, or votes on the writer's thread, with the record in one transaction.  What is asked for
- * stands sealed in its row, and is shown to those who decide of it and to auditors who may read payloads. */
+/* Approvals of calls, for persons: approve list, show, watch, grant, refuse, recall (HA-04 to HA-07).  check() runs on
+ * the loop, where the list of roles and the index of what waits are, and says what whoever asks may see and decide.
+ * body() reads rows on the pool, or votes on the writer's thread, with the record in one transaction.  What is asked
+ * for stands sealed in its row, and is shown to those who decide of it and to auditors who may read payloads. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -11,6 +11,7 @@
 
 #include "assent/assent.h"
 #include "audit/audit.h"
+#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -429,6 +430,264 @@ static int show_body(struct command_call *c, struct db *db, struct audit_logs *l
 	return rc < 0 ? rc : rc == 1 ? 0 : not_found(l->id, err);
 }
 
+/* --- approve watch */
+
+/* What has become of approvals, by rows whose positions ascend with the commits (decision 0133): a reader that is slow
+ * waits in the store, and one that comes back says where it was. */
+enum { WATCH_BATCH = 256 };
+#define WATCH_LOG "approvals"           /* the name of the positions, in rows and in the file of --cursor */
+
+struct watch {
+	struct look look;               /* without what is open: what is over is told as well */
+	struct conf_role *roles;        /* copies of the lines of this person, which the next part makes anew */
+	size_t nroles;
+	bool begun, follows;            /* follows: everything, not only what is open */
+	int64_t at, last;               /* the position behind which the next is; of the newest when it began */
+};
+
+static void free_roles(struct watch *w)
+{
+	for (size_t i = 0; i < w->nroles; i++) {
+		free(w->roles[i].person);
+		free(w->roles[i].tenant);
+		free(w->roles[i].principal);
+		for (size_t k = 0; k < w->roles[i].ngroups; k++)
+			free(w->roles[i].groups[k]);
+		free(w->roles[i].groups);
+	}
+	free(w->roles);
+	w->roles = NULL;
+	w->nroles = 0;
+}
+
+static void free_watch(void *priv)
+{
+	struct watch *w = priv;
+
+	free_roles(w);
+	free(w->look.store);
+	free(w);
+}
+
+static void copy_role(const struct conf_role *from, struct conf_role *to)
+{
+	to->kind = from->kind;
+	to->person = mem_strdup(from->person);
+	to->tenant = from->tenant ? mem_strdup(from->tenant) : NULL;
+	to->principal = from->principal ? mem_strdup(from->principal) : NULL;
+	to->groups = mem_calloc(from->ngroups + 1, sizeof(*to->groups));
+	for (; to->ngroups < from->ngroups; to->ngroups++)
+		to->groups[to->ngroups] = mem_strdup(from->groups[to->ngroups]);
+}
+
+/* Before each part, as a reload may have changed it. */
+static int watch_again(struct command_call *c, struct err *err)
+{
+	const struct command_env *env = command_env(c);
+	const char *person = actor_approver(c->admin, &c->who);
+	struct watch *w = c->priv;
+
+	(void)err;
+	free_roles(w);
+	w->look.payloads = actor_may(c->admin, &c->who, ADM_PAYLOAD, NULL);
+	w->look.all = reads_store(c);
+	(void)snprintf(w->look.person, sizeof(w->look.person), "%s", person ? person : "");
+	w->roles = mem_calloc(env->nroles + 1, sizeof(*w->roles));
+	for (size_t i = 0; person && i < env->nroles; i++)
+		if (env->roles[i].person && strcmp(env->roles[i].person, person) == 0)
+			copy_role(&env->roles[i], &w->roles[w->nroles++]);
+	return 0;
+}
+
+static int watch_check(struct command_call *c, struct err *err)
+{
+	const struct command_env *env = command_env(c);
+	const json_t *next = json_object_get(arg_json(c, "cursor"), WATCH_LOG);
+	const int64_t at = json_integer_value(next) - 1;
+	struct watch *w = command_priv(c, sizeof(*w));
+
+	c->free_priv = free_watch;
+	w->look.store = mem_strdup(env->store);
+	w->look.master = env->master;
+	arg_copy(c, "tenant", w->look.tenant, sizeof(w->look.tenant));
+	if (!env->assents) {
+		(void)err_set(err, ERR_INVALID, "", "there is nothing to watch: no server runs on this store");
+		err_hint(err, "start toolcribd; toolcrib approve list shows what waits");
+		return ERR_INVALID;
+	}
+	if (arg_given(c, "after") && arg_given(c, "cursor"))
+		return err_set(err, ERR_INVALID, "after", "--after and --cursor both say where to go on");
+	w->follows = arg_given(c, "after") || json_is_integer(next);
+	w->at = arg_given(c, "after") ? (int64_t)arg_uint(c, "after", 0) : w->follows && at > 0 ? at : 0;
+	return watch_again(c, err);
+}
+
+static int one_number(struct db *db, enum sql_id id, int64_t at, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, id);
+	int rc;
+
+	if (at)
+		db_bind_i64(st, 1, at);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* What goes on behind a position: is all of it still there? */
+static int watch_begin(struct command_call *c, struct watch *w, struct db *db, struct err *err)
+{
+	static const char head[] = "{\"header\":{\"must_be_empty\":false},\"columns\":[\"index\",\"time\",\"event\",\"id\","
+		"\"tenant\",\"tool\",\"by\",\"until\",\"needs\",\"what\",\"who\",\"said\",\"log\"]}\n";
+	const uint64_t kept_from = clock_wall_us() - ASSENT_KEPT_US;
+	int64_t us = 0;
+	int rc = one_number(db, SQL_ASSENT_EVENT_LAST, 0, &w->last, err);
+
+	if (rc == 0 && w->follows)
+		rc = one_number(db, SQL_ASSENT_EVENT_AT, w->at > 0 ? w->at : 1, &us, err);
+	if (rc < 0)
+		return rc;
+	if (w->at > w->last) {
+		(void)err_set(err, ERR_INVALID, "", "position %" PRId64 " is behind the newest of this store, %" PRId64, w->at,
+			      w->last);
+		err_hint(err, "a backup was put back, or it is another store: watch from the beginning");
+		return ERR_INVALID;
+	}
+	str_puts(&c->out->text, head);
+	if (w->follows && (uint64_t)us < kept_from && w->at < w->last) {
+		reply_row_begin(c->out);
+		reply_text(c->out, "event", "lost");
+		reply_text(c->out, "said", "what was over for 90 days is not kept, and was perhaps not told");
+		reply_row_end(c->out);
+	}
+	return 0;
+}
+
+static bool watch_may_decide(const struct watch *w, const struct assent_rule *rule, struct db_stmt *st)
+{
+	const struct assent_caller caller = { db_col_text(st, 7, NULL), db_col_text(st, 10, NULL) };
+
+	return *w->look.person && assent_may_decide(w->roles, w->nroles, rule, &caller, w->look.person);
+}
+
+static void put_shown_once(struct reading *r, struct db_stmt *st)
+{
+	const struct keyfile_place place = { r->l->store, r->l->master };
+	struct str shown = STR_INIT;
+	struct err err;
+
+	if ((r->keys || keys_open_reader(&place, &r->keys, &err) == 0) &&
+	    assent_unseal(r->db, r->keys, db_col_i64(st, 6), db_col_i64(st, 5), &shown, &err) == 0)
+		put_what(r->c->out, str_text(&shown), shown.len);
+	else
+		reply_text(r->c->out, "what", "cannot be opened any more");
+	str_fini(&shown);
+}
+
+static void put_whom(struct reply *o, const struct assent_rule *rule)
+{
+	struct str whom = STR_INIT;
+
+	if (rule && rule->count == 1)
+		str_puts(&whom, "1 of ");
+	if (rule)
+		assent_rule_whom(rule, &whom);
+	reply_text(o, "needs", str_text(&whom));
+	str_fini(&whom);
+}
+
+static const char *text_or_null(struct db_stmt *st, unsigned col)
+{
+	const char *text = db_col_text(st, col, NULL);
+
+	return *text ? text : NULL;
+}
+
+static void put_event(struct reading *r, struct db_stmt *st, const struct assent_rule *rule, bool shown)
+{
+	const int what = (int)db_col_i64(st, 2);
+	const bool asked = what == ASSENT_WAITS;
+	struct reply *o = r->c->out;
+
+	reply_row_begin(o);
+	reply_int(o, "index", db_col_i64(st, 0));
+	reply_time(o, "time", (uint64_t)db_col_i64(st, 1));
+	reply_text(o, "event", assent_event_name(what));
+	reply_int(o, "id", db_col_i64(st, 5));
+	reply_text(o, "tenant", db_col_text(st, 7, NULL));
+	reply_text(o, "tool", db_col_text(st, 8, NULL));
+	reply_text(o, "by", db_col_text(st, 9, NULL));
+	reply_time(o, "until", asked || what == ASSENT_GRANTED || what == ASSENT_AGREED ? (uint64_t)db_col_i64(st, 12) : 0);
+	if (asked)
+		put_whom(o, rule);
+	else
+		reply_text(o, "needs", NULL);
+	if (asked && shown)
+		put_shown_once(r, st);
+	else
+		reply_text(o, "what", NULL);
+	reply_text(o, "who", text_or_null(st, 3));
+	reply_text(o, "said", text_or_null(st, 4));
+	reply_text(o, "log", WATCH_LOG);
+	reply_row_end(o);
+}
+
+static void watch_one(struct reading *r, struct watch *w, struct db_stmt *st)
+{
+	struct assent_rule *rule = NULL;
+	struct err err;
+	bool may;
+
+	if (*w->look.tenant && strcmp(w->look.tenant, db_col_text(st, 7, NULL)) != 0)
+		return;
+	may = assent_rule_parse(db_col_text(st, 11, NULL), &rule, &err) == 0 && watch_may_decide(w, rule, st);
+	if (may || w->look.all)
+		put_event(r, st, rule, may || w->look.payloads);
+	assent_rule_free(&rule);
+}
+
+static int watch_part(struct reading *r, struct watch *w, size_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(r->db, w->follows ? SQL_ASSENT_EVENTS : SQL_ASSENT_EVENTS_OPEN);
+	int rc;
+
+	db_bind_i64(st, 1, w->at);
+	db_bind_i64(st, 2, WATCH_BATCH);
+	if (!w->follows)
+		db_bind_i64(st, 3, w->last);
+	for (*ret = 0; (rc = db_step(st, err)) == 1; ++*ret) {
+		w->at = db_col_i64(st, 0);
+		watch_one(r, w, st);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* At its beginning what is open; then all that comes.  --after, --cursor: what came since. */
+static int watch_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct watch *w = c->priv;
+	struct reading r = { .c = c, .l = &w->look, .db = db };
+	size_t n = 0;
+	int rc = w->begun ? 0 : watch_begin(c, w, db, err);
+
+	(void)logs;
+	w->begun = true;
+	if (rc == 0)
+		rc = watch_part(&r, w, &n, err);
+	keys_close(&r.keys);
+	if (rc < 0)
+		return rc;
+	c->more = n == WATCH_BATCH || !w->follows ? ADM_MORE_NOW : ADM_MORE_LATER;
+	if (n < WATCH_BATCH && !w->follows) {
+		w->follows = true;
+		w->at = w->last;
+	}
+	return 0;
+}
+
 /* --- approve grant, refuse, recall */
 
 struct ruling {
@@ -595,6 +854,11 @@ static int recall_body(struct command_call *c, struct db *db, struct audit_logs 
 #define ID_ARG { "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Its number, from approve list." }
 static const struct command_arg list_args[] = {
 	TENANT_OPT, FLAG("all", "Also what others decide, and what is over, as long as it is kept (90 days)."), ARG_END };
+static const struct command_arg watch_args[] = {
+	TENANT_OPT,
+	OPT("after", "N", ARG_UINT, COMPLETE_NONE, "Go on behind the row with this INDEX, instead of what waits now."),
+	{ "cursor", "FILE", ARG_CURSOR, true, false, false, COMPLETE_FILE,
+	  "Go on where this file says, and keep it up to date; made when it is not there." }, ARG_END };
 static const struct command_arg show_args[] = { ID_ARG, ARG_END };
 static const struct command_arg grant_args[] = {
 	ID_ARG, OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why, for the record."), ARG_END };
@@ -603,6 +867,10 @@ static const struct command_arg refuse_args[] = {
 static const struct command_column list_cols[] = {
 	COL("id", "ID"), COL("state", "STATE"), COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("by", "BY"),
 	COL_AT("asked", "ASKED"), COL_AT("until", "UNTIL"), COL("needs", "NEEDS"), COL("what", "WHAT"), COL_END };
+static const struct command_column watch_cols[] = {
+	COL("index", "INDEX"), COL_AT("time", "TIME"), COL("event", "EVENT"), COL("id", "ID"), COL("tenant", "TENANT"),
+	COL("tool", "TOOL"), COL("by", "BY"), COL("needs", "NEEDS"), COL("what", "WHAT"), COL("who", "WHO"),
+	COL("said", "SAID"), COL_END };
 static const struct command_column show_cols[] = {
 	COL("id", "id"), COL("state", "state"), COL("tenant", "tenant"), COL("tool", "tool"), COL("by", "by"),
 	COL("key", "key"), COL_AT("asked", "asked"), COL_AT("until", "until"), COL("needs", "needs"),
@@ -622,6 +890,13 @@ const struct command approve_commands[] = {
 		    "whom; who has agreed; what this caller was granted before; and how whoever reads it has decided lately.",
 	  .args = show_args, .columns = show_cols, .shape = ADM_ITEM, .role = ADM_ASSENTS, .where = ADM_ON_POOL,
 	  .check = show_check, .body = show_body },
+	{ .noun = "approve", .verb = "watch", .help = "Show calls that come to wait for a person, and what becomes of them",
+	  .detail = "Begins with what waits, and goes on until Ctrl-C with each request, vote and end of what approve list "
+		    "would show to the same person: asked, agreed (of several who must), granted, refused, lapsed, recalled, used.  "
+		    "INDEX ascends; who comes back with --after or --cursor is told what came since, without a gap and once each.  "
+		    "A row lost says that some of it is older than 90 days and gone.",
+	  .args = watch_args, .columns = watch_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_ASSENTS,
+	  .where = ADM_ON_POOL, .check = watch_check, .again = watch_again, .body = watch_body },
 	{ .noun = "approve", .verb = "grant", .help = "Agree to a call",
 	  .detail = "To this one, with these arguments, by this caller, of this version of the tool, once.  Of a tool that "
 		    "needs several persons each gives theirs.  Nobody agrees to calls of the principal that is theirs.",
