@@ -29,6 +29,7 @@ struct hec {
 	char channel[ID_TEXT_SIZE];     /* of this process: acknowledgements are numbered in it */
 	int64_t id;                     /* of the request that is asked for */
 	uint64_t since_us, ask_ms;
+	bool broke;                     /* a question was not answered: who was away may have forgotten what it took */
 	struct ev_timer *ask;
 };
 
@@ -61,6 +62,12 @@ static void again(struct hec *c)
 	c->ask_ms = 2 * c->ask_ms < ASK_MOST_MS ? 2 * c->ask_ms : ASK_MOST_MS;
 }
 
+static void not_yet(struct hec *c, const struct hook_answer *a)
+{
+	c->broke |= !a->taken;
+	again(c);
+}
+
 static bool says_yes(const struct hec *c, const struct hook_answer *a)
 {
 	json_t *tree = NULL;
@@ -83,10 +90,12 @@ static void on_ack(void *arg, const struct hook_answer *a)
 
 	if (says_yes(c, a))
 		sink_http_settled(c->events);
+	else if (a->taken && c->broke)
+		s->all->on->failed(s, "it was away, and does not acknowledge what it took before", 0);
 	else if (clock_mono_us() > c->since_us + ASK_FOR_MS * 1000ull)
 		s->all->on->failed(s, a->taken ? "it has not acknowledged what it took, for 5 min" : a->why, 0);
 	else
-		again(c);
+		not_yet(c, a);
 }
 
 static void on_ask(void *arg)
@@ -119,6 +128,7 @@ static void look(struct sink *s, const struct hook_answer *a)
 		return;
 	}
 	c->since_us = clock_mono_us();
+	c->broke = false;
 	c->ask_ms = ASK_FIRST_MS;
 	again(c);
 }

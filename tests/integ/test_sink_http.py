@@ -23,7 +23,7 @@ class Splunk(http.server.ThreadingHTTPServer):
     def __init__(self, acks=True, port=0):
         super().__init__(("127.0.0.1", port), Collector)
         self.port, self.acks = self.server_address[1], acks
-        self.events, self.taken, self.asked, self.wrong, self.answers, self.indexes, self.over = [], {}, 0, [], [], True, False
+        self.events, self.taken, self.asked, self.wrong, self.answers, self.indexes, self.over, self.away = [], {}, 0, [], [], True, False, False
         self.thread = threading.Thread(target=self.serve_forever, args=(0.01,))
         self.thread.start()
 
@@ -86,6 +86,9 @@ class Collector(http.server.BaseHTTPRequestHandler):
     def ack(self, channel, asked):
         splunk = self.server
         splunk.asked += 1
+        if splunk.away:
+            self.say(503, "Server is busy", 9)
+            return
         if splunk.indexes:
             for number in asked["acks"]:
                 splunk.events += splunk.taken.get((channel, number), [])
@@ -159,6 +162,22 @@ class Hec(Case):
         self.has_all()
         self.assertEqual(splunk.wrong, [])
         self.each_once([event["event"] for event in splunk.events])
+
+    def test_one_that_was_away_is_sent_again_what_it_forgot(self):
+        """At once, not when five minutes have passed: who starts anew acknowledges nothing of before."""
+        splunk = self.splunk()
+        splunk.indexes = False
+        self.serve(self.hec(splunk, ", ack: true"))
+        crib.wait_for("questions", lambda: splunk.asked > 1)
+        splunk.away = True
+        asked = splunk.asked
+        crib.wait_for("a question that is not answered", lambda: splunk.asked > asked)
+        splunk.taken.clear()
+        splunk.indexes, splunk.away = True, False
+        self.has_all()
+        self.assertEqual(splunk.wrong, [])
+        self.each_once([event["event"] for event in splunk.events])
+        self.assertIn("does not acknowledge what it took before", self.crib.log.read_text())
 
     def test_answers_that_take_nothing(self):
         splunk = self.splunk(acks=False)

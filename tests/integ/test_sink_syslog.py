@@ -237,7 +237,7 @@ class Tls(Case):
         self.assertEqual(row["sent"], 0)
 
 
-class Rsyslog(Case):
+class Rsyslogd(Case):
     """Debian's, as a second opinion."""
 
     CONFIG = """
@@ -280,6 +280,8 @@ ruleset(name="all") {{ action(type="omfile" file="{dir}/messages" template="all"
             return [parse(line) for line in (self.dir / "messages").read_bytes().split(b"\n")[:-1]]
         return []
 
+
+class Rsyslog(Rsyslogd):
     def test_rsyslogd_that_is_killed_under_load_misses_nothing(self):
         """Issue 19: killed and started again, its file has every position of every log."""
         self.ca = certs.Ca(self.crib.dir)

@@ -1,8 +1,8 @@
-// s3rver with one bucket, in a directory, on a port of the system's, which it says.  Ends with its standard input.
+// s3rver with one bucket, in a directory, on this port or one of the system's, which it says.  Ends with its standard input.
 import S3rver from "s3rver";
 
-const [directory, bucket] = process.argv.slice(2);
-const server = new S3rver({ address: "127.0.0.1", port: 0, silent: true, directory, configureBuckets: [{ name: bucket, configs: [] }] });
+const [directory, bucket, at = "0"] = process.argv.slice(2);
+const server = new S3rver({ address: "127.0.0.1", port: Number(at), silent: true, directory, configureBuckets: [{ name: bucket, configs: [] }] });
 const { port } = await server.run();
 
 console.log(port);
