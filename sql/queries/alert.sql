@@ -88,6 +88,11 @@ SELECT c.tenant_id, t.name, count(*), min(c.expires_us), c.accessor FROM cred c 
 WHERE c.expires_us > ?1 AND c.expires_us <= ?2 AND c.revoked_us IS NULL AND c.expired_us IS NULL
 GROUP BY c.tenant_id ORDER BY min(c.expires_us) LIMIT ?3;
 
+-- any tenant: secrets belong to the store.
+-- name: alert_secrets
+-- read_body(): how many were last set before ?1, and the first of these.  Walk of the table; there are few.
+SELECT count(*), min(changed_us), name FROM secret WHERE changed_us <= ?1;
+
 -- any tenant: the server's own picture of what its ways out were told.
 -- name: alert_out_load
 -- alert_ways_open(): what was told and is not over, or is and was not told.  Walk of the table; primary key of alert.

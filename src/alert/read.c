@@ -34,6 +34,7 @@
 #define STALE_REST_US UINT64_C(3600000000)      /* behind a start, which makes up for a run that was missed */
 #define SOON_US (14 * DAY_US)
 #define SOON_WARN_US (7 * DAY_US)
+#define SECRET_DAYS 365
 
 #define EVERY_US UINT64_C(3600000000)
 #define FIRST_US UINT64_C(60000000)     /* behind its start, when there is less to do */
@@ -271,6 +272,36 @@ static int read_reviews(struct reading *r, struct db *db, struct err *err)
 	return rc;
 }
 
+static void see_secrets(struct reading *r, struct db_stmt *st, uint64_t now_us)
+{
+	const uint64_t since_us = (uint64_t)db_col_i64(st, 1);
+	struct seen *s = db_col_i64(st, 0) > 0 ? put(r, ALERT_secret_old, ALERT_WARN, 0, "secrets") : NULL;
+	char at[32];
+
+	if (!s)
+		return;
+	s->s.value = (now_us - since_us) / DAY_US;
+	s->s.usual = SECRET_DAYS;
+	(void)snprintf(s->text, sizeof(s->text),
+		       "%" PRId64 " of the secrets of tools had the value that they have for more than %d days, the first, %s, "
+		       "since %s (rule secret_old: %d days). Look: toolcrib secret list", db_col_i64(st, 0), SECRET_DAYS,
+		       db_col_text(st, 2, NULL), clock_format_utc(since_us, at, sizeof(at)), SECRET_DAYS);
+}
+
+static int read_secrets(struct reading *r, struct db *db, struct err *err)
+{
+	const uint64_t now_us = clock_wall_us();
+	struct db_stmt *st = db_stmt_get(db, SQL_ALERT_SECRETS);
+	int rc;
+
+	db_bind_i64(st, 1, (int64_t)(now_us - SECRET_DAYS * DAY_US));
+	rc = db_step(st, err);
+	if (rc == 1)
+		see_secrets(r, st, now_us);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 static void see_verified(struct reading *r)
 {
 	const struct alert_reader_env *env = &r->reader->env;
@@ -333,6 +364,8 @@ static void read_body(void *arg)
 		r->rc = read_keys(r, db, &r->err);
 	if (r->rc == 0)
 		r->rc = read_reviews(r, db, &r->err);
+	if (r->rc == 0)
+		r->rc = read_secrets(r, db, &r->err);
 	if (r->rc == 0) {
 		see_verified(r);
 		see_untested(r);
@@ -353,7 +386,8 @@ static void maybe_free(struct alert_reader *r)
 static void tell(struct alerts *a, struct reading *r)
 {
 	static const enum alert_rule rules[] = { ALERT_audit_gap, ALERT_drift, ALERT_verify_failed, ALERT_verify_stale,
-						 ALERT_restore_untested, ALERT_key_expiring, ALERT_review_due };
+						 ALERT_restore_untested, ALERT_key_expiring, ALERT_review_due,
+						 ALERT_secret_old };
 
 	for (size_t i = 0; i < NELEMS(rules); i++)
 		alerts_look(a, rules[i]);

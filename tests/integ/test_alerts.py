@@ -410,12 +410,12 @@ class WaysBase(Base):
         self.addCleanup(receiver.close)
         return receiver
 
-    def serve_ways(self, *ways):
+    def serve_ways(self, *ways, more=""):
         later = self.crib.dir / "later"
         later.write_text("0")
         self.crib.env.update(LD_PRELOAD=str(crib.BUILD / "tests/integ/shift.so"), TOOLCRIB_TEST_LATER=str(later),
                              ASAN_OPTIONS="verify_asan_link_order=0")
-        self.config = LISTEN + "alerts:\n" + "".join(f"- {{{one}}}\n" for one in ways)
+        self.config = LISTEN + more + ("alerts:\n" if ways else "") + "".join(f"- {{{one}}}\n" for one in ways)
         return self.serve(self.config)
 
     def later(self, seconds):
@@ -440,6 +440,71 @@ class WaysBase(Base):
 
     def key_for(self, ttl):
         return self.crib.json("key", "create", "acme/a", "--ttl", ttl)[0]["accessor"]
+
+
+class Rounds(WaysBase):
+    """OP-603: what comes with time, on a clock that is moved on, and nobody says reload."""
+
+    def passes(self, seconds, rule):
+        """So much time, up to a round that opens an alert; whoever asks wakes the server."""
+        self.later(seconds)
+        crib.wait_for(f"an alert {rule}", lambda: self.crib.status() and self.log("opened", f"rule={rule} "))
+        return crib.wait_for(f"the alert {rule} in the store", lambda: self.open(rule))[0]
+
+    def test_op603_a_signer_that_does_not_sign_for_half_a_minute(self):
+        c = self.serve_ways()
+        self.assertEqual(self.open(), [])
+        signer = next(pid for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-sign")
+        os.kill(signer, signal.SIGSTOP)
+        c.set_up("tenant add", "bolt", name="bolt")     # something that is to be signed
+        alert = self.passes(45, "checkpoint_old")
+        self.assertEqual((alert["severity"], alert["subject"]), ("page", "signer"))
+        self.assertGreater(alert["value"], 30)
+        self.assertRegex(alert["text"], r"^Records wait for a signed checkpoint, for \d+ s by now: .* \(rule checkpoint_old: 30 s\)\. Look: toolcrib doctor")
+        with contextlib.suppress(ProcessLookupError):   # the server may have ended it, and started another
+            os.kill(signer, signal.SIGCONT)
+        crib.wait_for("a checkpoint of all", lambda: c.run("audit", "verify").returncode == 0)
+        crib.wait_for("its end", lambda: self.later(11) or not self.open("checkpoint_old"))
+
+    def test_op603_no_checkpoint_is_taken_outside(self):
+        """Twice anchor.every after the last one that was, where the file cannot be written any more."""
+        anchors = self.crib.dir / "anchors"
+        c = self.serve_ways(more=f"anchor: {{file: '{anchors}', every: 600}}\n")
+        c.set_up("tenant add", "bolt", name="bolt")
+        crib.wait_for("an anchor", lambda: self.later(601) or anchors.exists())
+        anchors.rename(anchors.with_suffix(".away"))
+        anchors.mkdir()
+        c.set_up("tenant add", "corp", name="corp")
+        alert = self.passes(1300, "anchor_old")
+        self.assertEqual((alert["severity"], alert["subject"], alert["usual"]), ("warn", "anchor", 600))
+        self.assertGreater(alert["value"], 1200)
+        self.assertRegex(alert["text"], r"^No checkpoint was taken outside for \d+ s, where anchor\.every is 600 s: .* Look: toolcrib audit anchors$")
+
+    def test_op603_each_hour_the_store_is_read(self):
+        """A key that ends soon and a secret that is a year old are found by the round of the hour, not by those before it."""
+        c = self.serve_ways()
+        c.cli("secret", "set", "token", stdin="s3cret-of-a-shop\n")
+        self.later(61)
+        crib.wait_for("the first round", lambda: c.status() and c.rows("SELECT idx FROM alert_place WHERE log = 1"))
+        self.key_for("13d")
+        self.later(1800)
+        c.cli("alerts", "test")         # a round of the ten seconds has gone by then
+        crib.wait_for("a round", lambda: self.open("test"))
+        self.assertEqual(self.open("key_expiring"), [])
+        alert = self.passes(1800, "key_expiring")
+        self.assertEqual(alert["subject"], "acme")
+        self.assertEqual(self.open("secret_old"), [])
+        alert = self.passes(365 * 86400, "secret_old")
+        self.assertEqual((alert["severity"], alert["subject"], alert["value"], alert["usual"]), ("warn", "secrets", 365, 365))
+        self.assertRegex(alert["text"], r"^1 of the secrets of tools had .* more than 365 days, the first, token, since .* \(rule secret_old: 365 days\)\. "
+                                        "Look: toolcrib secret list$")
+        c.cli("secret", "set", "token", stdin="another-of-a-shop\n")
+        self.none("secret_old")
+        self.nowhere_said("s3cret-of-a-shop", "another-of-a-shop")
+
+    def nowhere_said(self, *values):
+        said = self.crib.log.read_text() + self.crib.cli("alerts", "--all", "--format", "json")
+        self.assertEqual([value for value in values if value in said], [])
 
 
 class Ways(WaysBase):
@@ -662,7 +727,7 @@ class Manager(WaysBase):
         second = self.key_for("6d")
         del asked[:]
         self.look()
-        crib.wait_for("a worse one", lambda: asked)
+        crib.wait_for("a worse one", lambda: self.look() or asked)
         old, new = asked[0][2][:2]
         self.assertEqual((old["labels"], new["labels"]), (labels, {**labels, "severity": "warn"}))
         self.assertLess(old["endsAt"], new["endsAt"])
@@ -675,7 +740,7 @@ class Manager(WaysBase):
             c.cli("key", "revoke", one, "--yes")
         del asked[:]
         self.look()
-        over = crib.wait_for("its end", lambda: [a for _, _, all_ in asked for a in all_ if a["labels"] == new["labels"]])[-1]
+        over = crib.wait_for("its end", lambda: self.look() or [a for _, _, all_ in asked for a in all_ if a["labels"] == new["labels"]])[-1]
         self.assertLessEqual(over["endsAt"], over["endsAt"])
         self.assertEqual(over["endsAt"], crib.wait_for("the end in the store", lambda: [
             row["over"] for row in self.open("key_expiring", "--all") if row["over"]])[0])

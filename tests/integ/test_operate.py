@@ -170,7 +170,7 @@ STEPS = [
      "verify` of the whole store ends it. For `verify_stale` see `toolcrib status`. For `sink_behind` mend the receiver, then `toolcrib "
      "sink resume NAME`; one that is stopped needs `sink seek`. For `sink_refused` mend what `toolcrib "
      "sink list` says, for `sink_rejected` what the receiver has against the records that `toolcrib sink rejected NAME` lists, then `sink "
-     "seek` or `sink settle`. For `backup_behind` mount what `toolcrib status` names, for `restore_untested` do chapter 3. For `volume` and `denials` ask whose agent it is, and stop it meanwhile "
+     "seek` or `sink settle`. For `backup_behind` mount what `toolcrib status` names, for `restore_untested` do chapter 3. For `secret_old` have a new value given where it is from, then `toolcrib secret set`. For `volume` and `denials` ask whose agent it is, and stop it meanwhile "
      "by `toolcrib principal set TENANT/NAME --suspended yes`; for `new_tool` and `off_hours` only where its owner knows nothing of it.",
      ["toolcrib alerts rules"]),
 ]
