@@ -41,8 +41,8 @@ enum ship_how {
 /* *ret_more: there is work that does not wait.  An error is one of now: the next call tries again, and when the log has
  * become too long meanwhile, or is another one, it begins anew. */
 int shipper_run(struct shipper *s, enum ship_how how, bool *ret_more, struct err *err) MUST_CHECK;
-/* at_us: when all was in it. */
-struct ship_figures { uint64_t parts, bytes, broken, unpruned, generation, at_us; bool whole; };
+/* at_us: when all was in it.  lost: the target was emptied, or is another one: who can open it has to begin anew. */
+struct ship_figures { uint64_t parts, bytes, broken, unpruned, generation, at_us; bool whole, lost; };
 struct ship_figures shipper_figures(const struct shipper *s);
 void shipper_close(struct shipper **s);
 

@@ -25,6 +25,7 @@
 
 enum { SAID_MAX = 1024, ARGS = 8 };
 #define START_AGAIN_US 5000000
+#define START_SOON_US 1000000           /* one that has worked */
 #define N "%" SCNu64 " "
 
 struct ship_server {
@@ -122,7 +123,7 @@ static void gone(struct ship_server *s, const char *why)
 	ev_helper_kill(&s->helper);
 	if (!*s->why)
 		note(s, why);
-	ev_timer_start(s->start, START_AGAIN_US);
+	ev_timer_start(s->start, s->last.parts > 0 ? START_SOON_US : START_AGAIN_US);
 }
 
 static void on_said(void *arg, bool readable, bool writable)

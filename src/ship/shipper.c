@@ -41,6 +41,7 @@ struct shipper {
 	uint64_t base_at;
 	struct map *sealed;             /* by name: struct ship_line, as it lies in the target */
 	uint64_t last_us, retry_us;     /* monotonic */
+	struct err why; int failed;     /* until retry_us */
 	struct ship_figures sum;
 };
 
@@ -652,15 +653,57 @@ static bool is_too_far(const struct shipper *s, const struct wal *w, int rc)
 	return wal_bytes(w) > most && (rc < 0 || wal_is_behind(w));
 }
 
+/* How far the logs have grown, and whether they are the same, where nothing can be shipped. */
+static int look_at_logs(struct shipper *s, int rc)
+{
+	for (unsigned of = 0; of < SHIP_OF && s->chained && rc != ERR_CONFLICT; of++) {
+		struct wal_pages pages = { 0 };
+		const int got = wal_read(s->wal[of], &pages, NULL);
+
+		if (got == 0)
+			wal_undo(s->wal[of]);
+		else if (got == ERR_CONFLICT)
+			rc = got;
+		free(pages.v);
+	}
+	return rc;
+}
+
+/* Is the target still the directory that was opened?  Its lock says so, which we hold: parts behind what somebody has
+ * taken away would be a chain that nobody can put back.  What is mounted there no more may come back. */
+static int check_target(struct shipper *s, struct err *err)
+{
+	char *path = path_join(s->target, LOCK_FILE);
+	struct stat ours, there, folder;
+	const bool held = fstat(s->lock, &ours) == 0;
+	const bool same = held && stat(path, &there) == 0 && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino;
+
+	free(path);
+	if (same)
+		return 0;
+	if (!held || stat(s->target, &folder) != 0 || !S_ISDIR(folder.st_mode) || folder.st_dev != ours.st_dev)
+		return err_set(err, ERR_UNREACHABLE, s->target, "%s is not there, or it is another file system than before",
+			       s->target);
+	if (s->chained)
+		break_chain(s);
+	s->sum.lost = true;
+	return err_set(err, ERR_UNREACHABLE, s->target, "what was in %s has been taken away", s->target);
+}
+
 int shipper_run(struct shipper *s, enum ship_how how, bool *ret_more, struct err *err)
 {
 	int rc = 0;
 
 	*ret_more = false;
-	if (clock_mono_us() < s->retry_us && how == SHIP_DUE)
-		return 0;
-	rc = run(s, how, err);
+	if (clock_mono_us() < s->retry_us && how == SHIP_DUE) {
+		*err = s->why;
+		return s->failed;
+	}
+	rc = check_target(s, err);
+	rc = rc == 0 ? run(s, how, err) : look_at_logs(s, rc);
 	s->retry_us = rc < 0 ? clock_mono_us() + RETRY_US : 0;
+	s->why = rc < 0 ? *err : (struct err){ 0 };
+	s->failed = rc;
 	for (unsigned of = 0; of < SHIP_OF && s->chained; of++)
 		if (rc == ERR_CONFLICT || is_too_far(s, s->wal[of], rc))
 			break_chain(s);

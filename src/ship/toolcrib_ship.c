@@ -184,15 +184,15 @@ static int work(struct shipper *s, const struct options *o)
 	struct server server = { .heard = 0 };
 	uint64_t said_us = 0, told_us = 0;
 	bool more = false, failed = false;
-	struct err err;
+	struct err err = { 0 };
 
-	while (!ended && !server.gone) {
+	while (!ended && !server.gone && !shipper_figures(s).lost) {
 		const int rc = shipper_run(s, server.now || server.hurry ? SHIP_NOW : SHIP_DUE, &more, &err);
 		const uint64_t at_us = shipper_figures(s).at_us;
 
 		if (rc < 0 && !o->serve)
 			note_failure(&err, &said_us);
-		if (o->serve && (server.now || (rc < 0) != failed || at_us != told_us))
+		if (o->serve && (server.now || (rc < 0) != failed || at_us != told_us || shipper_figures(s).lost))
 			tell(s, &server, rc < 0 ? &err : NULL);
 		said_us = rc < 0 ? said_us : 0;
 		failed = rc < 0;
@@ -202,6 +202,8 @@ static int work(struct shipper *s, const struct options *o)
 		if (o->serve)
 			listen_to(&server);
 	}
+	if (shipper_figures(s).lost)
+		return complain(&err);
 	return shipper_run(s, SHIP_NOW, &more, &err) < 0 ? complain(&err) : EXIT_DONE;
 }
 

@@ -50,9 +50,11 @@ says how the packages are built and installed; the manual is toolcribd(8); files
 | `SIGNER_AHEAD` | the store is older than its signer: somebody put it back | 11, from `toolcrib status` on |
 | a key of an agent is where it should not be | stolen | 7 |
 | a mistake an hour ago, and nobody can undo it | back to the second before | 11 |
-| exit status 4 of `audit verify`, `DAMAGED` | somebody changed the store | 12 |
-| `another program has written to the store`, `is not as it was written` | the same; the server stops itself, or does not start | 12 |
-| an alert | what each asks for | 13 |
+| what is encrypted has to be opened, and nobody has the identity | two holders of three bring it | 12 |
+| `does not go on: ... is not there`, `has been taken away` | the copies are deleted, or their disk is away | 13 |
+| exit status 4 of `audit verify`, `DAMAGED` | somebody changed the store | 14 |
+| `another program has written to the store`, `is not as it was written` | the same; the server stops itself, or does not start | 14 |
+| an alert | what each asks for | 15 |
 """
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
 # Heading, prose, commands for a shell.  {key}: the accessor of the tenant's key, {recipient}: who can open what is put away,
@@ -152,7 +154,23 @@ STEPS = [
       f"cp -R -p {STORE}.before/signer {STORE}", "toolcrib status",
       "toolcrib audit adopt lost:all --reason 'taken away by mistake' --ticket OPS-7",
       "systemctl start toolcribd", "toolcrib call acme echo text=hello", "toolcrib audit verify"]),
-    ("12. The store was changed",
+    ("12. Two holders of three",
+     "Who has the identity opens everything, so no one person should. It is a text that `ssss-split` of Debian's package ssss divides "
+     "where it was made, before the machine there forgets it: any two of these three lines give it back, one says nothing. Each "
+     "goes to another person, on paper. Do this as a drill with the two who are hardest to find.",
+     [f"grep ^AGE-SECRET {ROOT}/identity | ssss-split -t 2 -n 3 -q > {ROOT}/shares", f"rm {ROOT}/identity",
+      f"sed -n '2p' {ROOT}/shares | ssss-combine -t 2 -q 2>&1 | grep -c ^AGE-SECRET",
+      f"sed -n '1p;3p' {ROOT}/shares | ssss-combine -t 2 -q 2>&1 | grep ^AGE-SECRET > {ROOT}/identity",
+      f"age -d -i {ROOT}/identity {KEYS}/keys.age | tar -t"]),
+    ("13. The copies are deleted",
+     "Whoever can write where copies lie can delete them, and who extorts does so first. The server misses them within a second, "
+     "puts that on record (backup.broken), and begins anew by itself in the folder that is left, or as soon as there is one again; until "
+     "then `status` says why it does not go on, and the alert backup_behind comes. What it writes then can be put back; the seconds "
+     "of before are lost, so keep another copy (3) where this machine cannot delete. Ask who it was before you trust the place again.",
+     ["rm -r /backup/shipped/*", "toolcrib status | grep ^Backup", f"curl -s http://{METRICS}/metrics | grep ^toolcrib_backup_chains_broken",
+      f"toolcrib restore --from /backup/shipped --identity {ROOT}/identity --keys {KEYS} --test --to /backup/try "
+      "| grep -E '^(ok +(shipped|toolcrib.db)|sum)'"]),
+    ("14. The store was changed",
      "`audit verify` ends with 4, or the alert `verify_failed` comes: a record is not what was written. Here somebody who could write "
      "the file has changed how long a call took. All that follows from it is found as well (ROOT, CROSS_REF), LEAF names the record. Before anything else take a copy of all there is, it is evidence. `toolcrib-verify` with the "
      "pins says it again on another machine, without trust in this one, and finds which backups are older than the change. Whoever "
@@ -162,21 +180,21 @@ STEPS = [
       f"toolcrib-verify --key {KEYS}/pins --keys {ROOT}/evidence --signer-state {ROOT}/evidence/signer {ROOT}/evidence/toolcrib.db "
       "| grep -E '^(LEAF|DAMAGED)'",
       f"toolcrib-verify --key {KEYS}/pins {BACKUP}/toolcrib.db", "systemctl start toolcribd"]),
-    ("13. An alert",
+    ("15. An alert",
      "What a person should look at is an alert, a sentence that ends with the command that shows more: `toolcrib alerts`. `alerts` in "
      "toolcribd.yaml has webhooks, Alertmanagers and people by mail told as well; after a change there `toolcrib alerts test` opens "
      "one, and `toolcrib alerts ways` says whether it was taken. What to do beyond looking: for `audit_refusing` and `space_low` make room on the disk of "
-     "the store, calls go on by themselves. For `verify_failed` do chapter 12; only `audit "
+     "the store, calls go on by themselves. For `verify_failed` do chapter 14; only `audit "
      "verify` of the whole store ends it. For `verify_stale` see `toolcrib status`. For `sink_behind` mend the receiver, then `toolcrib "
      "sink resume NAME`; one that is stopped needs `sink seek`. For `sink_refused` mend what `toolcrib "
      "sink list` says, for `sink_rejected` what the receiver has against the records that `toolcrib sink rejected NAME` lists, then `sink "
-     "seek` or `sink settle`. For `backup_behind` mount what `toolcrib status` names, for `restore_untested` do chapter 3. For `secret_old` have a new value given where it is from, then `toolcrib secret set`. For `volume` and `denials` ask whose agent it is, and stop it meanwhile "
+     "seek` or `sink settle`. For `backup_behind` mount what `toolcrib status` names (13), for `restore_untested` do chapter 3. For `secret_old` have a new value given where it is from, then `toolcrib secret set`. For `volume` and `denials` ask whose agent it is, and stop it meanwhile "
      "by `toolcrib principal set TENANT/NAME --suspended yes`; for `new_tool` and `off_hours` only where its owner knows nothing of it.",
      ["toolcrib alerts rules"]),
 ]
 
 
-@unittest.skipUnless(shutil.which("age"), "Debian's age is not installed")
+@unittest.skipUnless(shutil.which("age") and shutil.which("ssss-split"), "Debian's age or ssss is not installed")
 class Operate(crib.Case):
     def prepare(self):
         c = self.crib
@@ -209,7 +227,7 @@ class Operate(crib.Case):
         if line.startswith("toolcrib audit verify --tenant acme |"):
             self.change(c)
         elif line.endswith("grep ^Backup"):
-            crib.wait_for("a whole copy", lambda: '"kind":"whole"' in self.manifest().replace(" ", ""))
+            crib.wait_for("a whole copy", self.is_copied)
         elif line.startswith("toolcrib grant remove"):
             parts = len(self.manifest().splitlines())
             crib.wait_for("a part with the call", lambda: len(self.manifest().splitlines()) > parts)
@@ -225,6 +243,10 @@ class Operate(crib.Case):
             db.execute("UPDATE rec SET dur = dur + 1 WHERE id = (SELECT min(id) FROM rec WHERE kind = 1002)")
             db.execute(frozen)
         c.start(LISTEN + self.here("".join(f"{more}\n" for more in self.extra)))
+
+    def is_copied(self):
+        said = self.crib.json("status")[0]["backup"]
+        return '"kind":"whole"' in self.manifest().replace(" ", "") and ";" not in said and "not whole" not in said
 
     def manifest(self):
         paths = sorted((self.places["/backup"] / "shipped").glob("0*/manifest.jsonl"))

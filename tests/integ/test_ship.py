@@ -450,6 +450,29 @@ class Ship(Target):
         c.stop()
         self.assertEqual(self.restore(expect=(0,))[0]["what"], "INTACT")
 
+    def test_op517_a_target_that_somebody_has_emptied_is_begun_anew(self):
+        """What lies there no more is missed at once, also where a new folder is in its place; what is shipped then can be put back."""
+        c = self.c.start(self.configured())
+        for way in ("emptied", "made anew"):
+            crib.wait_for("a whole copy", self.whole)
+            broken = len(c.rows("SELECT 1 FROM v_records WHERE kind = 'backup.broken'"))
+            if way == "emptied":
+                for path in self.target.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            else:
+                shutil.rmtree(self.target)
+                crib.wait_for("word of it", lambda: f"{self.target} is not there" in c.json("status")[0]["backup"])
+                again = c.log.read_text().count("is copied to backup.to again")
+                self.load(0.5)
+                self.assertEqual(c.log.read_text().count("is copied to backup.to again"), again, "it is not")
+                self.target.mkdir(0o700)
+            crib.wait_for("a copy of the whole anew", lambda: self.newest() == 1 and self.whole())
+            self.assertIn(f"what was in {self.target} has been taken away", c.log.read_text())
+            crib.wait_for("its record", lambda: len(c.rows("SELECT 1 FROM v_records WHERE kind = 'backup.broken'")) > broken)    # noqa: B023
+            self.load(0.3)
+        self.assertEqual(c.stop(), 0)
+        self.assertEqual(self.restore("--signer-state", c.store / "signer", expect=(0,))[0]["what"], "INTACT")
+
     @unittest.skipIf(crib.sanitized("toolcrib-ship"), "no filters beside sanitizers")
     def test_it_is_confined(self):
         """HARDENING 1.3: no new privileges, and a filter of system calls of its own, besides that of the launcher."""
