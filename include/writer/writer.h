@@ -143,6 +143,9 @@ enum writer_why {
 	WRITER_WHYS
 };
 enum writer_why writer_why(const struct writer *w);
+/* When a transaction came back last, of clock_mono_us(), however it went; 0: none yet.  While the store cannot be
+ * written the writer tries again and again, also when nobody waits. */
+uint64_t writer_turned_us(const struct writer *w);
 const char *writer_why_name(enum writer_why why);       /* a word, as a label of metrics; any thread */
 
 /* Room on the disk of the store, as it was looked at last: enough, less than space_warn, less than space_floor. */

@@ -112,6 +112,7 @@ struct app {
 	uint64_t certs_due_us;          /* when the listeners' certificates are looked at again */
 	uint64_t copies_due_us;         /* when copies of before are, that are old enough to go */
 	struct ev_timer *watch;         /* each second: has the store failed? */
+	bool store_failed;              /* it has, and health says so until the next look */
 	struct app_watchdog {           /* OP-104 */
 		struct ev_timer *timer; /* NULL: the service manager does not ask for it */
 		uint64_t every_us, told_us;     /* how often it is told that all is well; when it was */

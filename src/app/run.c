@@ -324,7 +324,8 @@ static void beaten(void *arg, int rc, const struct err *err)
 /* Since when nobody has answered; true: too long. */
 static bool writer_is_late(struct app *a, uint64_t now)
 {
-	const uint64_t beat_us = atomic_load(&a->watchdog.beat_us);
+	const uint64_t asked_us = atomic_load(&a->watchdog.beat_us), turned_us = writer_turned_us(a->writer);
+	const uint64_t beat_us = asked_us > turned_us ? asked_us : turned_us;     /* one that refuses is not asked */
 	const bool late = now > beat_us && now - beat_us > WATCHDOG_WRITER_US;
 
 	if (late && !a->watchdog.late)
@@ -521,13 +522,19 @@ static void drop_copies(struct app *a)
 		a->copies_due_us = ev_now_us(a->loop) + DAY_US;
 }
 
-/* A store that failed stays failed until it is opened again: leave it to the supervisor (AUDIT A-216). */
+/* A store that failed stays failed until it is opened again: leave it to the supervisor (AUDIT A-216).  Not at once:
+ * who asks each second whether calls may come hears why they may not (OP-103). */
 static void watch(void *arg)
 {
 	struct app *a = arg;
 	const char *reason = NULL;
 
 	if (a->phase == APP_RUNNING && writer_state(a->writer, &reason) == ERR_IO) {
+		if (!a->store_failed) {
+			a->store_failed = true;
+			ev_timer_start(a->watch, WATCH_US);
+			return;
+		}
 		log_err(NULL, "ending because of the store why=\"%s\"", reason);
 		a->status = 1;
 		app_stop(a);

@@ -180,6 +180,17 @@ bool wqueue_withdraw(struct wqueue *q, struct witem *item)
 	return ours;
 }
 
+/* Writer thread. */
+static bool wqueue_is_closed(struct wqueue *q)
+{
+	bool closed;
+
+	pthread_mutex_lock(&q->lock);
+	closed = q->closed;
+	pthread_mutex_unlock(&q->lock);
+	return closed;
+}
+
 void wqueue_close(struct wqueue *q)
 {
 	pthread_mutex_lock(&q->lock);
@@ -308,12 +319,16 @@ static void stop_for_good(struct writer *w, int rc, const struct err *err)
 		log_err(NULL, "the store failed and nothing is recorded any more error=%s where=%s", err->msg, err->where);
 }
 
-static void post(struct writer *w, struct witem *first)
+static void tell(struct writer *w)
 {
-	if (!wqueue_finish(w->queue, first))
-		return;
 	atomic_fetch_add(&w->courier->pending, 1);
 	ev_post(w->loop, w->courier->arrived, w->courier);
+}
+
+static void post(struct writer *w, struct witem *first)
+{
+	if (wqueue_finish(w->queue, first))
+		tell(w);
 }
 
 /* A command of somebody who looks at the store when this is durable. */
@@ -537,6 +552,16 @@ static struct witem *sort_failed(struct writer *w, struct witem *first, int rc, 
 	return back;
 }
 
+/* As health and status say it: of what passes.  ERR_AUDIT is also what a file is that was moved. */
+static const char *reason_of(int rc, const struct err *err)
+{
+	static const char no_space[] = "no space is left on the disk of the store";     /* as db_fail() has it */
+
+	return rc == ERR_BUSY ? "another program holds the store" :
+		rc == ERR_AUDIT && strcmp(err->msg, no_space) == 0 ? no_space :
+		"the store cannot be written, or its files are not where they were";
+}
+
 static void batch_failed(struct writer *w, struct witem *first, int rc, const struct err *err)
 {
 	static struct log_site site;
@@ -547,7 +572,7 @@ static void batch_failed(struct writer *w, struct witem *first, int rc, const st
 		stop_for_good(w, rc, err);
 	else if (log_allow(&site))
 		log_err(NULL, "a transaction failed, calls are refused until one succeeds error=%s", err->msg);
-	atomic_store(&w->full_until_us, clock_mono_us() + RETRY_MS * 1000);
+	atomic_store(&w->refused, reason_of(rc, err));
 	post(w, sort_failed(w, first, rc, err));
 	if (!is_final(rc) && !past_close(w))
 		wqueue_pause(w->queue, RETRY_MS);
@@ -581,6 +606,7 @@ static void writer_run_batch(struct writer *w, struct witem *first)
 		it->rc = 0;
 	begun_us = clock_mono_us();
 	rc = run_txn(w, first, save, &err);
+	atomic_store(&w->turned_us, clock_mono_us());
 	tally_observe(tally_get(TALLY_COMMIT, TALLY_OTHER), clock_mono_us() - begun_us, NULL);
 	if (rc < 0) {
 		batch_failed(w, first, rc, &err);
@@ -588,13 +614,17 @@ static void writer_run_batch(struct writer *w, struct witem *first)
 	}
 	crash_around(first, "begin.after", "end.after", "admin.commit", "task.after");
 	atomic_store(&w->newest, audit_newest_row(w->logs));
-	atomic_store(&w->full_until_us, 0);
+	atomic_store(&w->refused, NULL);
 	w->fails.count = 0;
 	metric_inc(METRIC_writer_batches);
 	metric_set(METRIC_store_wal_pages, db_wal_pages(w->db));
 	metric_add(METRIC_writer_items, count(first));
 	run_between(w, first);
 	post(w, first);
+	if (!first) {
+		atomic_store(&w->tried, true);
+		tell(w);
+	}
 	if (save && w->guard.checkpoint)
 		w->guard.checkpoint(w->guard.checkpoint_arg);
 	/* With a fresh open_from in it, the log is copied while the answers are on their way. */
@@ -649,13 +679,19 @@ static void write_stop(struct writer *w)
 		w->guard.stopped(w->guard.arg, w->db, w->logs);
 }
 
+/* A store that could not be written is tried until it can be: the record of what failed is what there is to write. */
+static bool tries(const struct writer *w)
+{
+	return w->fails.count > 0 && !atomic_load(&w->failed);
+}
+
 void *writer_main(void *arg)
 {
 	struct writer *w = arg;
 
 	id_random_pool();
 	for (;;) {
-		struct witem *first = wqueue_take(w->queue, w->limits.batch_max, !w->kept);
+		struct witem *first = wqueue_take(w->queue, w->limits.batch_max, !w->kept && !tries(w));
 		struct witem **tail = &w->kept;
 
 		while (*tail)
@@ -663,7 +699,7 @@ void *writer_main(void *arg)
 		*tail = first;
 		first = w->kept;
 		w->kept = NULL;
-		if (!first)
+		if (!first && (!tries(w) || wqueue_is_closed(w->queue)))
 			break;
 		if (atomic_load(&w->failed))
 			refuse_all(w, first);

@@ -181,11 +181,9 @@ static void wait_for(struct writer *w, struct witem *it)
 /* Like writer_state(), but for the room on the disk. */
 static enum writer_why refuses(const struct writer *w)
 {
-	uint64_t full_until = atomic_load(&w->full_until_us);
-
 	return atomic_load(&w->failed) ? WRITER_FAILED :
 		w->stalled ? WRITER_STALLED :
-		full_until && ev_now_us(w->loop) < full_until ? WRITER_FULL :
+		atomic_load(&w->refused) ? WRITER_FULL :
 		w->closing ? WRITER_STOPS : WRITER_TAKES;
 }
 
@@ -195,12 +193,11 @@ static int refusal(const struct writer *w, const char **ret_reason)
 		[WRITER_TAKES] = "",
 		[WRITER_FAILED] = "the store has failed; restart to recover",
 		[WRITER_STALLED] = "the disk of the store does not answer",
-		[WRITER_FULL] = "no space is left on the disk of the store, or it cannot be written",
 		[WRITER_STOPS] = "the server is stopping" };
 	const enum writer_why why = refuses(w);
 
 	if (ret_reason)
-		*ret_reason = reasons[why];
+		*ret_reason = why == WRITER_FULL ? atomic_load(&w->refused) : reasons[why];
 	return why == WRITER_TAKES ? ERR_OK : why == WRITER_FAILED ? ERR_IO : ERR_AUDIT;
 }
 
@@ -420,7 +417,7 @@ static void finished(struct writer *w, struct witem *it)
 
 static void finish_all(struct writer *w)
 {
-	bool any = false;
+	bool any = atomic_exchange(&w->tried, false);
 
 	for (struct witem *it = wqueue_finished(w->queue), *next; it; it = next) {
 		next = it->next;
@@ -578,6 +575,11 @@ int writer_state(const struct writer *w, const char **ret_reason)
 		*ret_reason = why == WRITER_HELD ? w->held : why == WRITER_SINK ? w->sink_held : why == WRITER_BEHIND ? w->fold_held :
 			"too little space is left on the disk of the store";
 	return ERR_AUDIT;
+}
+
+uint64_t writer_turned_us(const struct writer *w)
+{
+	return atomic_load(&w->turned_us);
 }
 
 uint64_t writer_space_floor(const struct writer *w)

@@ -16,7 +16,7 @@ struct ev_timer;
 struct map;
 
 enum {
-	RETRY_MS = 100,                 /* pause after a full disk */
+	RETRY_MS = 100,                 /* between two tries of a store that cannot be written */
 	CLOSE_GRACE_MS = 500,           /* for the last try and the stop record, above the deadline of a close */
 	CLOCK_STEP_US = 1000000,        /* how far a clock may be behind the last record and was not set back */
 	SPACE_AGE_US = 100000,          /* how old a look at the free space may be */
@@ -132,7 +132,9 @@ struct writer {
 	struct wbegin begin;
 	/* both */
 	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
-	atomic_ullong full_until_us;    /* 0 = the last commit went well */
+	_Atomic(const char *) refused;  /* why the last transaction failed, static; NULL = it went well */
+	atomic_ullong turned_us;        /* when the last one came back, however it went */
+	atomic_bool tried;              /* one went well that nobody waited for */
 	_Atomic enum clock_sync clock;  /* what records say of it */
 	_Atomic int64_t newest;         /* rec.id of the newest record that is durable */
 	atomic_ullong close_by_us;      /* when to give up what is kept; 0 = not closing */

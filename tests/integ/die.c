@@ -1,8 +1,11 @@
 /* kill -9 at a place that a test chooses, preloaded into the programs: the process dies before it tells the disk for the
  * TOOLCRIB_TEST_DIE-th time to keep what it wrote.  TOOLCRIB_TEST_FLUSHES: a file that gets a byte for each time.
- * TOOLCRIB_TEST_ROOM: bytes that every disk says it has. */
+ * TOOLCRIB_TEST_ROOM: bytes that every disk says it has.  While there is the file TOOLCRIB_TEST_HANG the disk keeps nothing
+ * and does not answer; while there is TOOLCRIB_TEST_BAD it says that it failed. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
@@ -10,7 +13,15 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static void flush(void)
+static int is_there(const char *variable)
+{
+	const char *path = getenv(variable);
+
+	return path && access(path, F_OK) == 0;
+}
+
+/* Negative: with errno. */
+static int flush(void)
 {
 	static long times;
 	const char *die = getenv("TOOLCRIB_TEST_DIE"), *path = getenv("TOOLCRIB_TEST_FLUSHES");
@@ -22,18 +33,20 @@ static void flush(void)
 	}
 	if (die && ++times == strtol(die, NULL, 10))
 		(void)kill(getpid(), SIGKILL);
+	while (is_there("TOOLCRIB_TEST_HANG"))
+		(void)poll(NULL, 0, 5);
+	errno = EIO;
+	return is_there("TOOLCRIB_TEST_BAD") ? -1 : 0;
 }
 
 int fdatasync(int fd)
 {
-	flush();
-	return (int)syscall(SYS_fdatasync, fd);
+	return flush() < 0 ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 
 int fsync(int fd)
 {
-	flush();
-	return (int)syscall(SYS_fsync, fd);
+	return flush() < 0 ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
 int statvfs(const char *restrict path, struct statvfs *restrict ret)

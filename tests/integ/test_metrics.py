@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import threading
@@ -806,6 +807,74 @@ class Ready(Case):
         with contextlib.suppress(ProcessLookupError):   # the server may have ended it, and started another
             os.kill(signer, signal.SIGCONT)
         crib.wait_for("a server that is ready", lambda: get(c, "/readyz")[0] == 200, 60)
+
+
+class Refused(Case):
+    """OP-103: calls are refused because of the store: /readyz says why, until the store can be written again, also when nobody calls."""
+
+    def broken(self):
+        """A server whose disk hangs while there is the file `hang`, and fails while there is `bad`."""
+        self.hang, self.bad = self.crib.dir / "hang", self.crib.dir / "bad"
+        return self.serve(LISTEN + "audit: {deadline_ms: 500}\n", env={
+            "LD_PRELOAD": str(crib.BUILD / "tests/integ/die.so"), "ASAN_OPTIONS": "verify_asan_link_order=0",
+            "TOOLCRIB_TEST_HANG": str(self.hang), "TOOLCRIB_TEST_BAD": str(self.bad)})
+
+    def refuses(self, why, reason):
+        """A call, without having run; and from then on health says so at each look."""
+        peer = self.crib.http(self.key)
+        error = peer.call("echo", {"text": "x"}, crib.MODERN)["error"]
+        peer.close()
+        self.assertEqual((error["code"], error["data"]["executed"]), (5030, False))
+        said = (503, '{"ready":false,"reasons":["audit: %s"]}\n' % why)
+        crib.wait_for(said, lambda: get(self.crib, "/readyz")[::2] == said)        # a lock is first waited for
+        for _ in range(40):
+            self.assertEqual(get(self.crib, "/readyz")[::2], said)
+            self.assertEqual(refusing(scrape(self.crib)), [reason])
+        self.assertEqual(get(self.crib, "/healthz")[0], 200)
+
+    def is_back(self):
+        crib.wait_for("a server that is ready, without a call", lambda: get(self.crib, "/readyz")[0] == 200)
+        self.call(3)
+        self.assertEqual(self.crib.stop(), 0)
+        self.crib.cli("audit", "verify")
+
+    def test_another_program_holds_the_store(self):
+        self.serve(LISTEN + "audit: {deadline_ms: 500}\n")
+        with contextlib.closing(sqlite3.connect(self.crib.store / "toolcrib.db", isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            self.refuses("another program holds the store", "full")
+            db.execute("ROLLBACK")
+        self.is_back()
+        self.assertGreater(self.crib.rows("SELECT count(*) FROM v_records WHERE kind = 'audit.fail'")[0][0], 0)
+
+    def test_files_of_the_store_are_not_where_they_were(self):
+        c = self.serve()
+        db, other = c.store / "toolcrib.db", c.store / "elsewhere"
+        db.rename(other)
+        self.refuses("the store cannot be written, or its files are not where they were", "full")
+        other.rename(db)
+        self.is_back()
+
+    def test_a_disk_that_does_not_answer(self):
+        self.broken()
+        self.hang.touch()
+        self.refuses("the disk of the store does not answer", "stalled")
+        self.hang.unlink()
+        self.is_back()
+
+    def test_a_disk_that_fails_is_said_before_the_end(self):
+        """AUDIT A-216: nothing is flushed twice, so the server ends; who asks each second has heard why."""
+        c = self.broken()
+        self.bad.touch()
+        peer = c.http(self.key)
+        self.assertEqual(peer.call("echo", {"text": "x"}, crib.MODERN)["error"]["code"], 5030)
+        peer.close()
+        self.assertEqual(get(c, "/readyz")[::2], (503, '{"ready":false,"reasons":["audit: the store has failed; restart to recover"]}\n'))
+        self.assertEqual(refusing(scrape(c)), ["failed"])
+        self.assertNotEqual(c.daemon.wait(crib.DEADLINE), 0)
+        self.bad.unlink()
+        c.start(LISTEN)
+        self.is_back()
 
 
 class FullDisk(crib.SmallDisk):

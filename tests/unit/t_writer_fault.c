@@ -133,6 +133,47 @@ static void full_disk_refuses_begins_keeps_ends_and_resumes(void **state)
 	assert_int_equal(ask(f, "SELECT (SELECT id FROM rec WHERE kind = 1610) < (SELECT id FROM rec WHERE kind = 1002)"), 1);
 }
 
+static void count_records(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* OP-103: it does not flap, and nobody need call for it to be well again. */
+static void a_store_that_cannot_be_written_is_tried_until_it_can_be(void **state)
+{
+	struct fix *f = *state;
+	const char *why = NULL;
+	bool never = false;
+	unsigned told = 0;
+	uint64_t turned;
+
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
+	wait_idle(f);
+	writer_on_records(f->w, count_records, &told);
+	fault_set(FAULT_FULL);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 2), 0);
+	wait_idle(f);
+	turned = writer_turned_us(f->w);
+	for (int i = 0; i < 60; i++) {
+		(void)ev_loop_run_until(f->loop, &never, 5);
+		assert_int_equal(writer_state(f->w, &why), ERR_AUDIT);
+		assert_string_equal(why, "no space is left on the disk of the store");
+		assert_string_equal(writer_why_name(writer_why(f->w)), "full");
+	}
+	assert_true(writer_turned_us(f->w) > turned);
+	assert_int_equal(told, 0);
+	fault_set(FAULT_NONE);
+	for (int i = 0; writer_state(f->w, NULL) != ERR_OK && i < 2000; i++)
+		(void)ev_loop_run_until(f->loop, &never, 5);
+	assert_int_equal(writer_state(f->w, NULL), ERR_OK);
+	for (int i = 0; told == 0 && i < 2000; i++)
+		(void)ev_loop_run_until(f->loop, &never, 5);
+	assert_int_equal(told, 1);
+	close_writer(f);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1610"), 1);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1001"), 1);
+}
+
 /* TK-37: only what is true is told of a change: one that is under way is waited for, one with an end is kept. */
 static void tk37_a_change_is_waited_for_and_an_end_kept(void **state)
 {
@@ -437,7 +478,7 @@ SUITE(fault)
 {
 	const struct CMUnitTest tests[] = {
 		I(hanging_disk_refuses_in_time_and_tells_of_late_begins), I(what_the_writer_has_not_taken_is_taken_back),
-		I(running_job_is_waited_for), I(tk37_a_change_is_waited_for_and_an_end_kept), T(notices_kept_for_a_full_disk_have_a_limit), I(full_disk_refuses_begins_keeps_ends_and_resumes), T(full_disk_undoes_a_change),
+		I(running_job_is_waited_for), I(tk37_a_change_is_waited_for_and_an_end_kept), T(notices_kept_for_a_full_disk_have_a_limit), I(full_disk_refuses_begins_keeps_ends_and_resumes), I(a_store_that_cannot_be_written_is_tried_until_it_can_be), T(full_disk_undoes_a_change),
 		I(giving_up_during_the_pause_does_not_refuse_for_ever),
 		T(full_disk_does_not_keep_the_process), T(failed_flush_stops_the_writer_for_good), T(room_is_booked),
 		cmocka_unit_test(closing_a_hanging_store_ends_in_time), T(acknowledged_records_survive_kill),
