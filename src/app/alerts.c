@@ -28,6 +28,7 @@
 
 #define ROUND_US UINT64_C(10000000)
 #define SECOND_US UINT64_C(1000000)
+#define HOUR_US UINT64_C(3600000000)
 #define DAY_US UINT64_C(86400000000)
 #define REFUSING_US (5 * SECOND_US)
 #define UNSIGNED_US (30 * SECOND_US)
@@ -35,6 +36,7 @@
 #define BACKUP_PAGE_S 3600
 #define QUOTA_EVERY_US (60 * SECOND_US)
 #define QUOTA_INFO 0.80
+#define ROOM_SOON_H (7 * 24)
 #define QUOTA_WARN 0.95
 
 static void say(struct app *a, struct alert_seen *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -118,15 +120,46 @@ static void look_at_anchors(struct app *a)
 	    "machine could make the audit anew from there. Look: toolcrib audit anchors", s.value, s.usual);
 }
 
+/* At the pace of a day the floor is near, though there is room enough now. */
+static void look_at_pace(struct app *a, struct alert_seen *s)
+{
+	const uint64_t now = metric_get(METRIC_store_free_bytes), floor = writer_space_floor(a->writer);
+	const uint64_t then = a->look.nroom < APP_ROOM_HOURS ? 0 : a->look.room[a->look.nroom % APP_ROOM_HOURS];
+	uint64_t hours;
+
+	if (then <= now || now <= floor)
+		return;
+	hours = (uint64_t)((double)(now - floor) / (double)(then - now) * APP_ROOM_HOURS);
+	if (hours >= ROOM_SOON_H)
+		return;
+	s->usual = (then - now) >> 20;
+	say(a, s, "The disk of the store has %" PRIu64 " MiB left, and %" PRIu64 " MiB less than %d hours ago: at that pace "
+	    "it reaches audit.space_floor, where calls are refused, in %" PRIu64 " hours (rule space_low: 7 days). "
+	    "Look: toolcrib audit capacity", s->value, s->usual, APP_ROOM_HOURS, hours);
+}
+
+/* Each hour, what there is. */
+static void note_room(struct app *a, uint64_t now_us)
+{
+	const uint64_t free_bytes = metric_get(METRIC_store_free_bytes);
+
+	if (now_us < a->look.room_due_us || free_bytes == 0)
+		return;
+	a->look.room[a->look.nroom++ % APP_ROOM_HOURS] = free_bytes;
+	a->look.room_due_us = now_us + HOUR_US;
+}
+
 static void look_at_room(struct app *a)
 {
 	struct alert_seen s = { .rule = ALERT_space_low, .severity = ALERT_WARN, .subject = "store" };
 	const enum writer_room room = writer_room(a->writer);
 
 	alerts_look(a->alerts, s.rule);
-	if (room == WRITER_ROOM_ENOUGH)
-		return;
 	s.value = metric_get(METRIC_store_free_bytes) >> 20;
+	if (room == WRITER_ROOM_ENOUGH) {
+		look_at_pace(a, &s);
+		return;
+	}
 	if (room == WRITER_ROOM_NONE)
 		s.severity = ALERT_PAGE;
 	say(a, &s, "The disk of the store has %" PRIu64 " MiB left, which is below %s. Look: toolcrib audit capacity", s.value,
@@ -279,6 +312,7 @@ static void look(void *arg)
 	look_at_checkpoints(a, now_us);
 	look_at_anchors(a);
 	look_at_room(a);
+	note_room(a, now_us);
 	look_at_sinks(a);
 	look_at_backup(a);
 	look_at_quotas(a, now_us);

@@ -27,6 +27,7 @@ struct tenants; struct tls_server; struct upstreams; struct vault; struct worker
 #define APP_WRITER_CLOSE_MS 10000       /* how long the last commit may take */
 enum app_phase { APP_RUNNING, APP_DRAINING, APP_CANCELLING, APP_ENDED };
 #define APP_SIGNALS 3
+#define APP_ROOM_HOURS 24               /* of which the pace is told at which the disk fills up */
 
 struct app {
 	struct app_opt opt;
@@ -75,6 +76,8 @@ struct app {
 		struct alert_reader *reader;
 		uint64_t refusing_us;   /* since when calls are refused, monotonic; 0 = they are not */
 		uint64_t quota_due_us;
+		uint64_t room[APP_ROOM_HOURS];  /* free bytes of the disk, each hour, in turn */
+		uint64_t nroom, room_due_us;    /* how many times; monotonic */
 	} look;
 	struct gate *gate;              /* who may connect; NULL on stdio */
 	struct {

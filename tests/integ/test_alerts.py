@@ -777,6 +777,37 @@ class Manager(WaysBase):
         crib.wait_for("its end", lambda: shown() == [])
 
 
+class FillingDisk(crib.SmallDisk, WaysBase):
+    SIZE = "200m"
+
+    def test_op601_a_disk_that_will_be_full_in_a_week(self):
+        """At the pace of a day, by a server that has run for one; at half of that, or when a day has gone, there is no alert."""
+        c = self.serve_ways(more="audit: {space_floor: 2, space_warn: 0, verify_at: none}\n")
+
+        def hours(n):
+            for _ in range(n):
+                self.later(3601)
+                self.assertTrue(c.status() and c.status())      # who asks wakes the server
+        hours(2)
+        (c.dir / "before").write_bytes(bytes(40 << 20))
+        hours(1)
+        self.none("space_low")          # no day has been seen yet
+        hours(28)
+        self.none("space_low")
+        (c.dir / "some").write_bytes(bytes(8 << 20))
+        hours(1)
+        self.none("space_low")
+        (c.dir / "more").write_bytes(bytes(32 << 20))
+        self.later(3601)
+        alert = self.one("space_low")
+        self.assertEqual((alert["severity"], alert["subject"]), ("warn", "store"))
+        self.assertTrue(30 < alert["usual"] < 50 and 90 < alert["value"] < 140, alert)
+        self.assertRegex(alert["text"], r"^The disk of the store has \d+ MiB left, and \d+ MiB less than 24 hours ago: at that pace it reaches audit\.space_floor,"
+                                        r" where calls are refused, in \d+ hours \(rule space_low: 7 days\)\. Look: toolcrib audit capacity$")
+        hours(28)
+        self.none("space_low")
+
+
 class FullDisk(crib.SmallDisk, WaysBase):
     def test_a_full_disk(self):
         """Two alerts, of the disk and of the calls that are refused; both over when there is room again.  Ways out hear of both though
