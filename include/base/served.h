@@ -4,7 +4,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Programs that the server starts, and that speak to it over a socket, their descriptor 0. */
+/* What programs say of themselves, and those that the server starts: they speak to it over a socket, descriptor 0. */
+
+struct str;
+/* For --version (SEC S-931, S-346): "toolcribd 0.1.0", the build, a line for each library that is loaded.  The id of a
+ * build is what the linker made of its bytes: debuggers and packages of symbols know it by that; "none" without one. */
+void served_version(const char *name, struct str *ret);
+void served_put_version(const char *name);      /* on standard output */
 
 enum { SERVED_DONE = 0, SERVED_FAILED = 1, SERVED_USAGE = 2, SERVED_BY_HAND = 126 };      /* exit statuses */
 struct served {

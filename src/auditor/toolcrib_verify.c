@@ -21,6 +21,7 @@
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/served.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "bundle/segment.h"
@@ -885,7 +886,7 @@ static int run(int argc, char **argv, struct verify_opt *o)
 			return EXIT_INTACT;
 		}
 		if (c == OPT_VERSION) {
-			puts("toolcrib-verify " PACKAGE_VERSION);
+			served_put_version("toolcrib-verify");
 			return EXIT_INTACT;
 		}
 		if (take_evidence(o->with, c, optarg, &rc, &err)) {

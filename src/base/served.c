@@ -1,13 +1,16 @@
 /* The main() of a program that the server starts and that speaks to it over descriptor 0 alone: toolcrib-report,
  * toolcrib-verifier, toolcrib-worker; and what the first two give up, which read what others wrote.  By hand it says
- * what it is, and does nothing. */
+ * what it is, and does nothing.  What all programs say of their build. */
 #include "config.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,12 +20,75 @@
 
 #include "base/sanitized.h"
 #include "base/served.h"
+#include "base/text.h"
 
 #define IOPRIO_CLASS_SHIFT 13
 #define IOPRIO_WHO_PROCESS 1
 #define IOPRIO_CLASS_BE 2
 #define IOPRIO_CLASS_IDLE 3
 #define IOPRIO_LOWEST 7
+
+/* --- which build it is */
+
+#define NOTE_ALIGN(n) (((n) + 3) & ~(size_t)3)
+
+/* The id in the notes of one segment; false: there is none. */
+static bool put_id(const uint8_t *at, size_t left, struct str *ret)
+{
+	ElfW(Nhdr) note;
+
+	while (left >= sizeof(note)) {
+		memcpy(&note, at, sizeof(note));
+		const size_t name = NOTE_ALIGN((size_t)note.n_namesz), id = NOTE_ALIGN((size_t)note.n_descsz);
+
+		if (name > left - sizeof(note) || id > left - sizeof(note) - name)
+			return false;
+		at += sizeof(note);
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(at, "GNU", 4) == 0) {
+			for (size_t i = 0; i < note.n_descsz; i++)
+				str_printf(ret, "%02x", at[name + i]);
+			return true;
+		}
+		at += name + id;
+		left -= sizeof(note) + name + id;
+	}
+	return false;
+}
+
+/* The first is the program itself; the kernel's own is no file. */
+static int put_part(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct str *ret = arg;
+	char *file = *info->dlpi_name ? realpath(info->dlpi_name, NULL) : NULL;
+	bool found = false;
+
+	(void)size;
+	if (*info->dlpi_name && !file)
+		return 0;
+	str_printf(ret, "%s ", file ? strrchr(file, '/') + 1 : "build");
+	for (size_t i = 0; i < info->dlpi_phnum && !found; i++)
+		if (info->dlpi_phdr[i].p_type == PT_NOTE)
+			found = put_id((const uint8_t *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+				       info->dlpi_phdr[i].p_memsz, ret);
+	str_puts(ret, found ? "\n" : "none\n");
+	free(file);
+	return 0;
+}
+
+void served_version(const char *name, struct str *ret)
+{
+	str_printf(ret, "%s %s\n", name, PACKAGE_VERSION);
+	(void)dl_iterate_phdr(put_part, ret);
+}
+
+void served_put_version(const char *name)
+{
+	struct str text = STR_INIT;
+
+	served_version(name, &text);
+	(void)fputs(str_text(&text), stdout);
+	str_fini(&text);
+}
 
 static void put_usage(const struct served *s, FILE *to)
 {
@@ -32,7 +98,7 @@ static void put_usage(const struct served *s, FILE *to)
 static bool say(const struct served *s, const char *word)
 {
 	if (strcmp(word, "--version") == 0) {
-		printf("%s " PACKAGE_VERSION "\n", s->name);
+		served_put_version(s->name);
 		return true;
 	}
 	if (strcmp(word, "--help") != 0)

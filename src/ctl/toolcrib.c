@@ -1,5 +1,4 @@
 /* The program toolcrib: options, one command, its answer and the exit status. */
-
 #include "config.h"
 
 #include <errno.h>
@@ -16,6 +15,7 @@
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/served.h"
 #include "json/json.h"
 #include "json/reply.h"
 
@@ -557,7 +557,7 @@ static enum ctl_exit show_help(const struct ctl_line *line, const char *noun)
 	struct str text = STR_INIT;
 
 	if (line->opt.version)
-		str_printf(&text, "toolcrib %s\n", PACKAGE_VERSION);
+		served_version("toolcrib", &text);
 	else if (line->cmd)
 		ctl_help_command(line->cmd, &text);
 	else if (noun)

@@ -30,6 +30,7 @@
 #include "base/mem.h"
 #include "base/sanitized.h"
 #include "base/path.h"
+#include "base/served.h"
 #include "base/text.h"
 #include "sandbox/filter.h"
 #include "sandbox/policy.h"
@@ -838,7 +839,7 @@ static const char *set_up(struct us *us)
 static bool answer(const char *option)
 {
 	if (!strcmp(option, "--version"))
-		puts("toolcrib-launcher " PACKAGE_VERSION);
+		served_put_version("toolcrib-launcher");
 	else if (!strcmp(option, "--help"))
 		puts("toolcrib-launcher is started by toolcribd, with a socket on descriptor 0; see toolcrib-launcher(8)");
 	else

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/served.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "db/owner.h"
@@ -57,7 +58,7 @@ static const char help[] =
 	"                      listeners and waiting connections become this one's\n"
 	"      --check-config  read the configuration, say what is wrong, and end\n"
 	"      --sample-config print a file with every key and its default\n"
-	"      --version       print the version\n"
+	"      --version       print the version, the build and that of each library\n"
 	"  -h, --help          print this\n\n"
 	"See toolcribd(8) and toolcribd.yaml(5).\n";
 
@@ -146,7 +147,9 @@ static int parse_options(int argc, char **argv, int out_fd, struct options *o)
 			str_fini(&sample);
 			return EXIT_DONE;
 		case OPT_VERSION:
-			print(out_fd, PACKAGE_STRING "\n", strlen(PACKAGE_STRING) + 1);
+			served_version("toolcribd", &sample);
+			print(out_fd, sample.p, sample.len);
+			str_fini(&sample);
 			return EXIT_DONE;
 		case 'h':
 			print(out_fd, usage, sizeof(usage) - 1);

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/served.h"
 #include "base/text.h"
 #include "sandbox/policy.h"
 
@@ -800,7 +801,7 @@ static int sandbox_inside(const char *own_dir)
 static bool answer(const char *option)
 {
 	if (!strcmp(option, "--version"))
-		puts("toolcrib-run " PACKAGE_VERSION);
+		served_put_version("toolcrib-run");
 	else if (!strcmp(option, "--help"))
 		puts("toolcrib-run is started by toolcribd, with its instructions on descriptor 3; see "
 		     "toolcrib-run(8)");

@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/sanitized.h"
+#include "base/served.h"
 #include "base/text.h"
 #include "db/owner.h"
 #include "forms/forms.h"
@@ -251,7 +252,7 @@ int main(int argc, char **argv)
 	o.ship.to = o.to;
 	for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
 		if (c == OPT_VERSION) {
-			puts("toolcrib-ship " PACKAGE_VERSION);
+			served_put_version("toolcrib-ship");
 			return EXIT_DONE;
 		}
 		if (c == 'h') {

@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "base/notify.h"
 #include "base/sanitized.h"
+#include "base/served.h"
 #include "base/text.h"
 #include "sandbox/filter.h"
 
@@ -248,7 +249,7 @@ int main(int argc, char **argv)
 		case OPT_USER: o.user = optarg; break;
 		case OPT_KEYS: o.keys = true; break;
 		case OPT_VERSION:
-			puts("toolcrib-sign " PACKAGE_VERSION);
+			served_put_version("toolcrib-sign");
 			return EXIT_DONE;
 		case 'h':
 			printf("%s%s", usage, help);

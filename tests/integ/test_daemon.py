@@ -634,7 +634,7 @@ class Daemon(crib.Case):
         c.start()
 
     def test_options(self):
-        for words, code, where, says in ((["--version"], 0, "stdout", "toolcrib 0"), (["--help"], 0, "stdout", "--stdio"),
+        for words, code, where, says in ((["--version"], 0, "stdout", "toolcribd 0"), (["--help"], 0, "stdout", "--stdio"),
                                          (["--sample-config"], 0, "stdout", "#listeners:"), (["--nope"], 2, "stderr", "usage:"),
                                          (["word"], 2, "stderr", "usage:"), (["--tenant", "x"], 2, "stderr", "--stdio")):
             with self.subTest(words=words):

@@ -122,6 +122,23 @@ class Package(unittest.TestCase):
         strange = run(crib.SOURCE / "contrib/sbom", "1", crib.BUILD / "toolcrib-sign", env={**env, "LD_LIBRARY_PATH": str(self.dir)})
         self.assertIn(f"sbom: {self.dir}/libsodium.so.23 is of no package", strange.stderr)
 
+    @unittest.skipUnless(shutil.which("readelf"), "needs readelf (apt-get install binutils)")
+    def test_s931_programs_say_which_build_they_are(self):
+        """S-346 as well: of themselves and of each library what the linker has made of its bytes, as others read it."""
+        def known(path):
+            found = re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-n", path).stdout)
+            return found.group(1) if found else "none"
+        for name in ("toolcrib", "toolcribd", "toolcrib-sign", "toolcrib-verify", "toolcrib-ship", "toolcrib-run", "toolcrib-launcher", "toolcrib-worker"):
+            program = crib.BUILD / name
+            done = run(program, "--version")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+            first, *rest = done.stdout.splitlines()
+            self.assertRegex(first, rf"^{name} \d+\.\d+\.\d+$")
+            said = dict(line.split(" ") for line in rest)
+            self.assertEqual(said.pop("build"), known(program))
+            loaded = [pathlib.Path(path).resolve() for path in re.findall(r"(?:=> |\t)(/\S+) \(0x", run("ldd", program).stdout)]
+            self.assertEqual(said, {path.name: known(path) for path in loaded}, name)
+
     def test_licences_are_what_the_copyright_files_say(self):
         """OP-722: by SPDX's id where one is meant without doubt; of a file that only people can read, where it is."""
         if not shutil.which("dpkg-query") or crib.sanitized():
