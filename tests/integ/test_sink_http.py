@@ -163,6 +163,35 @@ class Hec(Case):
         self.assertEqual(splunk.wrong, [])
         self.each_once([event["event"] for event in splunk.events])
 
+    def test_what_is_never_acknowledged_goes_again_after_five_minutes(self):
+        """And not before, as long as it answers."""
+        later = self.crib.dir / "later"
+        later.write_text("0")
+        self.crib.env.update(LD_PRELOAD=str(crib.BUILD / "tests/integ/shift.so"), TOOLCRIB_TEST_LATER=str(later),
+                             ASAN_OPTIONS="verify_asan_link_order=0")
+        splunk = self.splunk()
+        splunk.indexes = False
+        self.serve(self.hec(splunk, ", ack: true"))
+        crib.wait_for("questions", lambda: splunk.asked > 1)
+
+        def asked_on(seconds):
+            """So much later, when it has been asked once more."""
+            asked = splunk.asked
+            later.write_text(str(seconds))
+            crib.wait_for("a question", lambda: self.crib.status() and splunk.asked > asked)       # which wakes the server
+        asked_on(280)
+        self.assertEqual((len(splunk.taken), self.sink()["state"], self.sink()["failures"]), (1, "up", 0))
+        asked_on(305)
+        crib.wait_for("a failure", lambda: self.sink()["failures"])
+        self.assertIn("it has not acknowledged what it took, for 5 min", self.crib.log.read_text())
+        crib.wait_for("the same again", lambda: len(splunk.taken) > 1)
+        first, second = list(splunk.taken.values())[:2]
+        self.assertEqual([event["fields"]["id"] for event in second][:len(first)], [event["fields"]["id"] for event in first])
+        splunk.indexes = True
+        self.has_all()
+        self.assertEqual(splunk.wrong, [])
+        self.each_once([event["event"] for event in splunk.events])
+
     def test_one_that_was_away_is_sent_again_what_it_forgot(self):
         """At once, not when five minutes have passed: who starts anew acknowledges nothing of before."""
         splunk = self.splunk()
