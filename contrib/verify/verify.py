@@ -139,7 +139,7 @@ ROWS = {
     2: ("principal", "id, tenant_id, pseudonym, state, created_us, system_id FROM principal"),
     3: ("cred", "id, tenant_id, principal_id, accessor, hash, created_us, expires_us, revoked_us, not_before_us, scopes, cidr, "
                 "arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us, suspended_us FROM cred"),
-    4: ("grant", "id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version FROM tool_grant"),
+    4: ("grant", "id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version, approve FROM tool_grant"),
     5: ("tool", "t.id, t.name, t.state, t.version, t.created_us, kind, uri, digest, definition FROM "
                 "(SELECT rec_log, rec_idx, id, name, state, version, created_us FROM tool) t "
                 "LEFT JOIN (SELECT tool_id, version, kind, uri, digest, definition FROM tool_version) v "
@@ -167,13 +167,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        40: "1b1b6a2452f3bef225c22bd18d4efb97822700696bfb72196a5cf5fb9448ed58",
+        41: "c12b454c8f52e34977dbf82e4e32de9414a913ed9d80f78829e3ff359e3e33cf",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        40: "0cec00415f6c267b59ba994fb930d3fa3befd53a477bb09251d46194ecc8af42",
+        41: "9246f2997e76cc6eef44e49415b4185b9f2940d453e139d22bbcfaec1c289bac",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",

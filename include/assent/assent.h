@@ -124,11 +124,12 @@ void assent_lapse(struct assents *all, struct assent *a, const char *why);
 
 /* --- what commands do on the writer's thread, and what follows on the loop when that is durable */
 
+struct assent_person { char name[ASSENT_NAME_SIZE]; unsigned of; };      /* of: assent_decides() */
 struct assent_deed {
 	int64_t id;
 	bool yes;                       /* of a vote */
 	char who[ASSENT_NAME_SIZE], name[ASSENT_NAME_SIZE], reason[ASSENT_REASON_MAX];
-	char (*persons)[ASSENT_NAME_SIZE]; size_t npersons;     /* who decides of it today, of a vote */
+	struct assent_person *persons; size_t npersons; /* who decides of it today, of a vote */
 	/* What came of it. */
 	int64_t tenant_id;
 	enum assent_state state;

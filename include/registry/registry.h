@@ -143,6 +143,7 @@ struct reg_tool {                       /* one line of a tenant's list, of any k
 	int64_t grant_id;               /* for the record: rule "grant/12" */
 	uint32_t concurrency;           /* lowered by the grant; 0 = as the tool says */
 	struct text_rate rate;          /* likewise; count 0 = as the tool says */
+	const struct assent_rule *approve;      /* of the grant, beside that of the tool; or NULL */
 };
 
 struct reg_list { size_t count; const struct reg_tool *items; };        /* sorted by name (bytes), as it is listed */

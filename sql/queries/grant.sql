@@ -3,11 +3,13 @@
 -- name: grant_visible
 -- reg_change_*: what a tenant's grants match; a pattern without a kind in front of it speaks of tools alone.  UNIQUE(tenant_id, glob); tool by name, or all of it for a pattern
 -- (CROSS JOIN: the grants first, whatever the planner thinks of their number); UNIQUE(tool_id, version).
-SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri, v.version <> t.version
+SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri, v.version <> t.version,
+  g.approve
 FROM tool_grant AS g CROSS JOIN tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = coalesce(g.version, t.version)
 WHERE g.tenant_id = ?1 AND t.name = g.glob AND t.state = 1
 UNION ALL
-SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri, v.version <> t.version
+SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri, v.version <> t.version,
+  g.approve
 FROM tool_grant AS g CROSS JOIN tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
 WHERE g.tenant_id = ?1 AND (instr(g.glob, '*') > 0 OR instr(g.glob, char(63)) > 0) AND t.name GLOB g.glob
 AND (instr(g.glob, ':') > 0) = (instr(t.name, ':') > 0) AND t.state = 1;
@@ -27,11 +29,11 @@ DELETE FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
 
 -- name: admin_grant_list
 -- grant list, grant add and grant set.  UNIQUE(tenant_id, glob).
-SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version, approve FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
 
 -- name: admin_grant_find
 -- grant add, remove, set.  UNIQUE(tenant_id, glob).
-SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version, approve FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
 
 -- name: admin_grant_pages
 -- grant add: resources that tools of this name or pattern name as their pages, and that the tenant is not granted.  Walks of tool,
@@ -46,7 +48,8 @@ ORDER BY t.name LIMIT ?3;
 
 -- name: admin_grant_set
 -- grant set.  Primary key.
-UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6, version = ?7 WHERE tenant_id = ?1 AND id = ?2;
+UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6, version = ?7, approve = ?8
+WHERE tenant_id = ?1 AND id = ?2;
 
 -- name: admin_grant_delete_all
 -- tenant remove.  UNIQUE(tenant_id, glob).
@@ -55,7 +58,7 @@ DELETE FROM tool_grant WHERE tenant_id = ?1;
 -- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
 -- any tenant: the row is known by its id.
 -- name: rows_grant
-SELECT rec_log, rec_idx, id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version FROM tool_grant
+SELECT rec_log, rec_idx, id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version, approve FROM tool_grant
 WHERE id >= ?1 ORDER BY id LIMIT ?2;
 
 -- audit_append_rows().  Primary key.

@@ -595,13 +595,15 @@ static void policy_stop(struct app *a)
 
 /* --- approvals */
 
-/* Has the tenant the same definition under that name? */
+/* Has the tenant the same definition under that name, and does its grant ask for the same? */
 static bool still_stands(void *arg, const struct assent *of)
 {
 	struct app *a = arg;
 	struct reg_snapshot *snap = reg_acquire(a->registry, of->tenant_id);
 	const struct reg_tool *line = reg_find(snap, REG_TOOL, of->name, strlen(of->name));
-	const bool stands = line && memcmp(line->def->digest, of->tdef, sizeof(of->tdef)) == 0;
+	const char *grant = line && line->approve ? line->approve->text : NULL;
+	const bool stands = line && memcmp(line->def->digest, of->tdef, sizeof(of->tdef)) == 0 &&
+		!grant == !of->rule->grant && (!grant || strcmp(grant, of->rule->grant) == 0);
 
 	reg_release(a->registry, &snap);
 	return stands;

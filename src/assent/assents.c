@@ -184,11 +184,15 @@ void assents_each(struct assents *all, assent_each_fn *fn, void *arg)
 bool assent_stands(const struct assents *all, const struct assent *a)
 {
 	const struct assent_caller caller = { a->tenant, a->principal };
-	unsigned n = 0;
+	unsigned n = 0, also = 0;
 
-	for (unsigned i = 0; i < a->nvote; i++)
-		n += assent_may_decide(all->env.roles, all->env.nroles, a->rule, &caller, a->vote[i].who);
-	return n >= a->rule->count;
+	for (unsigned i = 0; i < a->nvote; i++) {
+		const unsigned of = assent_decides(all->env.roles, all->env.nroles, a->rule, &caller, a->vote[i].who);
+
+		n += (of & ASSENT_OF_RULE) != 0;
+		also += (of & ASSENT_OF_ALSO) != 0;
+	}
+	return n >= a->rule->count && (!a->rule->also || also >= a->rule->also->count);
 }
 
 /* --- approve.notify */
@@ -298,14 +302,15 @@ static void put_time(json_t *to, const char *name, uint64_t us)
 
 static void put_line(const struct assent *a, struct str *out)
 {
-	const struct assent_rule *rule = a->rule;
 	json_t *line = json_object(), *by = json_array();
 
-	for (size_t i = 0; i < rule->nby; i++) {
-		char *whom = mem_printf("%s:%s", rule->by[i].group ? "group" : "person", rule->by[i].name);
+	for (const struct assent_rule *rule = a->rule; rule; rule = rule->also) {
+		for (size_t i = 0; i < rule->nby; i++) {
+			char *whom = mem_printf("%s:%s", rule->by[i].group ? "group" : "person", rule->by[i].name);
 
-		json_array_append_new(by, json_string(whom));
-		free(whom);
+			json_array_append_new(by, json_string(whom));
+			free(whom);
+		}
 	}
 	json_object_set_new(line, "id", json_integer(a->id));
 	json_object_set_new(line, "tenant", json_string(a->tenant));
@@ -314,7 +319,7 @@ static void put_line(const struct assent *a, struct str *out)
 		json_object_set_new(line, "principal", json_string(a->principal));
 	put_time(line, "asked", a->asked_us);
 	put_time(line, "until", a->due_us);
-	json_object_set_new(line, "count", json_integer((json_int_t)rule->count));
+	json_object_set_new(line, "count", json_integer((json_int_t)assent_rule_count(a->rule)));
 	json_object_set_new(line, "by", by);
 	jx_write(line, out);
 	str_printf(out, "\n");

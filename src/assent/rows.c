@@ -333,38 +333,46 @@ static int add_vote(const struct assent_deed *d, struct db *db, struct err *err)
 	return rc;
 }
 
-static bool decides(const struct assent_deed *d, const char *who)
+static unsigned decides(const struct assent_deed *d, const char *who)
 {
 	for (size_t i = 0; i < d->npersons; i++)
-		if (strcmp(d->persons[i], who) == 0)
-			return true;
-	return false;
+		if (strcmp(d->persons[i].name, who) == 0)
+			return d->persons[i].of;
+	return 0;
 }
 
-/* Of those who have agreed, who may today? */
-static int count(const struct assent_deed *d, struct db *db, unsigned *ret, struct err *err)
+/* Of those who have agreed, who may today?  How many more must, at least? */
+static int count(const struct assent_deed *d, const struct assent_rule *rule, struct db *db, unsigned *ret,
+		 struct err *err)
 {
+	const unsigned also = rule->also ? rule->also->count : 0;
+	unsigned n = 0, n_also = 0;
 	struct db_stmt *st = db_stmt_get(db, SQL_ASSENT_VOTES);
 	int rc;
 
 	db_bind_i64(st, 1, d->id);
 	db_bind_i64(st, 2, d->tenant_id);
-	for (*ret = 0; (rc = db_step(st, err)) == 1; )
-		*ret += decides(d, db_col_text(st, 0, NULL));
+	while ((rc = db_step(st, err)) == 1) {
+		const unsigned of = decides(d, db_col_text(st, 0, NULL));
+
+		n += (of & ASSENT_OF_RULE) != 0;
+		n_also += (of & ASSENT_OF_ALSO) != 0;
+	}
 	db_stmt_put(&st);
+	*ret = n < rule->count ? rule->count - n : 0;
+	if (n_also < also && also - n_also > *ret)
+		*ret = also - n_also;
 	return rc;
 }
 
 static int grant(struct assent_deed *d, const struct row *row, struct db *db, struct err *err)
 {
 	struct db_stmt *st;
-	unsigned n = 0;
-	int rc = count(d, db, &n, err);
+	int rc = count(d, row->rule, db, &d->missing, err);
 
 	if (rc < 0)
 		return rc;
-	d->state = n >= row->rule->count ? ASSENT_GRANTED : ASSENT_WAITS;
-	d->missing = n >= row->rule->count ? 0 : row->rule->count - n;
+	d->state = d->missing ? ASSENT_WAITS : ASSENT_GRANTED;
 	if (d->missing)
 		return 0;
 	d->use_by_us = d->us + row->rule->use_ms * 1000;

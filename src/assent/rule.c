@@ -161,6 +161,50 @@ int assent_rule_read(const json_t *block, const char *at, struct assent_rule **r
 	return rc;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void join(struct assent_rule *r, struct assent_rule *also)
+{
+	r->also = also;
+	r->timeout_ms = least(r->timeout_ms, also->timeout_ms);
+	r->use_ms = least(r->use_ms, also->use_ms);
+}
+
+/* What assent_asks_text() has written. */
+static int read_request(const json_t *v, const char *text, struct assent_rule **ret, struct err *err)
+{
+	const json_t *asks = json_object_get(v, "asks"), *grant = json_object_get(v, "grant"), *who;
+	struct assent_rule *r = NULL, *next = NULL;
+	struct str block = STR_INIT;
+	size_t i;
+	int rc = json_array_size(asks) > 0 && grant ? 0 : err_set(err, ERR_CORRUPT, "", "the rule of a request asks nobody");
+
+	json_array_foreach(asks, i, who) {
+		const char *name = json_string_value(who);
+
+		next = NULL;
+		if (rc == 0 && i < 2)
+			rc = assent_rule_read(json_object_get(v, name ? name : ""), "", &next, err);
+		if (rc == 0 && r && next)
+			join(r, next);
+		else if (next)
+			r = next;
+	}
+	if (rc < 0) {
+		assent_rule_free(&r);
+		return rc;
+	}
+	jx_write_canon(grant, &block);
+	r->grant = str_take(&block);
+	free(r->text);
+	r->text = mem_strdup(text);
+	*ret = r;
+	return 0;
+}
+
 int assent_rule_parse(const char *text, struct assent_rule **ret, struct err *err)
 {
 	json_t *block = NULL;
@@ -169,7 +213,7 @@ int assent_rule_parse(const char *text, struct assent_rule **ret, struct err *er
 	if (rc == 0 && !json_is_object(block))
 		rc = err_set(err, ERR_CORRUPT, "", "the rule of an approval is no object");
 	if (rc == 0)
-		rc = assent_rule_read(block, "", ret, err);
+		rc = json_object_get(block, "asks") ? read_request(block, text, ret, err) : assent_rule_read(block, "", ret, err);
 	json_decref(block);
 	return rc;
 }
@@ -188,13 +232,15 @@ void assent_rule_free(struct assent_rule **rule)
 	for (size_t i = 0; i < r->nshow; i++)
 		free(r->show[i]);
 	schema_free(&r->when);
+	assent_rule_free(&r->also);
+	free(r->grant);
 	free(r->text);
 	free(r);
 }
 
 /* --- asking it */
 
-bool assent_rule_applies(const struct assent_rule *r, const json_t *args)
+static bool applies(const struct assent_rule *r, const json_t *args)
 {
 	for (size_t i = 0; i < r->nabove; i++) {
 		const json_t *v = jx_at(args, r->above[i].pointer);
@@ -213,6 +259,48 @@ void assent_rule_whom(const struct assent_rule *r, struct str *out)
 		str_printf(out, "%u of ", r->count);
 	for (size_t i = 0; i < r->nby; i++)
 		str_printf(out, "%s%s", i ? " or " : "", r->by[i].name);
+	if (r->also) {
+		str_puts(out, ", and ");
+		assent_rule_whom(r->also, out);
+	}
+}
+
+unsigned assent_rule_count(const struct assent_rule *r)
+{
+	return r->also && r->also->count > r->count ? r->also->count : r->count;
+}
+
+bool assent_asks(const struct assent_rule *tool, const struct assent_rule *grant, const json_t *args,
+		 struct assent_asks *ret)
+{
+	*ret = (struct assent_asks){ tool, grant, tool && applies(tool, args),
+				     grant && applies(grant, args) };
+	return ret->by_tool || ret->by_grant;
+}
+
+/* Canonical JSON, of which only this writes `asks`; `count` is for verifiers, which count votes. */
+void assent_asks_text(const struct assent_asks *a, struct str *out)
+{
+	unsigned count = a->by_tool ? a->tool->count : 0;
+
+	if (!a->grant) {
+		str_puts(out, a->tool->text);
+		return;
+	}
+	if (a->by_grant && a->grant->count > count)
+		count = a->grant->count;
+	str_printf(out, "{\"asks\":[%s%s%s],\"count\":%u,\"grant\":%s", a->by_tool ? "\"tool\"" : "",
+		   a->by_grant && a->by_tool ? "," : "", a->by_grant ? "\"grant\"" : "", count, a->grant->text);
+	if (a->tool)
+		str_printf(out, ",\"tool\":%s", a->tool->text);
+	str_putc(out, '}');
+}
+
+uint64_t assent_asks_ms(const struct assent_asks *a)
+{
+	const struct assent_rule *one = a->by_tool ? a->tool : a->grant, *other = a->by_grant ? a->grant : one;
+
+	return least(one->timeout_ms, other->timeout_ms) + least(one->use_ms, other->use_ms);
 }
 
 void assent_digest(const struct assent_what *what, uint8_t ret[32])
@@ -263,10 +351,10 @@ static bool is_caller(const struct conf_role *role, const struct assent_caller *
 		(!*caller->principal || strcmp(role->principal + n + 1, caller->principal) == 0);
 }
 
-bool assent_may_decide(const struct conf_role *roles, size_t n, const struct assent_rule *rule,
-		       const struct assent_caller *caller, const char *person)
+unsigned assent_decides(const struct conf_role *roles, size_t n, const struct assent_rule *rule,
+			const struct assent_caller *caller, const char *person)
 {
-	bool may = false;
+	unsigned of = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct conf_role *r = &roles[i];
@@ -274,8 +362,17 @@ bool assent_may_decide(const struct conf_role *roles, size_t n, const struct ass
 		if (!r->person || strcmp(r->person, person) != 0)
 			continue;
 		if (is_caller(r, caller))
-			return false;
-		may |= r->kind == CONF_APPROVER && (!r->tenant || strcmp(r->tenant, caller->tenant) == 0) && is_named(r, rule);
+			return 0;
+		if (r->kind != CONF_APPROVER || (r->tenant && strcmp(r->tenant, caller->tenant) != 0))
+			continue;
+		of |= is_named(r, rule) ? ASSENT_OF_RULE : 0;
+		of |= rule->also && is_named(r, rule->also) ? ASSENT_OF_ALSO : 0;
 	}
-	return may;
+	return of;
+}
+
+bool assent_may_decide(const struct conf_role *roles, size_t n, const struct assent_rule *rule,
+		       const struct assent_caller *caller, const char *person)
+{
+	return assent_decides(roles, n, rule, caller, person) != 0;
 }

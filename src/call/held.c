@@ -87,25 +87,38 @@ static void show_all(const struct call *c, struct str *out)
 		str_puts(out, "{}");
 }
 
-/* {"/amount":4800,…}: of what the rule names. */
-static void show_some(const struct call *c, struct str *out)
+/* Is it, or what it is in or has in it, what nobody is shown?  A tool's own rule is not stored then, but a grant may
+ * come before its tool. */
+static bool is_redacted(const struct call *c, const char *pointer)
 {
-	const struct assent_rule *rule = c->compiled->approve;
-	const char *between = "";
+	for (size_t i = 0; i < c->compiled->nredact; i++) {
+		const char *other = c->compiled->redact[i];
+		const size_t a = strlen(pointer), b = strlen(other), n = a < b ? a : b;
+		const char *rest = a < b ? other : pointer;
 
-	str_putc(out, '{');
-	for (size_t i = 0; i < rule->nshow; i++) {
-		const json_t *v = jx_at(c->args, rule->show[i]);
+		if (strncmp(pointer, other, n) == 0 && (rest[n] == '\0' || rest[n] == '/'))
+			return true;
+	}
+	return false;
+}
 
-		if (!v)
+/* Of what one rule names and not the one before it. */
+static void show_rule(const struct call *c, const struct assent_rule *rule, const struct assent_rule *before,
+		      struct str *out)
+{
+	for (size_t i = 0; rule && i < rule->nshow; i++) {
+		const json_t *v = is_redacted(c, rule->show[i]) ? NULL : jx_at(c->args, rule->show[i]);
+		bool again = false;
+
+		for (size_t k = 0; before && k < before->nshow; k++)
+			again |= strcmp(rule->show[i], before->show[k]) == 0;
+		if (!v || again)
 			continue;
-		str_puts(out, between);
+		str_puts(out, out->p[out->len - 1] == '{' ? "" : ",");
 		jx_write_stringz(out, rule->show[i]);
 		str_putc(out, ':');
 		jx_write(v, out);
-		between = ",";
 	}
-	str_putc(out, '}');
 }
 
 /* What its caller has answered, as one more member. */
@@ -120,12 +133,28 @@ static void show_answers(const struct call *c, struct str *out)
 	str_putc(out, '}');
 }
 
+static struct assent_asks asks_of(const struct call *c)
+{
+	struct assent_asks asks;
+
+	(void)assent_asks(c->compiled->approve, c->tool->approve, c->args, &asks);
+	return asks;
+}
+
+/* {"/amount":4800,…}: of what the rules that ask name; all, where one of them names nothing. */
 static void shown_of(const struct call *c, struct str *out)
 {
-	if (c->compiled->approve->nshow > 0)
-		show_some(c, out);
-	else
+	const struct assent_asks asks = asks_of(c);
+	const struct assent_rule *tool = asks.by_tool ? asks.tool : NULL, *grant = asks.by_grant ? asks.grant : NULL;
+
+	if ((tool && tool->nshow == 0) || (grant && grant->nshow == 0)) {
 		show_all(c, out);
+	} else {
+		str_putc(out, '{');
+		show_rule(c, tool, NULL, out);
+		show_rule(c, grant, tool, out);
+		str_putc(out, '}');
+	}
 	if (c->answers)
 		show_answers(c, out);
 }
@@ -140,13 +169,17 @@ static bool is_round(const struct call *c)
 
 static void digest_of(const struct call *c, uint8_t ret[32])
 {
-	const struct assent_what what = {
+	const struct assent_asks asks = asks_of(c);
+	struct str rule = STR_INIT;
+	struct assent_what what = {
 		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .tool = c->tool->full_name,
-		.tdef = c->tool->def->digest, .args = c->args, .answers = c->answers,
-		.rule = c->compiled->approve->text, .task = is_round(c) ? c->task->id : NULL,
+		.tdef = c->tool->def->digest, .args = c->args, .answers = c->answers, .task = is_round(c) ? c->task->id : NULL,
 		.round = is_round(c) ? c->task->round : 0 };
 
+	assent_asks_text(&asks, &rule);
+	what.rule = str_text(&rule);
 	assent_digest(&what, ret);
+	str_fini(&rule);
 }
 
 /* HA-06: whatever its tool says of tasks. */
@@ -231,14 +264,16 @@ static int hold_beside(struct call *c, const struct assent *a, const char *task)
 
 int call_check_approval(struct call *c)
 {
-	const struct assent_rule *rule = c->kind == REG_TOOL && !c->completing ? c->compiled->approve : NULL;
+	const bool may_ask = c->kind == REG_TOOL && !c->completing;
+	struct assent_asks asks;
 	struct assents *all = c->eng->env.assents;
 	const bool held = c->task && c->task->state == TASK_HELD;
 	uint8_t digest[32];
 	const char *task;
 	struct assent *a;
 
-	if (!rule || !assent_rule_applies(rule, c->args))       /* who waits was told that he would be asked for */
+	if (!may_ask || !assent_asks(c->compiled->approve, c->tool->approve, c->args, &asks))
+		/* who waits was told that he would be asked for */
 		return held ? hold(c, NULL, CALL_LAPSED_TEXT) : c->declined ? hold_declined(c, NULL) : 0;
 	if (c->far && !c->answers && !held)     /* it follows what has begun elsewhere, and tells it nothing */
 		return 0;
@@ -307,14 +342,14 @@ static int file_as_task(void *arg, const struct audit_event *ev, const struct wr
 	const struct filing *f = arg;
 	struct call *c = f->c;
 	const struct reg_task *how = &c->compiled->task;
-	const struct assent_rule *rule = c->compiled->approve;
+	const struct assent_asks asks = asks_of(c);
 	char note[TASK_NOTE_MAX];
 	struct task_new n = {
 		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .prn = c->who->pseudonym,
 		.cred = c->who->cred_id ? c->who->accessor : NULL, .tool = c->tool->full_name, .name = c->tool->name,
 		.tdef = c->tool->def->digest, .call = c->id, .poll_ms = (uint32_t)how->poll_ms, .state = TASK_HELD,
 		.note = note, .also = rows, .bytes = bytes, .nbytes = len,
-		.ttl_ms = how->ttl_ms + rule->timeout_ms + rule->use_ms, .rerun = how->rerun,
+		.ttl_ms = how->ttl_ms + assent_asks_ms(&asks), .rerun = how->rerun,
 	};
 	struct audit_event evs[2] = { *ev };
 	struct str body = STR_INIT;
@@ -365,12 +400,12 @@ static int park_round(void *arg, const struct audit_event *ev, const struct writ
 
 int call_file(struct call *c, const struct audit_event *ev, writer_audit_fn *done)
 {
-	struct str shown = STR_INIT;
+	const struct assent_asks asks = asks_of(c);
+	struct str shown = STR_INIT, rule = STR_INIT;
 	struct assent_new n = {
 		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .tenant = c->who->tenant,
 		.principal = c->who->name, .prn = c->who->pseudonym, .cred = c->who->cred_id ? c->who->accessor : NULL,
-		.tool = c->tool->full_name, .name = c->tool->name, .tdef = c->tool->def->digest,
-		.rule = c->compiled->approve->text };
+		.tool = c->tool->full_name, .name = c->tool->name, .tdef = c->tool->def->digest };
 	struct filing f = { c, NULL };
 	const struct assent_carrier by = { c->task ? park_round : waits_as_task(c) ? file_as_task : NULL, &f };
 	uint8_t digest[32];
@@ -378,11 +413,14 @@ int call_file(struct call *c, const struct audit_event *ev, writer_audit_fn *don
 
 	digest_of(c, digest);
 	shown_of(c, &shown);
+	assent_asks_text(&asks, &rule);
+	n.rule = str_text(&rule);
 	n.digest = digest;
 	n.shown = str_text(&shown);
 	n.shown_len = shown.len;
 	rc = assent_file(c->eng->env.assents, &n, ev, by, done, c, &f.a);
 	str_fini(&shown);
+	str_fini(&rule);
 	if (rc == 0)
 		(void)hold_waiting(c, f.a);
 	return rc;

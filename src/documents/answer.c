@@ -49,6 +49,7 @@ const struct document_key document_keys[] = {
 	{ "grant", "", "limits", NULL, "May lower the tool's:" },
 	{ "grant", "/limits", "concurrency", "N", "calls that run at once;" },
 	{ "grant", "/limits", "rate", "N/UNIT", "calls per time." },
+	{ "grant", "", "approve", "RULE", "Who has to agree to its calls, as of a tool; where both ask, both are met." },
 	{ "limit", "", NULL, NULL, "Of one tool of a tenant, or of one principal or key that is there: those are no "
 		"documents, and where there is none, what limits it is left out." },
 	{ "limit", "", "tenant", "NAME", "Whose it is." },

@@ -179,8 +179,10 @@ static void put_needs(struct reply *o, struct db_stmt *st)
 	const unsigned have = (unsigned)db_col_i64(st, 15);
 
 	if (assent_rule_parse(db_col_text(st, 8, NULL), &rule, &err) == 0) {
-		str_printf(&text, "%u of ", have < rule->count ? rule->count - have : 0);
-		rule->count = 1;
+		if (!rule->also) {      /* of two, who has agreed of which is not known here */
+			str_printf(&text, "%u of ", have < rule->count ? rule->count - have : 0);
+			rule->count = 1;
+		}
 		assent_rule_whom(rule, &text);
 		assent_rule_free(&rule);
 	}
@@ -590,7 +592,7 @@ static void put_whom(struct reply *o, const struct assent_rule *rule)
 {
 	struct str whom = STR_INIT;
 
-	if (rule && rule->count == 1)
+	if (rule && rule->count == 1 && !rule->also)
 		str_puts(&whom, "1 of ");
 	if (rule)
 		assent_rule_whom(rule, &whom);
@@ -712,12 +714,16 @@ static void collect_persons(const struct command_call *c, const struct assent *a
 	d->persons = mem_calloc(env->nroles + 1, sizeof(*d->persons));
 	for (size_t i = 0; i < env->nroles; i++) {
 		const char *person = env->roles[i].person;
+		const struct assent_caller caller = { a->tenant, a->principal };
 		bool known = false;
 
 		for (size_t k = 0; k < d->npersons; k++)
-			known |= person && strcmp(d->persons[k], person) == 0;
-		if (person && !known && may_decide(c, a, person))
-			(void)snprintf(d->persons[d->npersons++], ASSENT_NAME_SIZE, "%s", person);
+			known |= person && strcmp(d->persons[k].name, person) == 0;
+		if (!person || known)
+			continue;
+		d->persons[d->npersons].of = assent_decides(env->roles, env->nroles, a->rule, &caller, person);
+		if (d->persons[d->npersons].of)
+			(void)snprintf(d->persons[d->npersons++].name, ASSENT_NAME_SIZE, "%s", person);
 	}
 }
 

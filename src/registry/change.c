@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assent/rule.h"
 #include "audit/rows.h"
 #include "base/crypto.h"
 #include "base/log.h"
@@ -33,6 +34,7 @@ struct visible_row {                    /* one grant that matches one definition
 	size_t name_at;                 /* the bare name in full_name */
 	char full_name[REG_FULL_NAME_SIZE];     /* as the tenant sees it */
 	size_t uri_at;                  /* in visible.uris; of a resource */
+	size_t rule;                    /* in visible.rule + 1; 0: it asks nobody */
 	uint8_t list_digest[DIGEST_SIZE];
 };
 
@@ -40,6 +42,7 @@ struct visible_row {                    /* one grant that matches one definition
 struct visible {
 	struct visible_row *row; size_t n, cap;
 	struct str uris;
+	struct visible_rule { int64_t grant_id; struct assent_rule *rule; } *rule; size_t nrule;       /* rule NULL: damaged */
 };
 
 static const char *name_of(const struct visible_row *r)
@@ -88,6 +91,26 @@ static int read_row(struct db_stmt *st, struct visible *v, struct visible_row *r
 	return 0;
 }
 
+/* The block `approve` of the grant, read once.  Who cannot be asked is not passed over: what a rule that is no rule
+ * speaks of is not seen. */
+static void read_rule(struct db_stmt *st, struct visible *v, struct visible_row *r)
+{
+	struct assent_rule *rule = NULL;
+	struct err err;
+
+	if (db_col_type(st, 13) == DB_NULL || r->kind != REG_TOOL)
+		return;
+	r->rule = v->nrule;
+	if (v->nrule > 0 && v->rule[v->nrule - 1].grant_id == r->grant_id)      /* they come one grant after the other */
+		return;
+	if (assent_rule_parse(db_col_text(st, 13, NULL), &rule, &err) < 0)
+		log_err(NULL, "the rule of a grant is damaged, and its tools are left out grant=%lld reason=\"%s\"",
+			(long long)r->grant_id, err.msg);
+	v->rule = mem_realloc(v->rule, (v->nrule + 1) * sizeof(*v->rule));
+	v->rule[v->nrule++] = (struct visible_rule){ r->grant_id, rule };
+	r->rule = v->nrule;
+}
+
 static int visible_load(struct visible *v, struct db *db, int64_t tenant_id, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_VISIBLE);
@@ -102,6 +125,7 @@ static int visible_load(struct visible *v, struct db *db, int64_t tenant_id, str
 		rc = read_row(st, v, &v->row[v->n], err);
 		if (rc < 0)
 			break;
+		read_rule(st, v, &v->row[v->n]);
 		v->n++;
 	}
 	db_stmt_put(&st);
@@ -110,6 +134,9 @@ static int visible_load(struct visible *v, struct db *db, int64_t tenant_id, str
 
 static void visible_fini(struct visible *v)
 {
+	for (size_t i = 0; i < v->nrule; i++)
+		assent_rule_free(&v->rule[i].rule);
+	free(v->rule);
 	free(v->row);
 	str_fini(&v->uris);
 }
@@ -151,6 +178,11 @@ static void settle(struct visible *v)
 	qsort(v->row, v->n, sizeof(*v->row), by_tool);
 	for (size_t i = 0; i < v->n; i++)
 		if (n == 0 || v->row[n - 1].tool_id != v->row[i].tool_id)
+			v->row[n++] = v->row[i];
+	v->n = n;
+	n = 0;
+	for (size_t i = 0; i < v->n; i++)
+		if (v->row[i].rule == 0 || v->rule[v->row[i].rule - 1].rule)
 			v->row[n++] = v->row[i];
 	v->n = n;
 	qsort(v->row, v->n, sizeof(*v->row), by_name);
@@ -259,7 +291,7 @@ static void visible_digest(const struct visible *v, enum reg_family family, uint
 }
 
 /* One row of each definition in the order of the lists; ERR_CONFLICT, ERR_LIMIT.  starting: conflicts are logged. */
-static struct reg_snap *visible_snap(const struct visible *v, int64_t tenant_id, const int64_t generation[REG_FAMILIES])
+static struct reg_snap *visible_snap(struct visible *v, int64_t tenant_id, const int64_t generation[REG_FAMILIES])
 {
 	size_t bytes = 0;
 	struct reg_snap *snap;
@@ -270,13 +302,19 @@ static struct reg_snap *visible_snap(const struct visible *v, int64_t tenant_id,
 	snap = reg_snap_new(tenant_id, v->n, bytes);
 	memcpy(snap->pub.generation, generation, sizeof(snap->pub.generation));
 	name = snap->names;
+	snap->rules = mem_calloc(v->nrule + 1, sizeof(*snap->rules));
+	for (; snap->nrules < v->nrule; snap->nrules++) {
+		snap->rules[snap->nrules] = v->rule[snap->nrules].rule;
+		v->rule[snap->nrules].rule = NULL;      /* is the snapshot's now */
+	}
 	for (size_t i = 0; i < v->n; i++) {
 		const struct visible_row *r = &v->row[i];
 		size_t size = strlen(r->full_name) + 1;
 
 		memcpy(name, r->full_name, size);
 		snap->lines[i] = (struct reg_tool){ .name = name + r->name_at, .full_name = name, .grant_id = r->grant_id,
-						    .concurrency = r->concurrency, .rate = r->rate };
+						    .concurrency = r->concurrency, .rate = r->rate,
+						    .approve = r->rule ? snap->rules[r->rule - 1] : NULL };
 		snap->wanted[i] = (struct reg_line_ref){ r->tool_id, r->version_id };
 		name += size;
 	}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "assent/rule.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -538,6 +539,9 @@ static void reg_snap_free(struct reg_snap **snap)
 
 		reg_node_unref(&node);
 	}
+	for (size_t i = 0; i < s->nrules; i++)
+		assent_rule_free(&s->rules[i]);
+	free(s->rules);
 	free(s->lines);
 	free(s->wanted);
 	free(s->by_uri);

@@ -62,6 +62,7 @@ struct reg_snap {
 	struct reg_line_ref *wanted;    /* one of each line; NULL once resolved */
 	const struct reg_tool **by_uri, **by_remote;    /* those of pub */
 	char *names;
+	struct assent_rule **rules; size_t nrules;      /* of grants, one of each, which lines have */
 	struct list pages;              /* struct page.mine */
 };
 struct reg_snap *reg_snap_new(int64_t tenant_id, size_t lines, size_t name_bytes);

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "assent/rule.h"
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -24,6 +25,7 @@
 #define ALIAS_MAX 64
 #define CONCURRENCY_MAX 10000
 #define PAGES_MAX 1000                  /* that grant add --with-ui grants at once */
+#define APPROVE_MAX 2048                /* bytes of the block `approve` as canonical JSON */
 
 struct grant_row {
 	int64_t id, created_us;
@@ -31,6 +33,7 @@ struct grant_row {
 	uint32_t concurrency;           /* 0 = as the tool says */
 	struct text_rate rate;          /* likewise, count 0 */
 	int64_t version;                /* of the tool; 0 = the one in force */
+	char approve[APPROVE_MAX + 1];  /* "" = it asks nobody */
 };
 
 /* --- what a grant may be, in arguments and in documents */
@@ -76,6 +79,23 @@ static int check_version(const char *glob, struct err *err)
 	return 0;
 }
 
+/* HA-01: who has to agree to its calls, beside whom the tool asks. */
+static int check_approve(const json_t *block, const char *glob, char ret[APPROVE_MAX + 1], struct err *err)
+{
+	struct assent_rule *rule = NULL;
+	int rc;
+
+	if (strcmp(tool_noun(glob), "tool") != 0)
+		return err_set(err, ERR_INVALID, "/approve", "a person is asked of calls of tools, not of prompts and resources");
+	rc = assent_rule_read(block, "/approve", &rule, err);
+	if (rc == 0 && strlen(rule->text) > APPROVE_MAX)
+		rc = err_set(err, ERR_LIMIT, "/approve", "the rule of a grant has at most %d bytes", APPROVE_MAX);
+	if (rc == 0)
+		(void)snprintf(ret, APPROVE_MAX + 1, "%s", rule->text);
+	assent_rule_free(&rule);
+	return rc;
+}
+
 /* --- arguments */
 
 static int grant_check(struct command_call *c, struct err *err)
@@ -89,7 +109,7 @@ static int grant_check(struct command_call *c, struct err *err)
 	if (rc < 0)
 		return rc;
 	if ((alias && arg_flag(c, "no-alias")) || (arg_given(c, "rate") && arg_flag(c, "no-rate")) ||
-	    (arg_given(c, "version") && arg_flag(c, "no-version")))
+	    (arg_given(c, "version") && arg_flag(c, "no-version")) || (arg_given(c, "approve") && arg_flag(c, "no-approve")))
 		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
 	if (arg_uint(c, "concurrency", 0) > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
@@ -97,7 +117,28 @@ static int grant_check(struct command_call *c, struct err *err)
 		return err_set(err, ERR_INVALID, "version", "versions are counted from 1; --no-version is whichever is in force");
 	if (arg_given(c, "version"))
 		rc = check_version(n == 1 ? arg_nth(c, "tool", 0) : NULL, err);
+	for (size_t i = 0; i < n && rc == 0 && arg_given(c, "approve"); i++) {
+		char text[APPROVE_MAX + 1];
+
+		rc = check_approve(arg_json(c, "approve"), arg_nth(c, "tool", i), text, err);
+		if (rc < 0 && strncmp(err->where, "/approve/", strlen("/approve/")) == 0)
+			(void)err_wrap(err, "--approve at %s", err->where + strlen("/approve"));
+	}
 	return rc == 0 && alias ? check_alias(alias, n == 1 ? arg_nth(c, "tool", 0) : NULL, err) : rc;
+}
+
+static bool take_approve(const struct command_call *c, struct grant_row *g)
+{
+	struct str text = STR_INIT;
+
+	if (arg_flag(c, "no-approve"))
+		*g->approve = '\0';
+	if (arg_given(c, "approve")) {
+		jx_write_canon(arg_json(c, "approve"), &text);
+		(void)snprintf(g->approve, sizeof(g->approve), "%s", str_text(&text));          /* was checked */
+		str_fini(&text);
+	}
+	return arg_given(c, "approve") || arg_flag(c, "no-approve");
 }
 
 /* Whether any was named; the others stay as they are. */
@@ -116,7 +157,15 @@ static bool take_options(const struct command_call *c, struct grant_row *g)
 		g->concurrency = arg_uint(c, "concurrency", 0);
 	if (version)
 		g->version = arg_uint(c, "version", 0);
-	return alias || rate || concurrency || version;
+	return take_approve(c, g) || alias || rate || concurrency || version;
+}
+
+static int grant_remove_check(struct command_call *c, struct err *err)
+{
+	bool *operates = command_priv(c, sizeof(*operates));
+
+	*operates = actor_may(c->admin, &c->who, ADM_OPERATE, NULL);
+	return grant_check(c, err);
 }
 
 static int grant_set_check(struct command_call *c, struct err *err)
@@ -125,8 +174,8 @@ static int grant_set_check(struct command_call *c, struct err *err)
 	int rc = grant_check(c, err);
 
 	if (rc == 0 && !take_options(c, &g))
-		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate, --concurrency or "
-			       "--version");
+		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate, --concurrency, "
+			       "--version or --approve");
 	return rc;
 }
 
@@ -141,6 +190,9 @@ static void read_row(struct db_stmt *st, struct grant_row *g)
 	g->rate = (struct text_rate){ (uint32_t)db_col_i64(st, 4), (uint32_t)db_col_i64(st, 5) };
 	g->created_us = db_col_i64(st, 6);
 	g->version = db_col_type(st, 7) == DB_INT ? db_col_i64(st, 7) : 0;
+	*g->approve = '\0';
+	if (db_col_type(st, 8) != DB_NULL)
+		db_col_copy(st, 8, g->approve, sizeof(g->approve));
 }
 
 /* said: a further member, or NULL. */
@@ -159,6 +211,10 @@ static void put_grant(struct reply *o, const char *tenant, const struct grant_ro
 		reply_int(o, "version", g->version);
 	else
 		reply_raw(o, "version", "null", 4);
+	if (*g->approve)
+		reply_raw(o, "approve", g->approve, strlen(g->approve));
+	else
+		reply_raw(o, "approve", "null", 4);
 	reply_time(o, "created", (uint64_t)g->created_us);
 	reply_int(o, "id", g->id);
 	if (said)
@@ -247,14 +303,38 @@ static int find_grant(struct db *db, const struct tenant_row *t, const char *glo
 	return ERR_NOT_FOUND;
 }
 
-static int record_grant(struct command_call *c, struct db *db, struct audit_logs *logs, int kind, int64_t tenant_id,
-			const struct grant_row *g, struct err *err)
+/* Beside the digest of the row, which has all of it: what it asks now, when that is something else than before. */
+static void put_rule(const struct grant_row *g, const char *before, char ret[REASON_SIZE])
 {
-	char obj[32];
+	struct assent_rule *rule = NULL;
+	struct str whom = STR_INIT;
+	struct err err;
+
+	*ret = '\0';
+	if (strcmp(g->approve, before) == 0)
+		return;
+	if (!*g->approve)
+		(void)snprintf(ret, REASON_SIZE, "approve: none");
+	else if (strlen(g->approve) < REASON_SIZE - sizeof("approve: "))
+		(void)snprintf(ret, REASON_SIZE, "approve: %.*s", REASON_SIZE - (int)sizeof("approve: "), g->approve);
+	else if (assent_rule_parse(g->approve, &rule, &err) == 0) {
+		assent_rule_whom(rule, &whom);
+		(void)snprintf(ret, REASON_SIZE, "approve: by %.300s", str_text(&whom));
+	}
+	assent_rule_free(&rule);
+	str_fini(&whom);
+}
+
+/* before: what it asked, "" nobody. */
+static int record_grant(struct command_call *c, struct db *db, struct audit_logs *logs, int kind, int64_t tenant_id,
+			const struct grant_row *g, const char *before, struct err *err)
+{
+	char obj[32], reason[REASON_SIZE];
 
 	(void)snprintf(obj, sizeof(obj), "grant/%lld", (long long)g->id);
-	return command_record(c, db, logs,
-			      &(struct command_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj }, err);
+	put_rule(g, before, reason);
+	return command_record(c, db, logs, &(struct command_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj,
+		.reason = *reason ? reason : NULL }, err);
 }
 
 /* tool.pin: which version of what, 0 = again the one in force; written where it changes, beside grant.add or
@@ -327,6 +407,21 @@ static int check_kept(struct command_call *c, struct db *db, const struct grant_
 	return rc < 0 ? rc : level_check_version(c, db, &tool, tool.version, g->version, err);
 }
 
+/* Where versions have to be approved, one administrator alone does not have a person asked for less, or for something
+ * else (decision 0131); for a tool's own rule that is a new version. */
+static int check_asked(struct command_call *c, struct db *db, const char *before, const char *after, struct err *err)
+{
+	bool waits = false;
+	int rc;
+
+	if (!*before || strcmp(before, after) == 0)
+		return 0;
+	rc = versions_wait(c, db, &waits, err);
+	if (rc == 0 && waits)
+		rc = approval_require_for(c, db, "a person is not asked any more, or of something else", err);
+	return rc;
+}
+
 /* A grant may come before its tool; a typing error would look the same, so say it. */
 static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t size, struct err *err)
 {
@@ -348,6 +443,8 @@ static void bind_version(struct db_stmt *st, unsigned n, const struct grant_row 
 	else
 		db_bind_null(st, n);
 }
+
+static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row *g, struct err *err);
 
 static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, struct err *err)
 {
@@ -373,7 +470,7 @@ static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, s
 	rc = db_run(&st, err);
 	if (rc == 0)
 		g->id = db_last_id(db);
-	return rc;
+	return rc == 0 && *g->approve ? update_grant(db, tenant_id, g, err) : rc;
 }
 
 static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row *g, struct err *err)
@@ -387,6 +484,10 @@ static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row
 	db_bind_i64(st, 5, g->rate.count);
 	db_bind_i64(st, 6, g->rate.per_s);
 	bind_version(st, 7, g);
+	if (*g->approve)
+		db_bind_textz(st, 8, g->approve);
+	else
+		db_bind_null(st, 8);
 	return db_run(&st, err);
 }
 
@@ -422,7 +523,7 @@ static int add_page(struct command_call *c, struct db *db, struct audit_logs *lo
 	(void)snprintf(g.glob, sizeof(g.glob), "%s", name);     /* fits */
 	rc = insert_grant(db, t->id, &g, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
+		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, "", err);
 	if (rc == 0)
 		put_grant(c->out, t->name, &g, "granted with its tool");
 	return rc;
@@ -473,7 +574,7 @@ static int add_one(struct command_call *c, struct db *db, struct audit_logs *log
 	if (rc == 0)
 		rc = insert_grant(db, t->id, &g, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
+		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, "", err);
 	if (rc == 0 && g.version)
 		rc = record_version(c, db, logs, t->id, &g, err);
 	return rc < 0 ? rc : look_for_pages(c, db, logs, t, &g, said, sizeof(said), err);
@@ -488,13 +589,15 @@ int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, i
 	db_bind_i64(st, 1, tenant_id);
 	db_bind_textz(st, 2, g->glob);
 	rc = db_run(&st, err);
-	return rc < 0 ? rc : record_grant(c, db, logs, AUDIT_GRANT_REMOVE, tenant_id, g, err);
+	if (rc == 0)
+		rc = check_asked(c, db, g->approve, "", err);
+	return rc < 0 ? rc : record_grant(c, db, logs, AUDIT_GRANT_REMOVE, tenant_id, g, g->approve, err);
 }
 
 static bool same_terms(const struct grant_row *a, const struct grant_row *b)
 {
 	return strcmp(a->alias, b->alias) == 0 && a->concurrency == b->concurrency && a->rate.count == b->rate.count &&
-	       a->rate.per_s == b->rate.per_s && a->version == b->version;
+	       a->rate.per_s == b->rate.per_s && a->version == b->version && strcmp(a->approve, b->approve) == 0;
 }
 
 int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
@@ -512,11 +615,14 @@ int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, 
 		return 0;
 	want->id = known ? old.id : 0;
 	rc = check_kept(c, db, want, known ? old.version : 0, err);
+	if (rc == 0)
+		rc = check_asked(c, db, known ? old.approve : "", want->approve, err);
 	if (rc < 0)
 		return rc;
 	rc = known ? update_grant(db, t->id, want, err) : insert_grant(db, t->id, want, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD, t->id, want, err);
+		rc = record_grant(c, db, logs, known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD, t->id, want, known ? old.approve : "",
+				  err);
 	if (rc == 0 && want->version != (known ? old.version : 0))
 		rc = record_version(c, db, logs, t->id, want, err);
 	if (rc == 0 && known)
@@ -527,9 +633,12 @@ int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, 
 static int remove_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		      const char *glob, struct err *err)
 {
+	const bool *operates = c->priv;
 	struct grant_row g;
 	int rc = find_grant(db, t, glob, &g, err);
 
+	if (rc == 0 && *g.approve && !*operates)        /* a broader grant might speak then, which asks nobody */
+		rc = err_set(err, ERR_DENIED, "", "the grant of %s asks a person, and is taken back by who may set that", glob);
 	if (rc == 0)
 		rc = grant_drop(c, db, logs, t->id, &g, err);
 	if (rc < 0)
@@ -541,19 +650,22 @@ static int remove_one(struct command_call *c, struct db *db, struct audit_logs *
 static int set_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		   const char *glob, struct err *err)
 {
-	struct grant_row after;
+	struct grant_row after, old;
 	int64_t before;
 	int rc = find_grant(db, t, glob, &after, err);
 
 	if (rc < 0)
 		return rc;
+	old = after;
 	before = after.version;
 	(void)take_options(c, &after);
 	rc = check_kept(c, db, &after, before, err);
 	if (rc == 0)
+		rc = check_asked(c, db, old.approve, after.approve, err);
+	if (rc == 0)
 		rc = update_grant(db, t->id, &after, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, AUDIT_GRANT_CHANGE, t->id, &after, err);
+		rc = record_grant(c, db, logs, AUDIT_GRANT_CHANGE, t->id, &after, old.approve, err);
 	if (rc == 0 && after.version != before)
 		rc = record_version(c, db, logs, t->id, &after, err);
 	if (rc < 0)
@@ -645,10 +757,19 @@ static int read_limits(const json_t *doc, struct grant_row *g, struct err *err)
 	return rc;
 }
 
-/* {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, version: 3, with a single tool */
+static int read_approve(const json_t *doc, const char *tool, struct grant_row *g, struct err *err)
+{
+	json_t *approve = NULL;
+	int rc = jx_get_object(doc, "", "approve", JX_OPTIONAL, &approve, err);
+
+	return rc < 0 || !approve ? rc : check_approve(approve, tool, g->approve, err);
+}
+
+/* {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, version: 3, with a single tool;
+ * approve: as of a tool */
 int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, struct err *err)
 {
-	static const char *const known[] = { "kind", "tenant", "tool", "as", "version", "limits" };
+	static const char *const known[] = { "kind", "tenant", "tool", "as", "version", "limits", "approve" };
 	struct grant_row *g = *ret = mem_zalloc(sizeof(*g));
 	const char *tenant = NULL, *tool = NULL, *as = NULL;
 	int rc = jx_only(doc, "", known, NELEMS(known), err);
@@ -671,6 +792,8 @@ int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, s
 		rc = document_member(err, check_version(tool, err));
 	if (rc == 0)
 		rc = read_limits(doc, g, err);
+	if (rc == 0)
+		rc = read_approve(doc, tool, g, err);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(ret_tenant, 64, "%s", tenant);
@@ -682,7 +805,8 @@ int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, s
 json_t *grant_document(const char *tenant, const struct grant_row *g)
 {
 	json_t *doc = json_pack("{s:s, s:s, s:s}", "kind", "grant", "tenant", tenant, "tool", g->glob);
-	json_t *limits = json_object();
+	json_t *limits = json_object(), *approve = NULL;
+	struct err err;
 
 	if (*g->alias)
 		(void)json_object_set_new(doc, "as", json_string(g->alias));
@@ -694,6 +818,8 @@ json_t *grant_document(const char *tenant, const struct grant_row *g)
 	if (json_object_size(limits) > 0)
 		(void)json_object_set(doc, "limits", limits);
 	json_decref(limits);
+	if (*g->approve && jx_parse(g->approve, strlen(g->approve), &approve, &err) == 0)
+		(void)json_object_set_new(doc, "approve", approve);
 	return doc;
 }
 
@@ -730,18 +856,22 @@ int grant_each(struct db *db, int64_t tenant_id, grant_each_fn *fn, void *arg, s
 	"The name that the tenant sees, of a single tool, prompt or resource.")
 #define KEPT_VERSION OPT("version", "N", ARG_UINT, COMPLETE_NONE, \
 	"The tenant goes on with this version of a single tool, prompt or resource, whichever is in force for others.")
+#define APPROVE OPT("approve", "JSON", ARG_JSON, COMPLETE_NONE, \
+	"Who has to agree to its calls, as a block approve of a tool says it; where the tool asks as well, both are met.")
 static const struct command_arg grant_add_args[] = {
-	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, KEPT_VERSION,
+	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, KEPT_VERSION, APPROVE,
 	FLAG("with-ui", "Grant the pages of the tools as well, which a client that shows apps reads."), ARG_END };
 static const struct command_arg grant_set_args[] = {
 	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
 	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, KEPT_VERSION,
-	FLAG("no-version", "Show the version in force again."), ARG_END };
+	FLAG("no-version", "Show the version in force again."), APPROVE,
+	FLAG("no-approve", "Ask whom the tool asks, and nobody beside."), ARG_END };
 static const struct command_arg grant_list_args[] = { TENANT_MAYBE, ARG_END };
 static const struct command_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), ARG_END };
 static const struct command_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
-	COL("concurrency", "CONCURRENCY"), COL("version", "VERSION"), COL_AT("created", "GRANTED"), COL_END };
+	COL("concurrency", "CONCURRENCY"), COL("version", "VERSION"), COL("approve", "APPROVE"), COL_AT("created", "GRANTED"),
+	COL_END };
 
 const struct command grant_commands[] = {
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",
@@ -755,7 +885,7 @@ const struct command grant_commands[] = {
 	  .check = grant_check, .body = grant_list_body },
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
 	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
-	  .where = ADM_ON_WRITER, .check = grant_check, .body = grant_remove_body },
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = grant_remove_check, .body = grant_remove_body },
 	{ .noun = "grant", .verb = "set", .help = "Change the alias, the version and the limits of a grant",
 	  .detail = "What is not named stays as it is.  A tenant with --version lists and calls that version, and is told of "
 		    "no other; a disabled tool is hidden from it as well.  Where approval versions has them approved, a "

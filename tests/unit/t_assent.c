@@ -21,7 +21,7 @@ static char group[] = "finance", person[] = "ann", *groups[] = { group };
 static const struct conf_role roles[] = { { .kind = CONF_APPROVER, .person = person, .groups = groups, .ngroups = 1 } };
 
 struct rig { struct fix *f; struct assents *all; int calls; bool done; int rc; };
-static char persons[1][ASSENT_NAME_SIZE] = { "ann" };
+static struct assent_person persons[] = { { "ann", ASSENT_OF_RULE } };
 static struct assent_deed deed;
 
 static int set_up_assents(void **state)
