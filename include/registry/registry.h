@@ -176,6 +176,8 @@ bool reg_in_scope(const struct reg_tool *line, const struct scopes *scopes);
 /* Does a URI template (RFC 6570, levels 1 to 3) generate this URI?  ret_values: variables to texts, new reference, or
  * NULL.  A value with a "." or ".." segment, U+0000 or bytes that are no UTF-8 is no match (MCP U-05). */
 bool reg_uri_match(const char *pattern, const char *uri, size_t len, json_t **ret_values);
+/* Is there a resource or template with it, whoever may read it? */
+bool reg_has_uri(const struct registry *reg, const char *uri);
 /* Parse and compile on first use.  ERR_CORRUPT when a stored definition does not compile (another release
  * wrote it): the caller answers -32603 and the list skips the tool. */
 int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err) MUST_CHECK;

@@ -386,3 +386,19 @@ bool reg_uri_match(const char *pattern, const char *uri, size_t len, json_t **re
 	json_decref(values);
 	return ok;
 }
+
+bool reg_has_uri(const struct registry *reg, const char *uri)
+{
+	const void *key;
+	size_t len;
+	void *v;
+
+	for (size_t it = 0; map_next(reg->current, &it, &key, &len, &v); ) {
+		const struct reg_def *def = &((const struct reg_node *)v)->pub;
+
+		if ((def->kind == REG_RESOURCE && strcmp(def->uri, uri) == 0) ||
+		    (def->kind == REG_TEMPLATE && reg_uri_match(def->uri, uri, strlen(uri), NULL)))
+			return true;
+	}
+	return false;
+}

@@ -355,6 +355,32 @@ static void warned(void *arg, const char *pointer, const char *text)
 	free(where);
 }
 
+static bool is_among(const json_t *documents, const char *uri)
+{
+	const json_t *doc;
+	size_t i;
+
+	json_array_foreach(documents, i, doc) {
+		const char *own = json_string_value(json_object_get(doc, "uri"));
+
+		if (own && strcmp(own, uri) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* UI-08: hosts that look for a page that nobody has defined show none.  Without a store nobody knows. */
+static void lint_page_is_there(const struct command_call *c, const json_t *documents, const json_t *doc,
+			       const struct lint *lint)
+{
+	const json_t *ui = json_object_get(json_object_get(doc, "_meta"), "ui");
+	const char *uri = json_string_value(json_object_get(ui, "resourceUri"));
+	const struct registry *reg = command_env(c)->registry;
+
+	if (uri && reg && command_env(c)->writer && !is_among(documents, uri) && !reg_has_uri(reg, uri))
+		warned((void *)(uintptr_t)lint, "/_meta/ui/resourceUri", "no resource with this URI is defined or enabled");
+}
+
 static void put_wrong(struct reply *o, const struct err *wrong)
 {
 	char *text = mem_printf("%s%s%s", wrong->msg, *wrong->hint ? "; " : "", wrong->hint);
@@ -385,6 +411,7 @@ static int tool_lint_body(struct command_call *c, struct db *db, struct audit_lo
 			continue;
 		}
 		define_lint(json_array_get(documents, i), warned, &lint);
+		lint_page_is_there(c, documents, json_array_get(documents, i), &lint);
 		define_free(&def);
 	}
 	schema_set_fini(&schemas);
@@ -405,8 +432,8 @@ const struct command test_commands[] = {
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
 	  .check = tool_test_check, .body = tool_test_body, .cancel = tool_test_cancel },
 	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
-	  .detail = "Needs no store; with one, its shared schemas are known, as are those among the documents.  Exit status 4 "
-	  "when there is something to say.", .args = files_args,
+	  .detail = "Needs no store; with one, its shared schemas are known, as are those among the documents, and whether "
+		    "there is the page that a tool names.  Exit status 4 when there is something to say.", .args = files_args,
 	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = tool_lint_body },
 	{ .noun = NULL },

@@ -1,6 +1,7 @@
 """Apps of upstreams (decision 0120): pages under ui: URIs of ours, who is told of them, and what pages may call."""
 import json
 import os
+import subprocess
 
 import crib
 
@@ -427,6 +428,19 @@ class OwnPages(crib.Case):
         done = self.crib.run("tool", "lint", self.doc)
         self.assertIn("hosts take a ui: resource for a page only as", done.stdout + done.stderr)
         self.assertIn("there is no text: the model", done.stdout + done.stderr)
+        undefined = "no resource with this URI is defined or enabled"
+        self.assertNotIn(undefined, done.stdout)                # it stands beside its tool
+        tool = self.crib.dir / "t.yaml"
+        tool.write_text("name: t\ndescription: d\ninputSchema: {type: object}\n_meta: {ui: {resourceUri: ui://shop/board.html}}\n"
+                        "handler: {type: builtin, function: echo}\n")
+        self.assertIn(undefined, self.crib.run("tool", "lint", tool).stdout)
+        away = subprocess.run([crib.BUILD / "toolcrib", "--store", self.crib.dir / "none", "tool", "lint", tool], capture_output=True, text=True)
+        self.assertNotIn(undefined, away.stdout)                # nobody is asked
+        self.doc.write_text(BOARD)
+        self.crib.cli("resource", "add", self.doc)
+        self.assertNotIn(undefined, self.crib.run("tool", "lint", tool).stdout)
+        self.crib.cli("resource", "disable", "board")
+        self.assertIn(undefined, self.crib.run("tool", "lint", tool).stdout)
 
     def test_a_page_with_dots_in_its_uri_is_refused(self):
         for uri in ("ui://shop/../board", "ui://shop/./x", "ui://shop/%2E%2e/x", "ui://../x", "ui://shop/x/.."):
