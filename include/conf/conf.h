@@ -64,6 +64,7 @@ struct conf_role {
 	char *tenant;                   /* of a tenant-auditor and a tenant-admin, perhaps of an approver; else NULL */
 	char **groups; size_t ngroups;  /* of an approver: what rules of approvals name him by */
 	char *principal;                /* TENANT/NAME: as which the same person calls tools (HA-04); else NULL */
+	char **callers; size_t ncallers;        /* likewise, as which listeners know the user id */
 };
 #define CONF_ROLES_MAX 256
 #define CONF_ROLE_GROUPS_MAX 32

@@ -342,13 +342,21 @@ static bool is_named(const struct conf_role *role, const struct assent_rule *rul
 	return false;
 }
 
-/* Is the calling principal this person's own? */
+static bool is_principal(const char *name, const struct assent_caller *caller)
+{
+	const size_t n = strcspn(name, "/");
+
+	return text_eq(name, n, caller->tenant) && (!*caller->principal || strcmp(name + n + 1, caller->principal) == 0);
+}
+
+/* Is the calling principal this person's own, as this line says or as a listener knows his user id? */
 static bool is_caller(const struct conf_role *role, const struct assent_caller *caller)
 {
-	const size_t n = role->principal ? strcspn(role->principal, "/") : 0;
+	bool own = role->principal && is_principal(role->principal, caller);
 
-	return role->principal && text_eq(role->principal, n, caller->tenant) &&
-		(!*caller->principal || strcmp(role->principal + n + 1, caller->principal) == 0);
+	for (size_t i = 0; i < role->ncallers; i++)
+		own |= is_principal(role->callers[i], caller);
+	return own;
 }
 
 unsigned assent_decides(const struct conf_role *roles, size_t n, const struct assent_rule *rule,

@@ -262,6 +262,7 @@ static int read_root(struct conf *c, const json_t *root, struct err *err)
 {
 	int rc = read_level(c, root, "", "", err);
 
+	conf_roles_join(c);
 	if (rc == 0)
 		rc = conf_admin_check(c, err);
 	if (rc == 0)

@@ -42,6 +42,7 @@ void conf_oauth_sample(struct str *out);
 int conf_roles_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 void conf_roles_take(struct conf *c, struct conf *next);                 /* swaps them */
 void conf_roles_free(struct conf *c);
+void conf_roles_join(struct conf *c);           /* when the listeners are read as well */
 void conf_roles_sample(struct str *out);
 /* Members of entries.  One of a list of words, its place; texts, each as is_one() has it, else the entry is `what`; a
  * yes or no; an absolute path. */

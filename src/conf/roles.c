@@ -203,6 +203,26 @@ int conf_roles_read(const json_t *list, struct conf *c, struct err *err)
 	return 0;
 }
 
+/* Who comes by a Unix socket by his user id calls tools as whom its listener says. */
+void conf_roles_join(struct conf *c)
+{
+	for (size_t i = 0; i < c->nroles; i++) {
+		struct conf_role *r = &c->roles[i];
+
+		for (size_t k = 0; r->person && !r->key && k < c->nlisteners; k++) {
+			const struct conf_listener *l = &c->listeners[k];
+
+			for (size_t n = 0; n < l->nuids; n++) {
+				if (l->uids[n].uid != r->id)
+					continue;
+				r->callers = mem_realloc(r->callers, (r->ncallers + 1) * sizeof(*r->callers));
+				r->callers[r->ncallers++] = mem_printf("%s/%s", l->uids[n].tenant,
+					l->uids[n].principal ? l->uids[n].principal : "default");
+			}
+		}
+	}
+}
+
 void conf_roles_take(struct conf *c, struct conf *next)
 {
 	struct conf_role *roles = c->roles;
@@ -225,6 +245,9 @@ void conf_roles_free(struct conf *c)
 		for (size_t k = 0; k < c->roles[i].ngroups; k++)
 			free(c->roles[i].groups[k]);
 		free(c->roles[i].groups);
+		for (size_t k = 0; k < c->roles[i].ncallers; k++)
+			free(c->roles[i].callers[k]);
+		free(c->roles[i].callers);
 	}
 	free(c->roles);
 	c->roles = NULL;

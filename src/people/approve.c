@@ -456,6 +456,9 @@ static void free_roles(struct watch *w)
 		for (size_t k = 0; k < w->roles[i].ngroups; k++)
 			free(w->roles[i].groups[k]);
 		free(w->roles[i].groups);
+		for (size_t k = 0; k < w->roles[i].ncallers; k++)
+			free(w->roles[i].callers[k]);
+		free(w->roles[i].callers);
 	}
 	free(w->roles);
 	w->roles = NULL;
@@ -480,6 +483,9 @@ static void copy_role(const struct conf_role *from, struct conf_role *to)
 	to->groups = mem_calloc(from->ngroups + 1, sizeof(*to->groups));
 	for (; to->ngroups < from->ngroups; to->ngroups++)
 		to->groups[to->ngroups] = mem_strdup(from->groups[to->ngroups]);
+	to->callers = mem_calloc(from->ncallers + 1, sizeof(*to->callers));
+	for (; to->ncallers < from->ncallers; to->ncallers++)
+		to->callers[to->ncallers] = mem_strdup(from->callers[to->ncallers]);
 }
 
 /* Before each part, as a reload may have changed it. */

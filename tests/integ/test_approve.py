@@ -34,6 +34,7 @@ class Persons(crib.Case):
               "ann2": "person: ann, groups: [finance]"}
 
     HOLD = 0
+    LISTENER = ""                   # one more
 
     def setUp(self):
         super().setUp()
@@ -56,7 +57,7 @@ class Persons(crib.Case):
 
     def conf(self):
         d = self.crib.dir
-        return (f"admin: {{listen: \"127.0.0.1:0\", cert: {d}/server.crt, key: {d}/server.key}}\napprove: {{hold: {self.HOLD}}}\nroles:\n" +
+        return (f"{self.LISTENER}admin: {{listen: \"127.0.0.1:0\", cert: {d}/server.crt, key: {d}/server.key}}\napprove: {{hold: {self.HOLD}}}\nroles:\n" +
                 "\n".join(self.roles.values()) + "\n")
 
     def up(self, env=None):
@@ -187,6 +188,15 @@ class Approve(Persons):
         self.assertEqual(self.ask("pay_much"), two)
         self.assertIn("granted by boss", self.must("boss", "approve", "grant", str(two)))
         self.runs("pay_much")
+        # Nor who calls tools as that principal by his user id, whatever key he decides with.
+        self.assertEqual([row["id"] for row in self.rows("ann", "list")], [number])
+        self.roles["ann3"] = "- {role: auditor, uid: 4711, person: ann}"
+        self.LISTENER = f'- {{transport: unix, address: "{c.dir}/own.sock", uids: [{{uid: 4711, tenant: acme, principal: bot}}]}}\n'
+        c.stop()
+        self.up()
+        self.assertEqual(self.rows("ann", "list"), [])
+        self.assertIn("is none of them, or the caller", self.by("ann", "approve", "grant", str(number)).stderr)
+        self.must("boss", "approve", "grant", str(number))
         self.verified()
 
     def test_who_lost_the_role_has_not_agreed(self):
