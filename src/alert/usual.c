@@ -58,6 +58,7 @@ struct place { int64_t log, idx; };
 struct part {
 	struct alert_usual *owner;
 	const char *file;
+	struct db *db;                  /* whose turn it is; handed on to the next part: to open the store takes as long as to read one */
 	int64_t from_log;               /* where it begins, then where the next one goes on; INT64_MAX: all is read */
 	int64_t after_tenant; char *after_prn;  /* comparing: behind this one; then the last; NULL: none was left */
 	struct seen *seen; size_t nseen;
@@ -80,6 +81,7 @@ static void part_free(struct part **pp)
 {
 	struct part *p = *pp;
 
+	db_close(&p->db);
 	for (size_t i = 0; i < p->ncounts; i++) {
 		free(p->counts[i].prn);
 		free(p->counts[i].tool);
@@ -117,6 +119,11 @@ static void say(struct seen *s, const char *fmt, ...)
 /* --- reading, on the pool */
 
 struct log { int64_t id, tenant_id, idx, end; char tenant[NAME_SIZE]; };
+
+static int open_reader(struct part *p)
+{
+	return p->db ? forms_see(p->db, &p->err) : forms_open_store(p->file, &p->db, &p->err);
+}
 
 /* 1: there is one. */
 static int next_log(struct db *db, int64_t from, struct log *ret, struct err *err)
@@ -344,16 +351,15 @@ static int read_log(struct part *p, struct db *db, struct log *log, int64_t *ret
 static void read_body(void *arg)
 {
 	struct part *p = arg;
-	struct db *db = NULL;
 	int64_t n = 0, all = 0;
 
-	p->rc = forms_open_store(p->file, &db, &p->err);
+	p->rc = open_reader(p);
 	for (int i = 0; p->rc == 0 && i < LOGS && all < PAGE; i++) {
 		struct log log;
-		const int rc = next_log(db, p->from_log, &log, &p->err);
+		const int rc = next_log(p->db, p->from_log, &log, &p->err);
 
 		if (rc == 1) {
-			p->rc = read_log(p, db, &log, &n, &p->err);
+			p->rc = read_log(p, p->db, &log, &n, &p->err);
 			all += n;
 			continue;
 		}
@@ -362,7 +368,6 @@ static void read_body(void *arg)
 		p->forget_hour = (int64_t)(clock_wall_us() / HOUR_US) - KEPT_H;
 		break;
 	}
-	db_close(&db);
 }
 
 /* --- what was read, into the store */
@@ -572,17 +577,16 @@ static void compare_body(void *arg)
 	const int64_t now = (int64_t)(clock_wall_us() / HOUR_US);
 	struct hour *hours = mem_calloc(KEPT_H + 2, sizeof(*hours));
 	struct who who[WHO];
-	struct db *db = NULL;
 	size_t n = 0;
 
-	p->rc = forms_open_store(p->file, &db, &p->err);
+	p->rc = open_reader(p);
 	if (p->rc == 0)
-		p->rc = load_who(p, db, now, who, &n, &p->err);
+		p->rc = load_who(p, p->db, now, who, &n, &p->err);
 	for (size_t i = 0; i < n; i++) {
 		struct past past = { .tenant = who[i].tenant, .prn = who[i].prn, .tenant_id = who[i].tenant_id, .v = hours };
 
 		if (p->rc == 0)
-			p->rc = compare(p, db, now, &past, &p->err);
+			p->rc = compare(p, p->db, now, &past, &p->err);
 	}
 	free(p->after_prn);
 	p->after_prn = n == WHO ? mem_strdup(who[n - 1].prn) : NULL;
@@ -591,7 +595,6 @@ static void compare_body(void *arg)
 		free(who[i].tenant);
 		free(who[i].prn);
 	}
-	db_close(&db);
 	free(hours);
 }
 
@@ -642,8 +645,11 @@ static void begin(struct alert_usual *u, struct part *from, ev_fn *body, ev_fn *
 	p->after_tenant = from ? from->after_tenant : 0;
 	p->after_prn = mem_strdup(from && from->after_prn ? from->after_prn : "");
 	u->busy = true;
-	if (from)
+	if (from) {
+		p->db = from->db;
+		from->db = NULL;
 		part_free(&from);
+	}
 	if (ev_work(u->env.loop, EV_LANE_READ, body, done, p) < 0)
 		give_up(p, "much is being read");
 }
