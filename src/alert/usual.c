@@ -58,7 +58,7 @@ struct place { int64_t log, idx; };
 struct part {
 	struct alert_usual *owner;
 	const char *file;
-	struct db *db;                  /* whose turn it is; handed on to the next part: to open the store takes as long as to read one */
+	struct db *db;                  /* whose turn it is; handed on: opening takes as long as reading a part */
 	int64_t from_log;               /* where it begins, then where the next one goes on; INT64_MAX: all is read */
 	int64_t after_tenant; char *after_prn;  /* comparing: behind this one; then the last; NULL: none was left */
 	struct seen *seen; size_t nseen;

@@ -833,7 +833,7 @@ int db_open_as(const char *name, const char *path, enum db_mode mode, struct db 
 	db = mem_zalloc(sizeof(*db));
 	db->mode = mode;
 	db->path = mem_strdup(path);
-	rc = sqlite3_open_v2(name, &db->native, flags, NULL);
+	rc = sqlite3_open_v2(name, &db->native, flags, DB_VFS(mode));
 	if (rc != SQLITE_OK)
 		rc = err_set(err, ERR_UNREACHABLE, path, "cannot open: %s",
 			     sqlite3_system_errno(db->native) ? strerror(sqlite3_system_errno(db->native))

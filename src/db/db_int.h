@@ -118,6 +118,15 @@ int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 FOR_TESTS int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
 /* How SQLite opens files; once (foreign.c). */
 void db_set_calls(void);
+/* The VFS of who writes: frames of a commit wait, and are one write, before its flush and before a reader can know of
+ * them (foreign.c; decision 0139); 31 at most, since SQLite's own VFS writes no more than that at once.  Any thread. */
+enum { DB_WAL_WAITS_MAX = 0x1ffff };
+const char *db_wal_vfs(void);
+#ifdef DB_EXTENSION
+#define DB_VFS(mode) NULL
+#else
+#define DB_VFS(mode) ((mode) == DB_WRITER ? db_wal_vfs() : NULL)
+#endif
 /* db_open() of what stands behind a descriptor, which stays the caller's, under a name that is nobody's. */
 int db_open_fd(int fd, const char *path, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
 /* The same of a name for SQLite; path is what errors say. */

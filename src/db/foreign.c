@@ -1,7 +1,7 @@
 /*
  * What is not the store: data sources of the sql handler, with statements that came with a tool's definition, not with
- * us, where only reading gets past the authorizer, whatever the text says; copies of the store; and how SQLite opens
- * what has a file's name, or none.
+ * us, where only reading gets past the authorizer, whatever the text says; copies of the store; how SQLite opens
+ * what has a file's name, or none; and how it writes the log of who owns the store.
  */
 
 #include "config.h"
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -534,3 +535,171 @@ int db_backup(struct db *db, const char *path, struct err *err)
 		path_unmake(path);
 	return rc;
 }
+
+#ifndef DB_EXTENSION
+/* --- one write for each commit (decision 0139) */
+
+/* SQLite writes a frame of the log as two: head and page (walWriteOneFrame() of its wal.c; file format, 4.1).
+ * What is to be written goes on at the end of what waits, or that goes first.  So it does before anything else
+ * is done with the file, and when the last frame of a commit is there, which its head says: readers follow the
+ * log's index, which is written behind that. */
+enum { FRAME_HEAD = 24 };
+
+struct log_file {
+	sqlite3_file base;
+	sqlite3_file *real;
+	uint8_t *p; size_t len, room;   /* waits, from position `at` on */
+	sqlite3_int64 at;
+	sqlite3_int64 last;             /* where the page of a commit's last frame comes; -1: its head is not there yet */
+};
+
+static struct { pthread_once_t once; sqlite3_vfs vfs; } log_vfs = { .once = PTHREAD_ONCE_INIT };
+
+static struct log_file *log_file(sqlite3_file *f)
+{
+	return (struct log_file *)(void *)f;
+}
+
+/* What fails is not tried again: SQLite gives the transaction up. */
+static int write_out(struct log_file *f)
+{
+	const size_t len = f->len;
+
+	f->len = 0;
+	f->last = -1;
+	return len == 0 ? SQLITE_OK : f->real->pMethods->xWrite(f->real, f->p, (int)len, f->at);
+}
+
+static int log_write(sqlite3_file *file, const void *p, int size, sqlite3_int64 at)
+{
+	struct log_file *f = log_file(file);
+	const size_t n = (size_t)size;
+	const bool goes_on = at == f->at + (sqlite3_int64)f->len && n <= DB_WAL_WAITS_MAX - f->len;
+	const sqlite3_int64 last = f->last;
+	int rc = goes_on ? SQLITE_OK : write_out(f);
+
+	if (rc != SQLITE_OK || n > DB_WAL_WAITS_MAX)
+		return rc != SQLITE_OK ? rc : f->real->pMethods->xWrite(f->real, p, size, at);
+	if (f->len + n > f->room) {
+		f->room = f->len + n > 2 * f->room ? f->len + n : 2 * f->room;
+		f->p = mem_realloc(f->p, f->room);
+	}
+	if (f->len == 0)
+		f->at = at;
+	memcpy(f->p + f->len, p, n);
+	f->len += n;
+	f->last = n == FRAME_HEAD && memcmp((const uint8_t *)p + 4, "\0\0\0", 4) != 0 ? at + size : -1;
+	return at == last ? write_out(f) : SQLITE_OK;
+}
+
+static int log_close(sqlite3_file *file)
+{
+	struct log_file *f = log_file(file);
+	int rc = f->real->pMethods->xClose(f->real);    /* what still waits belongs to no commit */
+
+	free(f->real);
+	free(f->p);
+	return rc;
+}
+
+static int log_read(sqlite3_file *file, void *p, int n, sqlite3_int64 at)
+{
+	int rc = write_out(log_file(file));
+
+	return rc != SQLITE_OK ? rc : log_file(file)->real->pMethods->xRead(log_file(file)->real, p, n, at);
+}
+
+static int log_truncate(sqlite3_file *file, sqlite3_int64 n)
+{
+	int rc = write_out(log_file(file));
+
+	return rc != SQLITE_OK ? rc : log_file(file)->real->pMethods->xTruncate(log_file(file)->real, n);
+}
+
+static int log_sync(sqlite3_file *file, int flags)
+{
+	int rc = write_out(log_file(file));
+
+	return rc != SQLITE_OK ? rc : log_file(file)->real->pMethods->xSync(log_file(file)->real, flags);
+}
+
+static int log_size(sqlite3_file *file, sqlite3_int64 *ret)
+{
+	int rc = write_out(log_file(file));
+
+	return rc != SQLITE_OK ? rc : log_file(file)->real->pMethods->xFileSize(log_file(file)->real, ret);
+}
+
+static int log_lock(sqlite3_file *file, int level)
+{
+	return log_file(file)->real->pMethods->xLock(log_file(file)->real, level);
+}
+
+static int log_unlock(sqlite3_file *file, int level)
+{
+	return log_file(file)->real->pMethods->xUnlock(log_file(file)->real, level);
+}
+
+static int log_reserved(sqlite3_file *file, int *ret)
+{
+	return log_file(file)->real->pMethods->xCheckReservedLock(log_file(file)->real, ret);
+}
+
+static int log_control(sqlite3_file *file, int op, void *arg)
+{
+	return log_file(file)->real->pMethods->xFileControl(log_file(file)->real, op, arg);
+}
+
+static int log_sector(sqlite3_file *file)
+{
+	return log_file(file)->real->pMethods->xSectorSize(log_file(file)->real);
+}
+
+static int log_traits(sqlite3_file *file)
+{
+	return log_file(file)->real->pMethods->xDeviceCharacteristics(log_file(file)->real);
+}
+
+static const sqlite3_io_methods log_methods = {
+	.iVersion = 1, .xClose = log_close, .xRead = log_read, .xWrite = log_write, .xTruncate = log_truncate,
+	.xSync = log_sync, .xFileSize = log_size, .xLock = log_lock, .xUnlock = log_unlock,
+	.xCheckReservedLock = log_reserved, .xFileControl = log_control, .xSectorSize = log_sector,
+	.xDeviceCharacteristics = log_traits,
+};
+
+/* All other files are those of the default VFS, without anything in between. */
+static int log_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret_flags)
+{
+	sqlite3_vfs *real = sqlite3_vfs_find(NULL);
+	struct log_file *f = log_file(file);
+	int rc;
+
+	assert(real->szOsFile <= vfs->szOsFile);
+	if (!(flags & SQLITE_OPEN_WAL))
+		return real->xOpen(real, name, file, flags, ret_flags);
+	*f = (struct log_file){ .real = mem_zalloc((size_t)real->szOsFile), .last = -1 };
+	rc = real->xOpen(real, name, f->real, flags, ret_flags);
+	if (f->real->pMethods)
+		f->base.pMethods = &log_methods;
+	else
+		free(f->real);
+	return rc;
+}
+
+static void make_vfs(void)
+{
+	log_vfs.vfs = *sqlite3_vfs_find(NULL);
+	log_vfs.vfs.zName = "toolcrib-writer";
+	log_vfs.vfs.pNext = NULL;
+	log_vfs.vfs.xOpen = log_open;
+	if (log_vfs.vfs.szOsFile < (int)sizeof(struct log_file))
+		log_vfs.vfs.szOsFile = sizeof(struct log_file);
+	(void)sqlite3_vfs_register(&log_vfs.vfs, 0);    /* else it is not found when a file is opened */
+}
+
+const char *db_wal_vfs(void)
+{
+	pthread_once(&log_vfs.once, make_vfs);
+	return log_vfs.vfs.zName;
+}
+#endif

@@ -23,7 +23,7 @@ static struct {
 	pthread_cond_t changed;
 	enum fault fault;
 	unsigned hanging;       /* threads that hang now */
-	unsigned syncs;
+	unsigned syncs, writes; /* flushes; writes of the log */
 	sqlite3_vfs *real, vfs;
 	sqlite3_io_methods methods;
 } fault_disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
@@ -31,7 +31,7 @@ static struct {
 struct fault_file {
 	sqlite3_file base;
 	sqlite3_file *real;
-	bool counted;           /* its syncs; those of keys.db are not */
+	bool counted, is_log;   /* its syncs; those of keys.db are not */
 };
 
 static inline sqlite3_file *fault_real(sqlite3_file *f)
@@ -88,6 +88,7 @@ static int fault_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
 
 	pthread_mutex_lock(&fault_disk.lock);
 	full = fault_disk.fault == FAULT_FULL;
+	fault_disk.writes += ((struct fault_file *)(void *)f)->is_log && ((struct fault_file *)(void *)f)->counted;
 	pthread_mutex_unlock(&fault_disk.lock);
 	return full ? SQLITE_FULL : fault_real(f)->pMethods->xWrite(fault_real(f), p, n, at);
 }
@@ -176,6 +177,7 @@ static int fault_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int f
 
 	file->base.pMethods = NULL;
 	file->counted = !name || !strstr(name, "keys.db");
+	file->is_log = flags & SQLITE_OPEN_WAL;
 	file->real = calloc(1, (size_t)fault_disk.real->szOsFile);
 	rc = fault_disk.real->xOpen(fault_disk.real, name, file->real, flags, ret_flags);
 	if (file->real->pMethods)

@@ -886,6 +886,55 @@ static void only_an_idle_reader_has_others_beside_it(void **state)
 	db_close(&reader);
 }
 
+static void put_many(struct fix *f, char first, unsigned n)
+{
+	char key[] = "?000", value[3001];
+
+	memset(value, first, sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	for (unsigned i = 0; i < n; i++) {
+		(void)snprintf(key, sizeof(key), "%c%03u", first, i % 1000);
+		assert_int_equal(put_meta(f->db, key, value, &f->err), 0);
+	}
+}
+
+/* Decision 0139: of a commit much larger than what waits, with pages that were written before its end, read again and
+ * written anew, everybody sees all behind it; of one that was given up, nothing. */
+static void a_commit_of_any_size_is_seen_whole(void **state)
+{
+	struct fix *f = *state;
+	struct db *reader = NULL;
+	char ok[16];
+
+	assert_int_equal(db_pragma(f->db, "PRAGMA cache_size=10", &f->err), 0);
+	assert_int_equal(db_open(f->path, DB_READER, false, &reader, &f->err), 0);
+	for (int round = 0; round < 3; round++) {
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+		put_many(f, 'a', 200);
+		put_many(f, 'a', 100);          /* and again */
+		assert_true(has_meta(f->db, "a000"));
+		assert_int_equal(has_meta(reader, "a199"), round > 0);
+		assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+		assert_true(has_meta(reader, "a000") && has_meta(reader, "a199"));
+
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+		put_many(f, 'b', 150);
+		assert_int_equal(db_txn_end(f->db, ERR_CANCELLED, NULL), ERR_CANCELLED);
+		assert_false(has_meta(f->db, "b000") || has_meta(reader, "b149"));
+
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+		assert_int_equal(put_meta(f->db, "small", "x", &f->err), 0);
+		assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+		assert_true(has_meta(reader, "small"));
+		assert_int_equal(db_pragma_get(reader, "quick_check", ok, sizeof(ok), &f->err), 0);
+		assert_string_equal(ok, "ok");
+	}
+	db_close(&reader);
+	db_close(&f->db);
+	assert_int_equal(db_open(f->path, DB_WRITER, false, &f->db, &f->err), 0);
+	assert_true(has_meta(f->db, "a199") && has_meta(f->db, "small"));
+}
+
 /* AUDIT A-613: 3.51.3, and what older branches took over. */
 static void releases_with_the_fix_are_known(void **state)
 {
@@ -913,7 +962,7 @@ SINGLE_THREAD_SUITE(store)
 		T(null_and_empty_differ), NEW(newer_schema_is_refused), NEW(version_of_a_store_is_known),
 		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(schema_of_each_step_is_known),
 		NEW(indexes_of_rows_go_one_by_one_in_one_order), NEW(an_index_that_goes_out_of_turn_is_missed), T(connections_may_no_more_than_they_need),
-		 T(foreign_commit_behind_the_look_is_noticed),
+		T(a_commit_of_any_size_is_seen_whole), T(foreign_commit_behind_the_look_is_noticed),
 		NEW(the_build_knows_the_schema_of_a_new_store),
 		T(a_file_that_was_moved_is_not_written), T(foreign_commit_stops_the_writer),
 		T(records_are_never_updated), T(reader_works_beside_the_owner), T(reader_sees_the_log_that_a_crash_left),

@@ -208,6 +208,25 @@ static void tk37_a_change_is_waited_for_and_an_end_kept(void **state)
 	assert_int_equal(ask(f, "SELECT beg FROM rec WHERE kind = 1002"), 1);
 }
 
+/* Decision 0139: however many pages a commit has, they are one write of the log, and then there is one flush. */
+static void a_commit_is_one_write_of_the_log(void **state)
+{
+	struct fix *f = *state;
+	unsigned writes, syncs;
+
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
+	wait_idle(f);
+	writes = fault_disk.writes;
+	syncs = fault_syncs();
+	for (int i = 2; i < 66; i++)
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, i % 2 + 1, i), 0);
+	wait_idle(f);
+	syncs = fault_syncs() - syncs;
+	assert_in_range(syncs, 1, 63);
+	assert_int_equal(fault_disk.writes - writes, syncs);
+	assert_int_equal(rc_of(f, 65), 0);
+}
+
 static int notice(struct fix *f, int call)
 {
 	struct audit_event ev = call_event(AUDIT_LIST, 1, call);
@@ -480,7 +499,7 @@ SUITE(fault)
 		I(hanging_disk_refuses_in_time_and_tells_of_late_begins), I(what_the_writer_has_not_taken_is_taken_back),
 		I(running_job_is_waited_for), I(tk37_a_change_is_waited_for_and_an_end_kept), T(notices_kept_for_a_full_disk_have_a_limit), I(full_disk_refuses_begins_keeps_ends_and_resumes), I(a_store_that_cannot_be_written_is_tried_until_it_can_be), T(full_disk_undoes_a_change),
 		I(giving_up_during_the_pause_does_not_refuse_for_ever),
-		T(full_disk_does_not_keep_the_process), T(failed_flush_stops_the_writer_for_good), T(room_is_booked),
+		T(a_commit_is_one_write_of_the_log), T(full_disk_does_not_keep_the_process), T(failed_flush_stops_the_writer_for_good), T(room_is_booked),
 		cmocka_unit_test(closing_a_hanging_store_ends_in_time), T(acknowledged_records_survive_kill),
 	};
 
