@@ -1,7 +1,8 @@
-"""kill -9 while tasks run, ask, wait for a person and end, with many more open beside them: none is lost, none runs twice, no yes is
-used twice, and both verifiers agree (TK-35, HA-03; show 2 of issue 20).  In a build with --enable-crash-points each death is at one of
-its points, in turn and at a passage drawn at random; elsewhere it is at a moment drawn at random.  TOOLCRIB_TASK_KILLS says how often,
-TOOLCRIB_TASKS_OPEN beside how many: `make check-task-kills` has 500 and 1,000."""
+"""kill -9 while tasks run, ask, wait for a person and end, with many more open beside them: none is lost, none runs twice but where its
+tool says that it may, then three times more at most and each time on record before, no yes is used twice, and both verifiers agree (TK-35,
+HA-03; show 2 of issue 20).  In a build with --enable-crash-points each death is at one of its points, in turn and at a passage drawn at
+random; elsewhere it is at a moment drawn at random.  TOOLCRIB_TASK_KILLS says how often, TOOLCRIB_TASKS_OPEN beside how many:
+`make check-task-kills` has 500 and 1,000."""
 import collections
 import contextlib
 import os
@@ -29,6 +30,8 @@ POINTS = {"task.before": 3, "task.after": 3, "task.moved": 5, "task.answered": 2
 WORKING, INPUT, COMPLETED, FAILED, CANCELLED, HELD, QUEUED = range(1, 8)
 STILL_WAITS, USED = 1, 5
 NAPS = 3                        # that one caller has run in one life
+AGAINS = 2                      # of what may run again, of one caller, that have not ended
+STARTS = 1 + 3                  # of one of these
 HELD_MOST = 40                  # of a principal, whose approvals are 50 at most
 ASKED = {"action": "accept", "content": {}}
 # What runs says so, once for each run: nothing that is asked twice hides behind it.
@@ -41,6 +44,15 @@ case $0:$job in
 *) echo '{"ask":{"requests":{"q":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}}}'; exit;;
 esac
 echo "$n" >>%s
+echo '{"result":{"content":[{"type":"text","text":"ran"}]}}'
+"""
+# Runs again; every other one until the last life.
+AGAIN = """#!/bin/sh
+read -r job
+n=${job#*'"n":'}
+n=${n%%%%[,\\}]*}
+echo "$n" >>%s
+[ $((n %% 2)) = 0 ] || until [ -e %s/now ]; do sleep 0.05; done
 echo '{"result":{"content":[{"type":"text","text":"ran"}]}}'
 """
 NUMBER = "{type: object, properties: {n: {type: integer}}}"
@@ -72,6 +84,15 @@ class TaskKills(test_approve.Persons):
             path.chmod(0o755)
             c.tool(crib.tool_yaml(name, f'{{type: exec, argv: ["{path}"], stdin: json, output: stream, sandbox: {{write: ["{self.ran}"]}}}}',
                                   NUMBER, more), f"{name}.yaml")
+        self.reran, self.last = c.dir / "reran", c.dir / "last"
+        self.reran.touch()
+        self.last.mkdir()
+        path = c.dir / "again"
+        path.write_text(AGAIN % (self.reran, self.last))
+        path.chmod(0o755)
+        c.tool(crib.tool_yaml("again", f'{{type: exec, argv: ["{path}"], stdin: json, output: stream, sandbox: {{write: ["{self.reran}"], '
+                              f'read: ["{self.last}"]}}}}', NUMBER, "annotations: {idempotentHint: true}\nlimits: {timeout: 10m}\n"
+                              "task: {support: required, crash: rerun}\n"), "again.yaml")
         c.tool(crib.tool_yaml("nap", "{type: builtin, function: sleep}", "{type: object, properties: {ms: {type: integer}}}",
                               "task: {support: required}\nlimits: {timeout: 10m}\n"), "nap.yaml")
         self.keys = [self.key, self.second]
@@ -185,7 +206,11 @@ class TaskKills(test_approve.Persons):
                 self.fill_for(peer, who)
 
     def fill_for(self, peer, who):
-        open_ = [id for id, state in self.rows_of().items() if id in self.tasks and state in (INPUT, HELD) and self.tasks[id].peer == who]
+        rows = self.rows_of()
+        going = [id for id, t in self.tasks.items() if t.tool == "again" and t.peer == who and rows.get(id) in (WORKING, QUEUED)]
+        for _ in range(AGAINS - len(going)):
+            self.begin(peer, who, "again")
+        open_ = [id for id, state in rows.items() if id in self.tasks and state in (INPUT, HELD) and self.tasks[id].peer == who]
         held = sum(self.tasks[id].held for id in open_)
         for i in range(max(0, OPEN // 2 - len(open_))):
             self.begin(peer, who, "buy" if held + i < min(HELD_MOST, OPEN // 8) else "ask")
@@ -254,8 +279,28 @@ class TaskKills(test_approve.Persons):
         self.assertEqual([n for n, times in ran.items() if times != 1], [])
         return {int(n) for n in ran}
 
+    def told_again(self, rows):
+        """What may run again: as often as is on record, each time behind the record that says so, and not too often.  How often it did."""
+        c, starts = self.crib, collections.Counter(self.reran.read_text().split())
+        begun = c.rows("SELECT idx, previous FROM v_records WHERE kind = 'call.begin' AND tool = 'again'")
+        cut = dict(c.rows("SELECT previous, idx FROM v_records WHERE kind = 'task.rerun'"))
+        self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'task.rerun'"), [(len(cut),)])
+        for idx, previous in begun:
+            if previous is not None:
+                self.assertLess(cut[previous], idx, "it has run again before that was on record")
+        self.assertEqual(len(begun), len({(idx if previous is None else previous) for idx, previous in begun}), "one cut, two runs")
+        self.assertLessEqual(sum(starts.values()), len(begun))
+        left = dict(c.rows("SELECT tid, reruns FROM task"))
+        for id, task in self.tasks.items():
+            if task.tool == "again":
+                self.assertLessEqual(starts[str(task.n)], STARTS, (id, vars(task)))
+                self.assertIn(rows[id], (COMPLETED, FAILED), (id, vars(task)))
+                self.assertTrue(left[id] == 0 if rows[id] == FAILED else starts[str(task.n)] > 0, (id, vars(task), left[id]))
+        return sum(n - 1 for n in starts.values())
+
     def settle(self):
         """A last life, in which everything that need not wait comes to its end."""
+        (self.last / "now").touch()
         self.up()
         crib.wait_for("the end of what runs", lambda: not {WORKING, QUEUED} & set(self.rows_of().values()), 4 * crib.DEADLINE)
         crib.wait_for("that nobody waits for what was decided", lambda: self.crib.rows(
@@ -266,7 +311,7 @@ class TaskKills(test_approve.Persons):
             if rows[id] == INPUT:
                 task.asks, task.answering = True, False
                 self.assertEqual(self.seen(peers[task.peer], id), "input_required")
-            if rows[id] == COMPLETED and task.n not in ran and task.tool != "nap":     # a program that could not run
+            if rows[id] == COMPLETED and task.n not in ran and task.tool not in ("nap", "again"):     # a program that could not run
                 got = self.got(peers[task.peer], "tasks/get", {"taskId": id}, crib.MODERN, EXT)
                 self.assertTrue(got["result"].get("isError"), (id, vars(task), got))
             self.assertTrue(rows[id] not in (INPUT, HELD) or task.n not in ran, (id, vars(task)))
@@ -287,6 +332,7 @@ class TaskKills(test_approve.Persons):
         begun = time.monotonic()
         rows, ran = self.settle()
         took = time.monotonic() - begun
+        again = self.told_again(rows)
         used = [call for call, in c.rows("SELECT used FROM assent WHERE state = ?", USED)]
         self.assertEqual(len(used), len(set(used)))
         self.assertEqual(c.rows("SELECT count(*) FROM v_records WHERE kind = 'call.begin' AND tool = 'buy'"), [(len(used),)])
@@ -294,8 +340,8 @@ class TaskKills(test_approve.Persons):
         self.assertLessEqual(len(bought), len(used))
         states = collections.Counter(rows.values())
         print(f"{KILLS} deaths ({len(self.deaths)} places, {self.deaths['at random']} between them), {len(self.tasks)} tasks handed out, "
-              f"{states[INPUT] + states[HELD]} open at the end, {len(ran)} ran, {len(used)} approvals used; the last start and all that was due "
-              f"took {took:.1f} s", file=sys.stderr)
+              f"{states[INPUT] + states[HELD]} open at the end, {len(ran)} ran, {again} ran again, {len(used)} approvals used; the last start and "
+              f"all that was due took {took:.1f} s", file=sys.stderr)
         if BUILT and KILLS >= 6 * len(POINTS):
             self.assertEqual(set(POINTS) - set(self.deaths), set(), "points that no death was at")
         self.verified()
