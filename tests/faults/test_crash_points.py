@@ -241,23 +241,25 @@ class CrashPoints(crib.Case):
         peer.close()
 
     def settle(self, peer, task):
-        """Answer what it asks, until it is over; how it has ended."""
+        """Answer what it asks, until it is over; what tasks/get says then."""
         def look():
             got = peer.ask("tasks/get", {"taskId": task}, crib.MODERN, EXT)["result"]
             if got["status"] == "input_required":
                 answers = {key: {"action": "accept", "content": {}} for key in got["inputRequests"]}
                 peer.ask("tasks/update", {"taskId": task, "inputResponses": answers}, crib.MODERN, EXT)
-            return got["status"] not in ("working", "input_required") and got["status"]
+            return got["status"] not in ("working", "input_required") and got
         return crib.wait_for("the end of the task", look)
 
     def settled(self, w):
         """None is lost: each has completed, behind one run, or was cut off in one."""
         peer = w.crib.tcp(w.key)
-        ends = [self.settle(peer, task) for task in self.made_tasks]
+        got = [self.settle(peer, task) for task in self.made_tasks]
         peer.close()
+        ends = [task["status"] for task in got]
         self.assertLessEqual(set(ends), {"completed", "failed"})
+        self.assertEqual([task for task in got if task["status"] == "completed" and task["result"].get("isError")], [])
         ran = len(self.ran.read_text().splitlines())
-        self.assertLessEqual(ends.count("completed"), ran)
+        self.assertLessEqual(ends.count("completed"), ran, got)
         self.assertLessEqual(ran, len(w.crib.rows("SELECT 1 FROM task")))
 
     def live(self, w, env, scenario):
