@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/crypto.h"
@@ -436,31 +437,129 @@ static int decrypt(struct keys *keys, const char *id, int64_t tenant_id, bool bo
 	return rc < 0 ? err_set(err, ERR_NOT_FOUND, id, "what was sealed of a task is not as it was") : 1;
 }
 
-int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, bool body, struct str *ret,
-		struct err *err)
-{
-	char *path = path_join(place->store, DB_FILE);
-	struct keys *keys = NULL;
-	struct db_stmt *st = NULL;
-	struct db *db = NULL;
-	int rc = db_open_store(path, &db, err);
+/* Connections of readers, which are dear to open: kept from one to the next, without any key.  So what was erased is
+ * gone at once: its key is looked for in the file each time.  One that finds nothing may be of a file that is not there
+ * any more, and another one looks again. */
+struct task_reader { struct db *db; struct keys *keys; struct stat file[2]; };
 
+static void reader_free(struct task_reader *r)
+{
+	if (!r)
+		return;
+	keys_close(&r->keys);
+	db_close(&r->db);
+	free(r);
+}
+
+/* Which files it reads, by the names that they have now. */
+static int look_at(const struct keyfile_place *place, struct stat file[2])
+{
+	const char *const names[] = { DB_FILE, DB_KEYS };
+	int rc = 0;
+
+	for (size_t i = 0; i < NELEMS(names) && rc == 0; i++) {
+		char *path = path_join(place->store, names[i]);
+
+		rc = stat(path, &file[i]) < 0 ? ERR_IO : 0;
+		free(path);
+	}
+	return rc;
+}
+
+static bool is_the_same(const struct stat a[2], const struct stat b[2])
+{
+	return a[0].st_dev == b[0].st_dev && a[0].st_ino == b[0].st_ino &&
+	       a[1].st_dev == b[1].st_dev && a[1].st_ino == b[1].st_ino;
+}
+
+static int reader_open(const struct keyfile_place *place, struct task_reader **ret, struct err *err)
+{
+	struct task_reader *r = mem_zalloc(sizeof(*r));
+	char *path = path_join(place->store, DB_FILE);
+	int rc = look_at(place, r->file);
+
+	if (rc < 0)
+		(void)err_set(err, ERR_IO, place->store, "the store is not there");
+	else
+		rc = db_open_store(path, &r->db, err);
+	if (rc == 0)
+		rc = keys_open_reader(place, &r->keys, err);
 	free(path);
 	if (rc == 0)
-		rc = keys_open_reader(place, &keys, err);
-	if (rc == 0) {
-		st = db_stmt_get(db, body ? SQL_TASK_BODY : SQL_TASK_SEALED);
-		db_bind_textz(st, 1, id);
-		db_bind_i64(st, 2, tenant_id);
-		rc = db_step(st, err);
-		if (rc == 0)
-			rc = err_set(err, ERR_NOT_FOUND, id, "its row is gone");
-		else if (rc == 1)
-			rc = db_col_type(st, 2) == DB_NULL ? 0 : decrypt(keys, id, tenant_id, body, st, ret,
-								     err);
-		db_stmt_put(&st);
+		*ret = r;
+	else
+		reader_free(r);
+	return rc;
+}
+
+/* NULL: none is kept of these files. */
+static struct task_reader *reader_take(struct task_readers *all, const struct keyfile_place *place)
+{
+	struct task_reader *r = NULL;
+	struct stat now[2];
+
+	(void)pthread_mutex_lock(&all->lock);
+	if (all->n > 0)
+		r = all->idle[--all->n];
+	(void)pthread_mutex_unlock(&all->lock);
+	if (r && (look_at(place, now) < 0 || !is_the_same(r->file, now))) {
+		reader_free(r);
+		r = NULL;
 	}
-	keys_close(&keys);
-	db_close(&db);
+	return r;
+}
+
+static void reader_give(struct task_readers *all, struct task_reader *r)
+{
+	keys_abandon(r->keys);          /* wiped */
+	(void)pthread_mutex_lock(&all->lock);
+	if (all->n < NELEMS(all->idle)) {
+		all->idle[all->n++] = r;
+		r = NULL;
+	}
+	(void)pthread_mutex_unlock(&all->lock);
+	reader_free(r);
+}
+
+void task_readers_fini(struct task_readers *all)
+{
+	while (all->n > 0)
+		reader_free(all->idle[--all->n]);
+	(void)pthread_mutex_destroy(&all->lock);
+}
+
+static int unseal(struct task_reader *r, const char *id, int64_t tenant_id, bool body, struct str *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(r->db, body ? SQL_TASK_BODY : SQL_TASK_SEALED);
+	int rc;
+
+	db_bind_textz(st, 1, id);
+	db_bind_i64(st, 2, tenant_id);
+	rc = db_step(st, err);
+	if (rc == 0)
+		rc = err_set(err, ERR_NOT_FOUND, id, "its row is gone");
+	else if (rc == 1)
+		rc = db_col_type(st, 2) == DB_NULL ? 0 : decrypt(r->keys, id, tenant_id, body, st, ret, err);
+	db_stmt_put(&st);
+	return rc;
+}
+
+int task_unseal(struct task_readers *all, const struct keyfile_place *place, const char *id, int64_t tenant_id,
+		bool body, struct str *ret, struct err *err)
+{
+	struct task_reader *r = reader_take(all, place);
+	int rc = r ? unseal(r, id, tenant_id, body, ret, err) : ERR_IO;
+
+	if (rc < 0) {
+		reader_free(r);
+		r = NULL;
+		str_reset(ret);
+		rc = reader_open(place, &r, err);
+		rc = rc ? rc : unseal(r, id, tenant_id, body, ret, err);
+	}
+	if (rc < 0)
+		reader_free(r);
+	else
+		reader_give(all, r);
 	return rc;
 }

@@ -1,6 +1,7 @@
 #ifndef TASK_INT_H
 #define TASK_INT_H
 
+#include <pthread.h>
 #include <string.h>
 
 #include "audit/audit.h"
@@ -88,6 +89,11 @@ struct task_table {
 /* Walk: for (size_t it = 0; (t = task_table_next(all, &it)) != NULL; ).  The one just returned may be deleted. */
 struct task *task_table_next(const struct task_table *all, size_t *it);
 
+/* Connections that nobody uses now: one for each thread that reads (EV_LANE_THREADS), which the lock is for. */
+enum { TASK_READERS_MAX = 2 };
+struct task_reader;
+struct task_readers { pthread_mutex_t lock; struct task_reader *idle[TASK_READERS_MAX]; size_t n; };
+
 struct tasks {
 	struct task_env env;
 	struct task_table all;
@@ -98,6 +104,7 @@ struct tasks {
 	size_t queued;
 	struct task_waiters waiters;
 	struct ev_timer *expiry;
+	struct task_readers readers;
 	struct task_expiry *expiring;   /* the writer has it; NULL: nobody expires */
 	int64_t offset_us;              /* wall clock above the monotonic one, as it was seen last */
 	bool closed;
@@ -113,9 +120,10 @@ void task_entry_add(struct tasks *tasks, struct task *t);
 void task_entry_drop(struct tasks *tasks, struct task *t);
 void task_recount(struct tasks *tasks, struct task *t, enum task_state state, uint64_t bytes);
 
-/* A reader's thread: what is sealed in a row, the answer or the body, appended to *ret.  1: there is something, 0:
- * nothing.  ERR_NOT_FOUND: it cannot be opened any more. */
-int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, bool body, struct str *ret,
-		struct err *err) MUST_CHECK;
+/* A reader's thread: what is sealed in a row, the answer or the body, into *ret, which was empty.  1: there is
+ * something, 0: nothing.  ERR_NOT_FOUND: it cannot be opened any more. */
+int task_unseal(struct task_readers *readers, const struct keyfile_place *place, const char *id, int64_t tenant_id,
+		bool body, struct str *ret, struct err *err) MUST_CHECK;
+void task_readers_fini(struct task_readers *readers);
 
 #endif

@@ -571,7 +571,7 @@ static void result_body(void *arg)
 	struct job *j = arg;
 	struct err err = { 0 };
 
-	j->rc = task_unseal(&j->tasks->env.place, j->id, j->tenant_id, j->body, &j->text, &err);
+	j->rc = task_unseal(&j->tasks->readers, &j->tasks->env.place, j->id, j->tenant_id, j->body, &j->text, &err);
 	if (j->rc < 0)
 		log_warn(NULL, "what is sealed of a task cannot be read task=%s error=%s", j->id, err.msg);
 }
@@ -765,6 +765,7 @@ int tasks_open(const struct task_env *env, struct tasks **ret, struct err *err)
 	list_init(&tasks->jobs);
 	list_init(&tasks->queue);
 	list_init(&tasks->waiters.all);
+	(void)pthread_mutex_init(&tasks->readers.lock, NULL);
 	tasks->expiry = ev_timer_new(env->loop, on_expiry, tasks);
 	tasks->offset_us = (int64_t)clock_wall_us() - (int64_t)clock_mono_us();
 	rc = read_all(tasks, err);
@@ -791,6 +792,7 @@ static void tasks_free(struct tasks *tasks)
 		free(v);
 	LIST_FOREACH_SAFE(link, tmp, &tasks->waiters.all)
 		free(CONTAINER_OF(link, struct task_waiter, link));
+	task_readers_fini(&tasks->readers);
 	free(tasks->all.slot);
 	map_free(&tasks->kin);
 	map_free(&tasks->owners);

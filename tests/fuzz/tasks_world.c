@@ -132,7 +132,12 @@ const char *task_status(enum task_state state)
 		state == TASK_CANCELLED ? "cancelled" : "working";
 }
 
-int task_unseal(const struct keyfile_place *place, const char *id, int64_t tenant_id, bool body, struct str *ret, struct err *err)
+void task_readers_fini(struct task_readers *readers)
+{
+}
+
+int task_unseal(struct task_readers *readers, const struct keyfile_place *place, const char *id, int64_t tenant_id, bool body,
+		struct str *ret, struct err *err)
 {
 	size_t i;
 	const struct row *row = row_of(id, &i);

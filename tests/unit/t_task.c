@@ -548,6 +548,27 @@ static void what_was_erased_cannot_be_opened(void **state)
 	result(r, t, ERR_NOT_FOUND, NULL);
 }
 
+/* Connections are kept, and are of the files that have these names now. */
+static void a_file_that_was_put_away_is_not_read(void **state)
+{
+	struct rig *r = *state;
+	struct task *t = create(r);
+	struct told told = { .text = STR_INIT };
+	char keys[600], away[600];
+
+	tmpdir_path(r->f->dir, "keys.db", keys, sizeof(keys));
+	tmpdir_path(r->f->dir, "away", away, sizeof(away));
+	assert_int_equal(end(r, t, TASK_COMPLETED, 3), 0);
+	result(r, t, 0, "xxx");
+	assert_int_equal(rename(keys, away), 0);
+	assert_int_equal(task_result(r->tasks, t, on_result, &told), 0);
+	wait_told(r, &told);
+	assert_true(told.rc < 0 && !told.has_text);
+	assert_int_equal(rename(away, keys), 0);
+	for (int i = 0; i < 3; i++)
+		result(r, t, 0, "xxx");
+}
+
 /* What still waits when all is closed is not called back. */
 static void closed_in_the_middle(void **state)
 {
@@ -582,6 +603,7 @@ SUITE(task)
 		K(a_start_ends_what_ran),
 		K(what_was_changed_cannot_be_opened),
 		K(what_was_erased_cannot_be_opened),
+		K(a_file_that_was_put_away_is_not_read),
 		K(closed_in_the_middle),
 	};
 
