@@ -288,6 +288,7 @@ class Receiver:
 
     def __init__(self, port=0):
         self.batches, self.wrong, self.does = {}, [], lambda handler: handler.say(204)
+        self.now = time.time            # as the sender's clock should show
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -307,7 +308,7 @@ class Receiver:
                 self.body = self.rfile.read(int(self.headers["content-length"]))
                 id_, at = self.headers["webhook-id"], self.headers["webhook-timestamp"]
                 mac = hmac.digest(receiver.KEY, f"{id_}.{at}.".encode() + self.body, "sha256")
-                if self.headers["webhook-signature"] != "v1," + base64.b64encode(mac).decode() or abs(time.time() - int(at)) > 300:
+                if self.headers["webhook-signature"] != "v1," + base64.b64encode(mac).decode() or abs(receiver.now() - int(at)) > 300:
                     receiver.wrong.append(id_)
                 receiver.does(self)
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
