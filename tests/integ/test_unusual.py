@@ -180,14 +180,14 @@ class Unusual(WaysBase):
             self.calls(self.bot("knocker"), "shred", refused=True)
             self.passes(2)              # else most of them are in one record
         self.look()
-        crib.wait_for("an alert of each rule", lambda: set(self.alerts()) == RULES or c.cli("reload") is None, 60)
+        crib.wait_for("an alert of each rule", lambda: set(self.alerts()) >= RULES or c.cli("reload") is None, 60)
         self.explained("volume", "sweeper", 60, "made 60 calls in the hour from .*; in the [0-9]+ hours of the 14 days before in which it made any, 1 each")
         self.explained("off_hours", "guard", 2, "made 2 calls on a [A-Z][a-z]+day from .*; of the 256 calls .* in this one 0 ")
         self.explained("new_tool", "curious", 1, "called payroll at .* not called in the 1[56] days since .*; it has called 2 other tools")
         self.explained("denials", "knocker", 20, "was refused 20 calls in the hour from .*, 4 in all")
-        self.assertEqual(len(c.json("alerts", "--all")), len(RULES))
+        self.assertEqual(sorted(row["rule"] for row in c.json("alerts", "--all") if row["rule"] in RULES), sorted(RULES))
         self.assertEqual(c.json("alerts", "--all", "--tenant", "bolt"), [])
-        self.assertEqual(sorted(c.rows("SELECT tenant, rule FROM v_records WHERE kind = 'alert.open'")), sorted(("acme", rule) for rule in RULES))
+        self.assertEqual(sorted(c.rows("SELECT tenant, rule FROM v_records WHERE kind = 'alert.open' AND tenant IS NOT NULL")), sorted(("acme", rule) for rule in RULES))
         self.assertEqual((self.hook_.wrong, self.mail_.wrong), ([], []))
         crib.wait_for("a checkpoint of all", lambda: c.run("audit", "verify").returncode == 0)
 
