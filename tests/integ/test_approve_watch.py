@@ -21,7 +21,8 @@ class Watcher(Follower):
         c = case.crib
         self.process = subprocess.Popen([str(crib.BUILD / "toolcrib"), "--remote", case.address, "--ca", str(case.ca.cert), "--key-file",
                                          str(case.files[name]), *words],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=c.env)
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=c.env,
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))    # as from a terminal
         self.buffer = b""
         case.addCleanup(self.close)
 
@@ -82,7 +83,10 @@ class Watch(Persons):
         self.assertEqual(self.told(ann.rows(3)), [("asked", there), ("asked", two), ("agreed", two)])
         one = self.watch("root", "--tenant", "other")
         self.assertEqual(self.told(one.rows(1)), [("asked", there)])
-        # A reload that takes away the group takes away what it showed; one that takes away the role ends it.
+        # A reload that takes away the group takes away what it showed; one that takes away the role ends it.  Of what came
+        # before she has seen all: each event is judged by the roles of when it is told.
+        last = self.ask("sell", {"amount": 8000})
+        self.assertEqual(self.told(eve.rows(1)), [("asked", last)])
         self.roles["eve"] = self.roles["eve"].replace("groups: [sales]", "groups: [finance]")
         c.config(self.conf())
         c.cli("reload")
