@@ -292,11 +292,20 @@ class Away(test_sink_syslog.Rsyslogd, test_sink_http.Case, test_sink_s3.Case):
 
     def judge_all(self, load, owed, times, rss, want):
         """What was there when the load ended, at least: each round of objects is on record as well."""
-        def written():          # what has been sent is not what rsyslogd has written
-            return all(self.siem().sizes.get(log, 0) >= n for log, n in want.items())
-        crib.wait_for("the last message", written, PATIENCE)
-        got = {"siem": self.siem(), "hook": self.hook(), "hec": self.hec(), "logs": self.otlp_logs()}
-        objects, n = self.lake()
+        def is_whole(sizes):
+            return all(sizes.get(log, 0) >= many for log, many in want.items())
+
+        def once_whole(of, sizes_of=lambda sequence: sequence.sizes):
+            """What has been sent is not what rsyslogd has written, and what a sink lags behind is as old as its last look."""
+            found = []
+
+            def look():
+                found[:] = [of()]
+                return is_whole(sizes_of(found[0]))
+            crib.wait_for("the last record", look, PATIENCE)
+            return found[0]
+        got = {"siem": once_whole(self.siem), "hook": once_whole(self.hook), "hec": once_whole(self.hec), "logs": once_whole(self.otlp_logs)}
+        objects, n = once_whole(self.lake, lambda found: found[0])
         for path in self.folder.glob("*.wrong"):
             self.assertEqual((path.name, path.read_text()), (path.name, ""))
         for name, sequence in got.items():
