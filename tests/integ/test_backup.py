@@ -130,7 +130,7 @@ class Sealed(crib.Case):
     def setUp(self):
         super().setUp()
         c = self.c = self.crib
-        c.fill(1800, "--tenants", 2, "--days", 70, fold=("--block", "120", "--chapter", "3"))
+        c.fill(1800, "--tenants", 2, "--days", crib.days_back(70), fold=("--block", "120", "--chapter", "3"))
         self.assertGreater(c.json("audit", "seal", "--tenant", "fill00000")[0]["files"], 1)
         self.folder = c.dir / "copies"
         self.folder.mkdir()

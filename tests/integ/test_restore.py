@@ -162,7 +162,7 @@ class Restore(crib.Case):
     def test_op511_sealed_files_come_along_and_one_that_is_missing_is_damage(self):
         c = self.c
         shutil.rmtree(c.store)
-        c.fill(1800, "--tenants", 2, "--days", 70, fold=("--block", "120", "--chapter", "3"))
+        c.fill(1800, "--tenants", 2, "--days", crib.days_back(70), fold=("--block", "120", "--chapter", "3"))
         c.made_by("b_fold", "--seal", "all")
         files = sorted(p.relative_to(c.store) for p in c.store.rglob("*.tcs"))
         self.assertGreater(len(files), 3)
