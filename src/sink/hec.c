@@ -18,7 +18,7 @@
 
 #include "sink_int.h"
 
-#define ASK_FIRST_MS 250                /* whether it is indexed; doubled */
+#define ASK_FIRST_MS 10                 /* whether it is indexed; doubled */
 #define ASK_MOST_MS 10000
 #define ASK_FOR_MS 300000               /* then the batch goes again */
 #define CHANNEL "x-splunk-request-channel"

@@ -23,7 +23,8 @@ class Splunk(http.server.ThreadingHTTPServer):
     def __init__(self, acks=True, port=0):
         super().__init__(("127.0.0.1", port), Collector)
         self.port, self.acks = self.server_address[1], acks
-        self.events, self.taken, self.asked, self.wrong, self.answers, self.indexes, self.over, self.away = [], {}, 0, [], [], True, False, False
+        self.events, self.taken, self.asked, self.wrong, self.answers = [], {}, 0, [], []
+        self.indexes, self.over, self.away, self.answered = True, False, False, threading.Event()
         self.thread = threading.Thread(target=self.serve_forever, args=(0.01,))
         self.thread.start()
 
@@ -93,6 +94,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
             for number in asked["acks"]:
                 splunk.events += splunk.taken.get((channel, number), [])
         self.say(200, None, 0, acks={str(number): splunk.indexes and (channel, number) in splunk.taken for number in asked["acks"]})
+        splunk.answered.set()
 
 
 class Case(Sinks):
@@ -174,14 +176,19 @@ class Hec(Case):
         self.serve(self.hec(splunk, ", ack: true"))
         crib.wait_for("questions", lambda: splunk.asked > 1)
 
-        def asked_on(seconds):
-            """So much later, when it has been asked once more."""
-            asked = splunk.asked
-            later.write_text(str(seconds))
-            crib.wait_for("a question", lambda: self.crib.status() and splunk.asked > asked)       # which wakes the server
-        asked_on(280)
+        def asked_on(start, end):
+            """So much later: 10 s at a time, as long as it waits between two questions at most; no question whose answer is still
+            on its way sees thirty of them, after which it would have gone unanswered."""
+            written = later.with_suffix(".new")
+            for seconds in range(start, end + 1, 10):
+                splunk.answered.clear()
+                written.write_text(str(seconds))
+                written.rename(later)
+                self.crib.status()                              # which wakes the server
+                splunk.answered.wait(1)
+        asked_on(10, 270)
         self.assertEqual((len(splunk.taken), self.sink()["state"], self.sink()["failures"]), (1, "up", 0))
-        asked_on(305)
+        asked_on(280, 310)
         crib.wait_for("a failure", lambda: self.sink()["failures"])
         self.assertIn("it has not acknowledged what it took, for 5 min", self.crib.log.read_text())
         crib.wait_for("the same again", lambda: len(splunk.taken) > 1)
