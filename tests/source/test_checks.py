@@ -542,6 +542,39 @@ class Releases(unittest.TestCase):
         self.refused(f"the result of gcc-check is of {self.first}, older than the sources")
 
 
+class Cost(unittest.TestCase):
+    """make check-cost is as good as what it makes of its counts (SP-601)."""
+
+    KNOWN = "# a comment\necho\tloop\tinstructions\t1000\t2\necho\tloop\tallocations\t10\t3\necho\tloop\thashes\t0\t3\n"
+
+    def wrong(self, *counts, times=1):
+        sys.path.insert(0, str(TOP / "tests" / "bench"))
+        cost = load(TOP / "tests" / "bench" / "cost.py")
+        names = [("echo", "loop", what) for what in ("instructions", "allocations", "hashes")]
+        return cost.compare(cost.read_known(self.KNOWN), dict(zip(names, counts)), times)
+
+    def test_what_moves_less_is_as_it_was(self):
+        self.assertEqual(self.wrong(1020, 10.3, 0.05), [])
+        self.assertEqual(self.wrong(980, 9.7, 0), [])
+
+    def test_one_allocation_more_fails(self):
+        self.assertEqual(self.wrong(1000, 11, 0), ["echo loop allocations: 11, and was 10: +10.0 %"])
+
+    def test_instructions_and_counts_of_nothing(self):
+        self.assertEqual(self.wrong(1021, 10, 1), ["echo loop hashes: 1, and was 0: from nothing",
+                                                   "echo loop instructions: 1021, and was 1000: +2.1 %"])
+
+    def test_a_gain_is_written_down(self):
+        self.assertEqual(self.wrong(979, 10, 0), ["echo loop instructions: 979, and was 1000: -2.1 %; write it down: make check-cost COST=--write"])
+
+    def test_fewer_calls_may_differ_by_twice_as_much(self):
+        self.assertEqual(self.wrong(1040, 10.6, 0, times=2), [])
+        self.assertEqual(len(self.wrong(1041, 10.7, 0, times=2)), 2)
+
+    def test_what_one_side_lacks(self):
+        self.assertEqual(self.wrong(1000, 10), ["echo loop hashes: not counted any more"])
+
+
 if __name__ == "__main__":
     said = io.StringIO()
     result = unittest.TextTestRunner(said, verbosity=0).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
