@@ -44,17 +44,17 @@ struct age_writer {
 struct age_writer *age_writer_new(const struct age_recipient *to, size_t n, age_put_fn *put, void *arg)
 {
 	struct age_writer *w = mem_zalloc(sizeof(*w));
-	uint8_t key[AGE_FILE_KEY], nonce[NONCE];
+	struct { uint8_t key[AGE_FILE_KEY], nonce[NONCE]; } drawn;
 
+	_Static_assert(sizeof(drawn) > ID_POOL_TAKE, "a key is the kernel's own");
 	w->put = put;
 	w->arg = arg;
-	id_random(key, sizeof(key));
-	id_random(nonce, sizeof(nonce));
+	id_random(&drawn, sizeof(drawn));
 	w->head = (struct str)STR_INIT;
-	age_header_make(to, n, key, &w->head);
-	str_put(&w->head, nonce, sizeof(nonce));
-	begin(&w->stream, key, nonce);
-	secret_wipe(key, sizeof(key));
+	age_header_make(to, n, drawn.key, &w->head);
+	str_put(&w->head, drawn.nonce, sizeof(drawn.nonce));
+	begin(&w->stream, drawn.key, drawn.nonce);
+	secret_wipe(&drawn, sizeof(drawn));
 	return w;
 }
 

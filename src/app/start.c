@@ -21,6 +21,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/crypto.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -877,6 +878,7 @@ int app_start(const struct app_opt *opt, struct app **ret, struct err *err)
 	a->store = path_absolute(opt->store);
 	a->started_us = clock_wall_us();
 	a->process = (struct ops_process){ -1, -1 };
+	id_random_pool();               /* of this thread, which is the loop's */
 	a->loop = ev_loop_new();
 	rc = start_all(a, err);
 	if (rc < 0) {

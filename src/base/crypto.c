@@ -137,14 +137,15 @@ uint64_t digest_short(const uint8_t key[DIGEST_SHORT_KEY], const void *p, size_t
 
 enum { HMAC_BLOCK = 64 };
 
-/* By OpenSSL's SHA-256 for its speed, in a context of its own, which forgets the key: it starts from there twice. */
+/* By OpenSSL's SHA-256 for its speed.  What a pass leaves in the context is its result, no key. */
 static void hmac_pass(EVP_MD_CTX *ctx, const struct digest_part *key, uint8_t pad, const struct digest_part *part,
 		      size_t nparts, uint8_t ret[DIGEST_SIZE])
 {
 	uint8_t block[HMAC_BLOCK];
 
-	for (size_t i = 0; i < sizeof(block); i++)
-		block[i] = (uint8_t)((i < key->len ? ((const uint8_t *)key->p)[i] : 0) ^ pad);
+	memset(block, pad, sizeof(block));
+	for (size_t i = 0; i < key->len; i++)
+		block[i] ^= ((const uint8_t *)key->p)[i];
 	must(EVP_DigestInit_ex2(ctx, sha256, NULL));
 	must(EVP_DigestUpdate(ctx, block, sizeof(block)));
 	for (size_t i = 0; i < nparts; i++)
@@ -153,16 +154,15 @@ static void hmac_pass(EVP_MD_CTX *ctx, const struct digest_part *key, uint8_t pa
 	sodium_memzero(block, sizeof(block));
 }
 
+/* In the thread's own context, which forgets the result, since that may be a key: to make one costs as much again. */
 static void hmac(const struct digest_part *key, const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
 {
 	struct digest_part inner = { ret, DIGEST_SIZE };
-	EVP_MD_CTX *ctx;
+	EVP_MD_CTX *ctx = spare_get();
 
-	pthread_once(&sha256_once, sha256_fetch);
-	ctx = context_new();
 	hmac_pass(ctx, key, 0x36, part, nparts, ret);
 	hmac_pass(ctx, key, 0x5c, &inner, 1, ret);
-	EVP_MD_CTX_free(ctx);
+	must(EVP_MD_CTX_reset(ctx));
 }
 
 void digest_md5(const void *p, size_t n, uint8_t ret[DIGEST_MD5_SIZE])

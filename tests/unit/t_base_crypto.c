@@ -46,6 +46,35 @@ static void sha256_matches_fips_180_4(void **state)
 	check_hex(out, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
+/* RFC 4231, 4.2 to 4.4: a shorter key is one with zeros behind it.  Between hashes of the same thread, one of them open. */
+static void hmac_matches_rfc_4231(void **state)
+{
+	struct digest *open = digest_new();
+	uint8_t key[32], data[50], out[DIGEST_SIZE];
+
+	digest_put(open, "ab", 2);
+	for (int i = 0; i < 2; i++) {
+		memset(key, 0, sizeof(key));
+		memset(key, 0x0b, 20);
+		digest_hmac(key, &(struct digest_part){ "Hi There", 8 }, 1, out);
+		check_hex(out, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+		digest_sha256("abc", 3, out);
+		check_hex(out, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+		memset(key, 0, sizeof(key));
+		memcpy(key, "Jefe", 4);
+		digest_hmac(key, (const struct digest_part[]){ { "what do ya want ", 16 }, { "for nothing?", 12 } }, 2, out);
+		check_hex(out, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+	}
+	memset(key, 0, sizeof(key));
+	memset(key, 0xaa, 20);
+	memset(data, 0xdd, sizeof(data));
+	digest_hmac(key, &(struct digest_part){ data, sizeof(data) }, 1, out);
+	check_hex(out, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+	digest_put(open, "c", 1);
+	digest_end(&open, out);
+	check_hex(out, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 /* The vectors of the paper (Aumasson, Bernstein: SipHash, appendix A). */
 static void short_digest_is_siphash_2_4(void **state)
 {
@@ -209,6 +238,7 @@ SINGLE_THREAD_SUITE(crypto)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_up_forbids_cores),
 		cmocka_unit_test(sha256_matches_fips_180_4),
+		cmocka_unit_test(hmac_matches_rfc_4231),
 		cmocka_unit_test(short_digest_is_siphash_2_4),
 		cmocka_unit_test(keyed_digest_depends_on_key_and_prefix),
 		cmocka_unit_test(crc32_matches_the_check_value),
