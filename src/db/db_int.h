@@ -80,6 +80,8 @@ static inline int db_fail_computed(struct db *db, struct err *err)
 	return code;
 }
 
+/* Step a transaction control statement; 1: it has a row, which the caller reads and resets. */
+int db_ctl(struct db *db, enum db_ctl which, struct err *err);
 /* Statements are prepared anew when they are asked for again. */
 void db_stmt_free_all(struct db *db);
 int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;
