@@ -8,6 +8,14 @@ function replace(s, what, by,   n, part, i, out) {
 	for (i = 2; i <= n; i++) out = out by part[i]
 	return out
 }
+# The highest ?N.
+function params(s,   max, n) {
+	for (max = 0; match(s, /[?][0-9]+/); s = substr(s, RSTART + RLENGTH)) {
+		n = substr(s, RSTART + 1, RLENGTH - 1) + 0
+		if (n > max) max = n
+	}
+	return max
+}
 function fail(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
 function flush() {
 	gsub(/[ \t\n]+/, " ", text); sub(/^ /, "", text); sub(/;? *$/, "", text)
@@ -37,7 +45,7 @@ END {
 	if (mode == "h") {
 		print "#ifndef DB_SQL_GEN_H\n#define DB_SQL_GEN_H\nenum sql_id {"
 		for (i = 1; i <= n; i++) printf "\tSQL_%s,\n", toupper(order[i])
-		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 ",\n\tSQL__KEYS_STEPS = " keys_steps + 0 ",\n\tSQL__SEGMENT_STEPS = " segment_steps + 0 "\n};\nstruct sql_text { const char *name, *text; };"
+		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 ",\n\tSQL__KEYS_STEPS = " keys_steps + 0 ",\n\tSQL__SEGMENT_STEPS = " segment_steps + 0 "\n};\nstruct sql_text { const char *name, *text; unsigned params; };"
 		print "extern const struct sql_text sql_" dialect "[SQL__COUNT];\n#endif"
 		exit
 	}
@@ -46,7 +54,7 @@ END {
 		if (!(order[i] in sql)) fail(order[i] " has no text for " dialect)
 		s = sql[order[i]]; if (dialect == "pgsql") gsub(/[?]/, "$", s)
 		s = replace(replace(s, "[\\\\]", "\\\\"), "\"", "\\\"")
-		printf "\t[SQL_%s] = { \"%s\",\n\t\t\"%s\" },\n", toupper(order[i]), order[i], s
+		printf "\t[SQL_%s] = { \"%s\",\n\t\t\"%s\", %d },\n", toupper(order[i]), order[i], s, params(sql[order[i]])
 	}
 	print "};"
 }

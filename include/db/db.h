@@ -155,9 +155,9 @@ void db_did_you_mean(struct db_stmt **st, unsigned col, const char *word, struct
 const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len);
 const char *db_col_name(struct db_stmt *st, unsigned col);
 /* Of statements that read millions of rows: SELECT row_out(?pos, a, b, ...) hands a, b, ... over at once, at a third of
- * the cost of asking for each.  NULL: the last step did not; else they live until the next.  n: of DB_INT; p, len: of
- * texts and blobs. */
-struct db_value { enum db_type type; int64_t n; const void *p; size_t len; };
+ * the cost of asking for each.  NULL: the last step did not; else they live until the next.  n: of DB_INT; d: of
+ * DB_FLOAT; p, len: of texts and blobs. */
+struct db_value { enum db_type type; union { int64_t n; double d; }; const void *p; size_t len; };
 void db_bind_row(struct db_stmt *st, unsigned pos);
 const struct db_value *db_row(struct db_stmt *st, unsigned n);
 int64_t db_last_id(struct db *db);                                   /* rowid of the last insert */

@@ -99,18 +99,18 @@ static int open_file(struct db_copy *c, const char *dir, int *ret_fd, struct err
 	char *path = path_join(dir, "nameless-XXXXXX");
 	int fd = mkostemp(path, O_CLOEXEC), rc = 0;
 
-	c->db = mem_zalloc(sizeof(*c->db));
-	c->db->mode = DB_READER;
-	c->db->path = path;
+	c->db = db_new(DB_READER, path);
 	if (fd < 0)
-		return err_set(err, ERR_IO, dir, "a copy cannot be written: %s", strerror(errno));
-	if (sqlite3_open_v2(path, &c->db->native,
-			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL) != SQLITE_OK)
+		rc = err_set(err, ERR_IO, dir, "a copy cannot be written: %s", strerror(errno));
+	else if (sqlite3_open_v2(path, &c->db->native,
+				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL) != SQLITE_OK)
 		rc = err_set(err, ERR_IO, dir, "a copy cannot be opened: %s", sqlite3_errmsg(c->db->native));
 	/* Now it has a lock, and no need of its name. */
 	rc = rc < 0 ? rc : run(c, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8192; "
 			       "PRAGMA trusted_schema = OFF; BEGIN EXCLUSIVE", err);
-	(void)unlink(path);
+	if (fd >= 0)
+		(void)unlink(path);
+	free(path);
 	*ret_fd = fd;
 	return rc;
 }

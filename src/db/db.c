@@ -75,7 +75,7 @@ static void put_value(struct db_row *row, unsigned i, sqlite3_value *v)
 		put_bytes(row, i, DB_BLOB, v);
 		break;
 	case SQLITE_FLOAT:
-		row->v[i] = (struct db_value){ .type = DB_FLOAT };
+		row->v[i] = (struct db_value){ .type = DB_FLOAT, .d = sqlite3_value_double(v) };
 		break;
 	default:
 		row->v[i] = (struct db_value){ .type = DB_NULL };
@@ -164,35 +164,44 @@ void db_did_you_mean(struct db_stmt **st, unsigned col, const char *word, struct
 
 /* --- Statements: prepared once per connection, lent out, bound, stepped, read. */
 
-static int prepare(struct db_stmt *st)
+struct db_stmt *db_stmt_new(struct db *db, const char *name, const char *text, unsigned params)
 {
-	return sqlite3_prepare_v3(st->db->native, st->text, -1, SQLITE_PREPARE_PERSISTENT, &st->native, NULL);
+	struct db_stmt *st = mem_zalloc(sizeof(*st) + params * sizeof(st->bind[0]));
+
+	st->db = db;
+	st->engine = db->engine;
+	st->name = name;
+	st->text = text;
+	st->params = params;
+	return st;
 }
 
 struct db_stmt *db_stmt_get(struct db *db, enum sql_id id)
 {
+	const struct sql_text *sql = &db->engine->sql[id];
 	struct db_stmt *st = db->named[id];
 
 	/* The same statement inside its own loop gets a second program that lives until put. */
 	if (!st || st->lent) {
-		struct db_stmt *fresh = mem_zalloc(sizeof(*fresh));
+		struct db_stmt *fresh = db_stmt_new(db, sql->name, sql->text, sql->params);
 
-		fresh->db = db;
-		fresh->name = sql_sqlite[id].name;
-		fresh->text = sql_sqlite[id].text;
 		fresh->temp = st != NULL;
 		if (!st)
 			db->named[id] = fresh;
 		st = fresh;
 	}
-	if (!st->native)
-		(void)prepare(st);      /* the first step asks again and reports */
 	st->lent = true;
 	st->stepped = false;
-	st->bind_rc = SQLITE_OK;
+	st->no_param = st->row_param = 0;
 	st->bound = 0;
 	db->lent++;
 	return st;
+}
+
+static void stmt_free(struct db_stmt *st)
+{
+	st->engine->finish(st);
+	free(st);
 }
 
 void db_stmt_put(struct db_stmt **stp)
@@ -205,51 +214,46 @@ void db_stmt_put(struct db_stmt **stp)
 	assert(st->lent && st->db->lent);
 	st->lent = false;
 	st->db->lent--;
-	if (st->temp) {
-		sqlite3_finalize(st->native);
-		db_row_free(&st->row);
-		free(st);
-		return;
-	}
-	if (st->native) {
-		sqlite3_reset(st->native);
-		sqlite3_clear_bindings(st->native);     /* borrowed bytes are the caller's again */
-	}
+	if (st->temp)
+		stmt_free(st);
+	else
+		st->engine->reset(st);
 }
 
 void db_stmt_free_all(struct db *db)
 {
 	for (size_t i = 0; i < SQL__COUNT; i++) {
-		if (db->named[i]) {
-			sqlite3_finalize(db->named[i]->native);
-			db_row_free(&db->named[i]->row);
-		}
-		free(db->named[i]);
+		if (db->named[i])
+			stmt_free(db->named[i]);
 		db->named[i] = NULL;
 	}
 }
 
-static void bound(struct db_stmt *st, unsigned pos, int rc)
+/* Values wait for the first step, which hands all of them over. */
+static inline void bind(struct db_stmt *st, unsigned pos, struct db_value v)
 {
-	if (st->bind_rc == SQLITE_OK)
-		st->bind_rc = rc;
-	if (pos >= 1 && pos <= 64)
+	if (pos < 1 || pos > st->params) {
+		st->no_param = pos;
+		return;
+	}
+	st->bind[pos - 1] = v;
+	if (pos <= 64)
 		st->bound |= UINT64_C(1) << (pos - 1);
 }
 
 void db_bind_i64(struct db_stmt *st, unsigned pos, int64_t v)
 {
-	bound(st, pos, sqlite3_bind_int64(st->native, (int)pos, v));
+	bind(st, pos, (struct db_value){ .type = DB_INT, .n = v });
 }
 
 void db_bind_f64(struct db_stmt *st, unsigned pos, double v)
 {
-	bound(st, pos, sqlite3_bind_double(st->native, (int)pos, v));
+	bind(st, pos, (struct db_value){ .type = DB_FLOAT, .d = v });
 }
 
 void db_bind_text(struct db_stmt *st, unsigned pos, const char *p, size_t len)
 {
-	bound(st, pos, sqlite3_bind_text64(st->native, (int)pos, p ? p : "", len, SQLITE_STATIC, SQLITE_UTF8));
+	bind(st, pos, (struct db_value){ .type = DB_TEXT, .p = p ? p : "", .len = len });
 }
 
 void db_bind_textz(struct db_stmt *st, unsigned pos, const char *z)
@@ -262,53 +266,48 @@ void db_bind_textz(struct db_stmt *st, unsigned pos, const char *z)
 
 void db_bind_blob(struct db_stmt *st, unsigned pos, const void *p, size_t len)
 {
-	bound(st, pos, sqlite3_bind_blob64(st->native, (int)pos, p ? p : "", len, SQLITE_STATIC));
+	bind(st, pos, (struct db_value){ .type = DB_BLOB, .p = p ? p : "", .len = len });
 }
 
 void db_bind_null(struct db_stmt *st, unsigned pos)
 {
-	bound(st, pos, sqlite3_bind_null(st->native, (int)pos));
+	bind(st, pos, (struct db_value){ .type = DB_NULL });
 }
 
 void db_bind_row(struct db_stmt *st, unsigned pos)
 {
-	bound(st, pos, sqlite3_bind_pointer(st->native, (int)pos, st, DB_ROW_POINTER, NULL));
+	db_bind_null(st, pos);
+	st->row_param = pos;
 }
 
 /* What the caller forgot, before the first step of a named statement. */
-static int check_bindings(struct db_stmt *st, struct err *err)
+static int check_bindings(const struct db_stmt *st, struct err *err)
 {
-	int n = sqlite3_bind_parameter_count(st->native);
-	uint64_t all = n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+	uint64_t all = st->params >= 64 ? UINT64_MAX : (UINT64_C(1) << st->params) - 1;
 
-	if (st->bind_rc != SQLITE_OK)
-		return db_fail(st->db, st->bind_rc, st->name, err);
+	if (st->no_param)
+		return err_set(err, ERR_INTERNAL, st->name, "there is no parameter ?%u", st->no_param);
 	if (st->text && st->bound != all)
 		return err_set(err, ERR_INTERNAL, st->name, "parameter ?%d is not bound",
 			       __builtin_ctzll(~st->bound) + 1);
 	return 0;
 }
 
+static int start(struct db_stmt *st, struct err *err)
+{
+	int rc = check_bindings(st, err);
+
+	if (rc == 0)
+		rc = st->engine->start(st, err);
+	st->stepped = rc == 0;
+	return rc;
+}
+
 int db_step(struct db_stmt *st, struct err *err)
 {
-	int rc;
+	int rc = st->stepped ? 0 : start(st, err);
 
-	if (!st->native) {
-		rc = prepare(st);
-		if (rc != SQLITE_OK)
-			return db_fail(st->db, rc, st->name, err);
-		return err_set(err, ERR_INTERNAL, st->name, "was bound while it did not prepare");
-	}
-	if (!st->stepped) {
-		rc = check_bindings(st, err);
-		if (rc < 0)
-			return rc;
-		st->stepped = true;
-	}
-	rc = sqlite3_step(st->native);
-	if (rc == SQLITE_ROW)
-		return 1;
-	return rc == SQLITE_DONE ? 0 : db_fail(st->db, rc, st->name, err);
+	return rc < 0 ? rc : st->engine->step(st, err);
 }
 
 int db_run(struct db_stmt **st, struct err *err)
@@ -323,10 +322,109 @@ int db_run(struct db_stmt **st, struct err *err)
 
 unsigned db_col_count(struct db_stmt *st)
 {
-	return (unsigned)sqlite3_column_count(st->native);
+	return st->engine->columns(st);
 }
 
 enum db_type db_col_type(struct db_stmt *st, unsigned col)
+{
+	return st->engine->type(st, col);
+}
+
+int64_t db_col_i64(struct db_stmt *st, unsigned col)
+{
+	return st->engine->i64(st, col);
+}
+
+double db_col_f64(struct db_stmt *st, unsigned col)
+{
+	return st->engine->f64(st, col);
+}
+
+const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len)
+{
+	return st->engine->text(st, col, ret_len);
+}
+
+const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len)
+{
+	return st->engine->blob(st, col, ret_len);
+}
+
+const char *db_col_name(struct db_stmt *st, unsigned col)
+{
+	return st->engine->column_name(st, col);
+}
+
+int64_t db_last_id(struct db *db)
+{
+	return db->engine->last_id(db);
+}
+
+int64_t db_changes(struct db *db)
+{
+	return db->engine->changes(db);
+}
+
+/* --- SQLite: statements */
+
+static int prepare(struct db_stmt *st)
+{
+	return st->native ? SQLITE_OK
+		: sqlite3_prepare_v3(st->db->native, st->text, -1, SQLITE_PREPARE_PERSISTENT, &st->native, NULL);
+}
+
+static int lite_start(struct db_stmt *st, struct err *err)
+{
+	int rc = prepare(st);
+
+	for (unsigned i = 0; rc == SQLITE_OK && i < st->params; i++) {
+		const struct db_value *v = &st->bind[i];
+		const int pos = (int)i + 1;
+
+		if (v->type == DB_INT)
+			rc = sqlite3_bind_int64(st->native, pos, v->n);
+		else if (v->type == DB_NULL)
+			rc = sqlite3_bind_null(st->native, pos);
+		else if (v->type == DB_BLOB)
+			rc = sqlite3_bind_blob64(st->native, pos, v->p, v->len, SQLITE_STATIC);
+		else if (v->type == DB_TEXT)
+			rc = sqlite3_bind_text64(st->native, pos, v->p, v->len, SQLITE_STATIC, SQLITE_UTF8);
+		else
+			rc = sqlite3_bind_double(st->native, pos, v->d);
+	}
+	if (rc == SQLITE_OK && st->row_param)
+		rc = sqlite3_bind_pointer(st->native, (int)st->row_param, st, DB_ROW_POINTER, NULL);
+	return rc == SQLITE_OK ? 0 : db_fail(st->db, rc, st->name, err);
+}
+
+static int lite_step(struct db_stmt *st, struct err *err)
+{
+	int rc = sqlite3_step(st->native);
+
+	if (rc == SQLITE_ROW)
+		return 1;
+	return rc == SQLITE_DONE ? 0 : db_fail(st->db, rc, st->name, err);
+}
+
+static void lite_reset(struct db_stmt *st)
+{
+	/* Before its next step all is bound again, so that what it knows of these is not looked at any more. */
+	sqlite3_reset(st->native);
+}
+
+static void lite_finish(struct db_stmt *st)
+{
+	sqlite3_finalize(st->native);
+	db_row_free(&st->row);
+}
+
+static unsigned lite_columns(struct db_stmt *st)
+{
+	(void)prepare(st);                      /* its first step says what is wrong */
+	return (unsigned)sqlite3_column_count(st->native);
+}
+
+static enum db_type lite_type(const struct db_stmt *st, unsigned col)
 {
 	switch (sqlite3_column_type(st->native, (int)col)) {
 	case SQLITE_INTEGER:
@@ -342,17 +440,17 @@ enum db_type db_col_type(struct db_stmt *st, unsigned col)
 	}
 }
 
-int64_t db_col_i64(struct db_stmt *st, unsigned col)
+static int64_t lite_i64(const struct db_stmt *st, unsigned col)
 {
 	return sqlite3_column_int64(st->native, (int)col);
 }
 
-double db_col_f64(struct db_stmt *st, unsigned col)
+static double lite_f64(const struct db_stmt *st, unsigned col)
 {
 	return sqlite3_column_double(st->native, (int)col);
 }
 
-const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len)
+static const char *lite_text(const struct db_stmt *st, unsigned col, size_t *ret_len)
 {
 	const char *p = (const char *)sqlite3_column_text(st->native, (int)col);
 
@@ -361,7 +459,7 @@ const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len)
 	return p ? p : "";
 }
 
-const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len)
+static const void *lite_blob(const struct db_stmt *st, unsigned col, size_t *ret_len)
 {
 	const void *p = sqlite3_column_blob(st->native, (int)col);
 
@@ -370,19 +468,19 @@ const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len)
 	return p ? p : "";
 }
 
-const char *db_col_name(struct db_stmt *st, unsigned col)
+static const char *lite_column_name(struct db_stmt *st, unsigned col)
 {
-	const char *name = sqlite3_column_name(st->native, (int)col);
+	const char *name = prepare(st) == SQLITE_OK ? sqlite3_column_name(st->native, (int)col) : NULL;
 
 	return name ? name : "";
 }
 
-int64_t db_last_id(struct db *db)
+static int64_t lite_last_id(const struct db *db)
 {
 	return sqlite3_last_insert_rowid(db->native);
 }
 
-int64_t db_changes(struct db *db)
+static int64_t lite_changes(const struct db *db)
 {
 	return sqlite3_changes64(db->native);
 }
@@ -494,16 +592,21 @@ static const struct setting settings[] = {
  * its log, and until a record does. */
 static int note_copy(struct db *db, struct err *err)
 {
-	struct db_stmt *st;
+	sqlite3_stmt *st = NULL;
 	int64_t id = 0;
 	int rc = db_pragma_int(db, "application_id", &id, err);
 
 	if (rc < 0 || id != DB_APPLICATION_ID)
 		return rc;
-	st = db_stmt_get(db, SQL_META_SET_VALUE);
-	db_bind_textz(st, 1, DB_META_PUT_BACK);
-	db_bind_textz(st, 2, "1");
-	return db_run(&st, err);
+	rc = sqlite3_prepare_v2(db->native, sql_sqlite[SQL_META_SET_VALUE].text, -1, &st, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_bind_text(st, 1, DB_META_PUT_BACK, -1, SQLITE_STATIC);
+		sqlite3_bind_text(st, 2, "1", -1, SQLITE_STATIC);
+		rc = sqlite3_step(st);
+	}
+	rc = rc == SQLITE_DONE ? 0 : db_fail(db, rc, db->path, err);
+	sqlite3_finalize(st);
+	return rc;
 }
 
 static int apply(struct db *db, const struct setting *s, struct err *err)
@@ -664,6 +767,81 @@ static int check_places(struct db *db, struct err *err)
 	return rc < 0 ? rc : check_place(db->wal, &db->wal_at, err);
 }
 
+static void lite_close(struct db *db)
+{
+	for (size_t i = 0; i < CTL__COUNT; i++)
+		sqlite3_finalize(db->ctl[i]);
+	/* After a failed flush what is in the log must wait for the recovery of the next start. */
+	if (db->mode == DB_WRITER && !db->dead)
+		(void)db_wal_copy(db, SQLITE_CHECKPOINT_TRUNCATE, NULL);        /* the next start does it */
+	if (db->dead)
+		sqlite3_db_config(db->native, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	sqlite3_close(db->native);
+	arena_free(&db->tables_mem);
+	free(db->computed_names);
+	free(db->wal);
+}
+
+/* AUDIT A-607: nobody but us may commit to the store.  Asked inside the transaction, so that nothing
+ * can slip in between. */
+static int check_data_version(struct db *db, struct err *err)
+{
+	int rc = db_ctl(db, CTL_DATA_VERSION, err);
+	int64_t now;
+
+	if (rc < 0)
+		return rc;
+	now = sqlite3_column_int64(db->ctl[CTL_DATA_VERSION], 0);
+	sqlite3_reset(db->ctl[CTL_DATA_VERSION]);
+	if (db->data_version && db->data_version != now) {
+		db->dead = true;
+		return err_set(err, ERR_CORRUPT, db->path, "another program has written to the store");
+	}
+	db->data_version = now;
+	return 0;
+}
+
+static bool lite_alive(const struct db *db)
+{
+	return !sqlite3_get_autocommit(db->native);
+}
+
+static int lite_control(struct db *db, enum db_ctl what, struct err *err)
+{
+	int rc = 0;
+
+	/* Some errors have undone the transaction already; a failing ROLLBACK leaves nothing to do. */
+	if (what == CTL_ROLLBACK && !lite_alive(db))
+		return 0;
+	if (what == CTL_BEGIN_WRITE && db->wal)
+		rc = check_places(db, err);
+	if (rc == 0)
+		rc = db_ctl(db, what, err);
+	if (rc < 0 || what != CTL_BEGIN_WRITE)
+		return rc;
+	rc = check_data_version(db, err);
+	if (rc < 0 && lite_alive(db))
+		(void)db_ctl(db, CTL_ROLLBACK, NULL);
+	return rc;
+}
+
+static const struct db_engine sqlite = {
+	.name = "sqlite", .sql = sql_sqlite, .close = lite_close, .control = lite_control, .alive = lite_alive,
+	.start = lite_start, .step = lite_step, .reset = lite_reset, .finish = lite_finish, .columns = lite_columns,
+	.type = lite_type, .i64 = lite_i64, .f64 = lite_f64, .text = lite_text, .blob = lite_blob,
+	.column_name = lite_column_name, .last_id = lite_last_id, .changes = lite_changes,
+};
+
+struct db *db_new(enum db_mode mode, const char *path)
+{
+	struct db *db = mem_zalloc(sizeof(*db));
+
+	db->engine = &sqlite;
+	db->mode = mode;
+	db->path = mem_strdup(path);
+	return db;
+}
+
 int db_open_as(const char *name, const char *path, enum db_mode mode, struct db **ret, struct err *err)
 {
 #ifndef DB_EXTENSION
@@ -678,9 +856,7 @@ int db_open_as(const char *name, const char *path, enum db_mode mode, struct db 
 #endif
 	flags |= mode == DB_WRITER || mode == DB_SEALER ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
 	flags |= mode == DB_SEGMENT ? SQLITE_OPEN_URI : 0;
-	db = mem_zalloc(sizeof(*db));
-	db->mode = mode;
-	db->path = mem_strdup(path);
+	db = db_new(mode, path);
 	rc = sqlite3_open_v2(name, &db->native, flags, DB_VFS(mode));
 	if (rc != SQLITE_OK)
 		rc = err_set(err, ERR_UNREACHABLE, path, "cannot open: %s",
@@ -712,11 +888,9 @@ int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, s
 
 int db_open_model(struct db **ret, struct err *err)
 {
-	struct db *db = mem_zalloc(sizeof(*db));
+	struct db *db = db_new(DB_WRITER, ":memory:");
 	int rc;
 
-	db->mode = DB_WRITER;
-	db->path = mem_strdup(":memory:");
 	rc = sqlite3_open_v2(db->path, &db->native, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX,
 			     NULL);
 	if (rc != SQLITE_OK) {
@@ -729,6 +903,8 @@ int db_open_model(struct db **ret, struct err *err)
 	return 0;
 }
 
+/* --- the face again: transactions */
+
 void db_close(struct db **dbp)
 {
 	struct db *db = dbp ? *dbp : NULL;
@@ -740,38 +916,9 @@ void db_close(struct db **dbp)
 	if (db->in_txn)
 		(void)db_txn_end(db, ERR_CANCELLED, NULL);      /* nobody asked for what is left to stay */
 	db_stmt_free_all(db);
-	for (size_t i = 0; i < CTL__COUNT; i++)
-		sqlite3_finalize(db->ctl[i]);
-	/* After a failed flush what is in the log must wait for the recovery of the next start. */
-	if (db->mode == DB_WRITER && !db->dead)
-		(void)db_wal_copy(db, SQLITE_CHECKPOINT_TRUNCATE, NULL);        /* the next start does it */
-	if (db->dead)
-		sqlite3_db_config(db->native, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-	sqlite3_close(db->native);
-	arena_free(&db->tables_mem);
-	free(db->computed_names);
-	free(db->wal);
+	db->engine->close(db);
 	free(db->path);
 	free(db);
-}
-
-/* AUDIT A-607: nobody but us may commit to the store.  Asked inside the transaction, so that nothing
- * can slip in between. */
-static int check_data_version(struct db *db, struct err *err)
-{
-	int rc = db_ctl(db, CTL_DATA_VERSION, err);
-	int64_t now;
-
-	if (rc < 0)
-		return rc;
-	now = sqlite3_column_int64(db->ctl[CTL_DATA_VERSION], 0);
-	sqlite3_reset(db->ctl[CTL_DATA_VERSION]);
-	if (db->data_version && db->data_version != now) {
-		db->dead = true;
-		return err_set(err, ERR_CORRUPT, db->path, "another program has written to the store");
-	}
-	db->data_version = now;
-	return 0;
 }
 
 int db_txn_begin(struct db *db, bool write, struct err *err)
@@ -782,23 +929,12 @@ int db_txn_begin(struct db *db, bool write, struct err *err)
 	if (db->dead)
 		return err_set(err, ERR_IO, db->path, "the store failed before; restart to recover");
 	db->txn_rc = 0;
-	rc = write && db->wal ? check_places(db, err) : 0;
-	if (rc < 0)
-		return rc;
-	rc = db_ctl(db, write ? CTL_BEGIN_WRITE : CTL_BEGIN, err);
+	rc = db->engine->control(db, write ? CTL_BEGIN_WRITE : CTL_BEGIN, err);
 	if (rc < 0)
 		return rc;
 	db->in_txn = true;
 	db->in_write = write;
-	rc = write ? check_data_version(db, err) : 0;
-	return rc < 0 ? db_txn_end(db, rc, NULL) : 0;
-}
-
-static void roll_back(struct db *db)
-{
-	/* Some errors have undone the transaction already; a failing ROLLBACK leaves nothing to do. */
-	if (!sqlite3_get_autocommit(db->native))
-		(void)db_ctl(db, CTL_ROLLBACK, NULL);
+	return 0;
 }
 
 int db_txn_end(struct db *db, int rc, struct err *err)
@@ -808,29 +944,29 @@ int db_txn_end(struct db *db, int rc, struct err *err)
 	if (db->lent && rc >= 0)
 		rc = err_set(err, ERR_INTERNAL, db->path, "%u statements are still open at the end of a transaction",
 			     db->lent);
-	if (rc >= 0 && sqlite3_get_autocommit(db->native))
+	if (rc >= 0 && !db->engine->alive(db))
 		rc = err_set(err, db->txn_rc ? (enum err_code)db->txn_rc : ERR_INTERNAL, db->path,
 			     "the transaction was given up before its end");
 	if (rc >= 0) {
-		int failed = db_ctl(db, CTL_COMMIT, err);
+		int failed = db->engine->control(db, CTL_COMMIT, err);
 
 		if (failed < 0)
 			rc = failed;
 	}
 	if (rc < 0)
-		roll_back(db);
+		(void)db->engine->control(db, CTL_ROLLBACK, NULL);
 	return rc;
 }
 
 bool db_txn_alive(const struct db *db)
 {
-	return db->in_txn && !sqlite3_get_autocommit(db->native);
+	return db->in_txn && db->engine->alive(db);
 }
 
 int db_item_begin(struct db *db, struct err *err)
 {
 	assert(db->in_write);
-	return db_ctl(db, CTL_ITEM, err);
+	return db->engine->control(db, CTL_ITEM, err);
 }
 
 int db_item_end(struct db *db, int rc, struct err *err)
@@ -838,10 +974,10 @@ int db_item_end(struct db *db, int rc, struct err *err)
 	int failed;
 
 	assert(db->in_write);
-	if (sqlite3_get_autocommit(db->native))         /* nothing left to go back to */
+	if (!db->engine->alive(db))                     /* nothing left to go back to */
 		return db->txn_rc ? db->txn_rc : err_set(err, ERR_INTERNAL, db->path, "the transaction is gone");
-	failed = rc < 0 ? db_ctl(db, CTL_ITEM_UNDO, NULL) : 0;
+	failed = rc < 0 ? db->engine->control(db, CTL_ITEM_UNDO, NULL) : 0;
 	if (failed == 0)
-		failed = db_ctl(db, CTL_ITEM_KEEP, rc < 0 ? NULL : err);
+		failed = db->engine->control(db, CTL_ITEM_KEEP, rc < 0 ? NULL : err);
 	return failed < 0 ? failed : rc;
 }

@@ -23,7 +23,30 @@ enum db_ctl { CTL_BEGIN, CTL_BEGIN_WRITE, CTL_COMMIT, CTL_ROLLBACK, CTL_ITEM, CT
 /* Where a file of the store was when it was opened; ino 0 = not seen yet. */
 struct db_place { dev_t dev; ino_t ino; };
 
+/* What an engine does for db.c, which is the face of all.  Values wait in st->bind: an engine is asked once for all
+ * of a statement, not for each. */
+struct db_engine {
+	const char *name;
+	const struct sql_text *sql;             /* by enum sql_id */
+	void (*close)(struct db *db);           /* what is the engine's; db.c frees the rest */
+	int (*control)(struct db *db, enum db_ctl what, struct err *err);
+	bool (*alive)(const struct db *db);     /* a transaction is there, which the engine has not undone */
+	int (*start)(struct db_stmt *st, struct err *err);      /* compiled at its first use, with st->bind[] */
+	int (*step)(struct db_stmt *st, struct err *err);       /* 1 = a row, 0 = done */
+	void (*reset)(struct db_stmt *st);      /* what st->bind[] leads to is the caller's again */
+	void (*finish)(struct db_stmt *st);
+	unsigned (*columns)(struct db_stmt *st);                /* also before its start, as column_name */
+	const char *(*column_name)(struct db_stmt *st, unsigned col);
+	enum db_type (*type)(const struct db_stmt *st, unsigned col);
+	int64_t (*i64)(const struct db_stmt *st, unsigned col);
+	double (*f64)(const struct db_stmt *st, unsigned col);
+	const char *(*text)(const struct db_stmt *st, unsigned col, size_t *ret_len);
+	const void *(*blob)(const struct db_stmt *st, unsigned col, size_t *ret_len);
+	int64_t (*last_id)(const struct db *db), (*changes)(const struct db *db);
+};
+
 struct db {
+	const struct db_engine *engine;
 	sqlite3 *native;
 	enum db_mode mode;
 	char *path;
@@ -57,11 +80,15 @@ struct db_row;
 struct db_stmt {
 	struct db *db;
 	sqlite3_stmt *native;                   /* NULL: does not prepare, the first step says why */
+	const struct db_engine *engine;
 	const char *name, *text;                /* of sql/; "sql" and NULL for an ad hoc one */
 	bool lent, temp, stepped;               /* temp: freed by put */
-	int bind_rc;                            /* first failed bind */
+	unsigned no_param;                      /* bound, and not there; 0 = none */
+	unsigned row_param;                     /* db_bind_row(); 0 = none */
 	uint64_t bound;                         /* bit pos - 1 */
-	struct db_row *row;                     /* of row_out(), or NULL; row.c */
+	struct db_row *row;                     /* of row_out(), or NULL */
+	unsigned params;
+	struct db_value bind[];                 /* borrowed; an ad hoc one's are NULL until they are bound */
 };
 
 #define HINT_BACKUP "put the newest backup back: toolcribd(8), BAD NIGHTS"
@@ -82,6 +109,9 @@ static inline int db_fail_computed(struct db *db, struct err *err)
 
 /* Step a transaction control statement; 1: it has a row, which the caller reads and resets. */
 int db_ctl(struct db *db, enum db_ctl which, struct err *err);
+/* A connection that is not open yet; db_close() ends it at any time. */
+struct db *db_new(enum db_mode mode, const char *path);
+struct db_stmt *db_stmt_new(struct db *db, const char *name, const char *text, unsigned params);
 /* Statements are prepared anew when they are asked for again. */
 void db_stmt_free_all(struct db *db);
 int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;

@@ -359,10 +359,8 @@ static int compile(struct db *db, const char *sql, size_t len, struct db_stmt **
 		sqlite3_finalize(native);
 		return refused_table(db, "it reads another table", err);
 	}
-	st = mem_zalloc(sizeof(*st));
-	st->db = db;
+	st = db_stmt_new(db, "sql", NULL, (unsigned)sqlite3_bind_parameter_count(native));
 	st->native = native;
-	st->name = "sql";
 	st->lent = st->temp = true;
 	db->lent++;
 	*ret = st;
@@ -381,10 +379,10 @@ int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **r
 
 void db_stmt_again(struct db_stmt *st)
 {
-	sqlite3_reset(st->native);
-	sqlite3_clear_bindings(st->native);
+	st->engine->reset(st);
+	memset(st->bind, 0, st->params * sizeof(st->bind[0]));
 	st->stepped = false;
-	st->bind_rc = SQLITE_OK;
+	st->no_param = 0;
 	st->bound = 0;
 }
 
@@ -395,7 +393,7 @@ unsigned db_param_index(struct db_stmt *st, const char *name)
 
 unsigned db_param_count(struct db_stmt *st)
 {
-	return (unsigned)sqlite3_bind_parameter_count(st->native);
+	return st->params;
 }
 
 const char *db_param_name(struct db_stmt *st, unsigned pos)

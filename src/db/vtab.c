@@ -142,6 +142,7 @@ static void to_value(sqlite3_value *v, struct db_value *ret)
 		break;
 	case SQLITE_FLOAT:
 		ret->type = DB_FLOAT;
+		ret->d = sqlite3_value_double(v);
 		break;
 	case SQLITE_TEXT:
 	case SQLITE_BLOB:
@@ -256,7 +257,7 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int col)
 		sqlite3_result_int64(ctx, v.n);
 		break;
 	case DB_FLOAT:
-		sqlite3_result_double(ctx, (double)v.n);
+		sqlite3_result_double(ctx, v.d);
 		break;
 	case DB_TEXT:
 		sqlite3_result_text64(ctx, v.p ? v.p : "", v.len, SQLITE_TRANSIENT, SQLITE_UTF8);
@@ -462,14 +463,13 @@ bool db_is_guest(const struct db *db)
 #ifdef DB_EXTENSION
 int db_guest_new(void *native, struct db **ret, struct err *err)
 {
-	struct db *db = mem_zalloc(sizeof(*db));
+	const char *file = sqlite3_db_filename(native, "main");
+	struct db *db = db_new(DB_READER, file ? file : "the store");
 	int64_t id = 0;
 	int rc;
 
 	db->native = native;
-	db->mode = DB_READER;
 	db->guest = true;
-	db->path = mem_strdup(sqlite3_db_filename(native, "main") ? sqlite3_db_filename(native, "main") : "the store");
 	rc = db_pragma_int(db, "main.application_id", &id, err);
 	if (rc == 0 && id != DB_APPLICATION_ID)
 		rc = err_set(err, ERR_INVALID, "", "open the toolcrib.db of a store first");
