@@ -107,8 +107,6 @@ static inline int db_fail_computed(struct db *db, struct err *err)
 	return code;
 }
 
-/* Step a transaction control statement; 1: it has a row, which the caller reads and resets. */
-int db_ctl(struct db *db, enum db_ctl which, struct err *err);
 /* A connection that is not open yet; db_close() ends it at any time. */
 struct db *db_new(enum db_mode mode, const char *path);
 struct db_stmt *db_stmt_new(struct db *db, const char *name, const char *text, unsigned params);
