@@ -161,9 +161,8 @@ const char *db_wal_vfs(void);
 int db_open_fd(int fd, const char *path, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
 /* The same of a name for SQLite; path is what errors say. */
 int db_open_as(const char *name, const char *path, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
-/* The authorizers of DB_FOREIGN and DB_REPORTER. */
-void db_reporter_guard(struct db *db);
-void db_foreign_guard(struct db *db);
+/* The authorizer of a DB_FOREIGN or DB_REPORTER. */
+void db_guard_new(struct db *db);
 /* While it is off the connection may make temporary objects (vtab.c). */
 void db_guard(struct db *db, bool on);
 enum { DB_VIEWS_MAX = 64 };             /* that db_vtab_views() copies */

@@ -144,13 +144,6 @@ bool db_foreign_is_old(const struct err *err)
 	return err->code == ERR_INVALID && strstr(err->msg, "vtable constructor failed");
 }
 
-void db_foreign_guard(struct db *db)
-{
-	declare_table_functions(db);
-	connect_full_text(db);
-	sqlite3_set_authorizer(db->native, authorize, db);
-}
-
 /* Of the release's own statements, so that a mistake in one shows nothing that its report does not (SCALE SC-504). */
 static int authorize_report(void *arg, int action, const char *a, const char *b, const char *schema,
 			    const char *trigger)
@@ -172,10 +165,12 @@ static int authorize_report(void *arg, int action, const char *a, const char *b,
 	}
 }
 
-void db_reporter_guard(struct db *db)
+void db_guard_new(struct db *db)
 {
 	declare_table_functions(db);
-	sqlite3_set_authorizer(db->native, authorize_report, db);
+	if (db->mode == DB_FOREIGN)
+		connect_full_text(db);
+	sqlite3_set_authorizer(db->native, db->mode == DB_FOREIGN ? authorize : authorize_report, db);
 }
 
 void db_guard(struct db *db, bool on)

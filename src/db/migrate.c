@@ -327,7 +327,7 @@ int db_open_reporter(const char *path, const char *dir, db_may_fn *may, const vo
 		return rc;
 	(*ret)->may = may;
 	(*ret)->may_arg = arg;
-	db_reporter_guard(*ret);
+	db_guard_new(*ret);
 	return 0;
 }
 

@@ -644,7 +644,7 @@ static int set_up(struct db *db, struct err *err)
 	}
 	if (rc == 0 && db->mode == DB_FOREIGN) {
 		rc = refuse_own_store(db, err);
-		db_foreign_guard(db);
+		db_guard_new(db);
 	}
 	if (rc < 0 && err)
 		err_wrap(err, "%s", db->path);
