@@ -55,6 +55,8 @@ struct tree_consistency {
 };
 void tree_consistency_start(struct tree_consistency *s, uint64_t from);
 void tree_consistency_append(struct tree_consistency *s, const uint8_t leaf[TREE_HASH]);
+/* The next 2^level leaves at once, by the hash of their subtree; s->to is a multiple of so many. */
+void tree_consistency_append_whole(struct tree_consistency *s, unsigned level, const uint8_t hash[TREE_HASH]);
 /* PROOF(old->size, since->to), where since begins at old->size; an empty old tree needs none. */
 void tree_consistency_prove(const struct tree *old, const struct tree_consistency *since,
 			    uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "audit/audit.h"
+#include "audit/record.h"
 #include "audit/second.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -80,11 +81,32 @@ static void batch_clear(struct batch *b)
 	b->n = b->bytes = 0;
 }
 
+/* What has come since: whole tiles by their hash, so that a busy log is not read again, the rest by leaves.  Whether
+ * the log has grown so is what the signer looks at. */
+static int grow_since(struct db *db, const struct audit_head *h, struct tree_consistency *since, struct err *err)
+{
+	struct tree at = { 0 };         /* for its size alone */
+	uint8_t hash[TREE_HASH];
+	int rc = 0;
+
+	while (rc >= 0 && since->to < h->tree.size) {
+		const uint64_t next = since->to - since->to % TILE_WIDTH + TILE_WIDTH;
+
+		rc = since->to % TILE_WIDTH > 0 || next > h->tree.size ? 0 :
+			audit_tile_get(db, h->log, 1, since->to / TILE_WIDTH, hash, err);
+		at.size = since->to;
+		if (rc == 1)
+			tree_consistency_append_whole(since, TILE_HEIGHT, hash);
+		else if (rc == 0)
+			rc = audit_grow(db, h->log, next < h->tree.size ? next : h->tree.size, &at, since, err);
+	}
+	return rc < 0 ? rc : 0;
+}
+
 static int prove(struct notary *n, struct db *db, const struct audit_head *h, struct sign_head *ret, struct err *err)
 {
 	struct base *b = notary_base(n, h->origin);
 	struct tree_consistency *since;
-	struct tree grown;
 	int rc = notary_base_tree(db, h->log, h->origin, b, err);
 
 	if (rc < 0)
@@ -94,9 +116,8 @@ static int prove(struct notary *n, struct db *db, const struct audit_head *h, st
 	if (b->size == 0)
 		return 0;
 	since = mem_alloc(sizeof(*since));
-	grown = b->tree;
 	tree_consistency_start(since, b->size);
-	rc = audit_grow(db, h->log, h->tree.size, &grown, since, err);
+	rc = grow_since(db, h, since, err);
 	if (rc == 0) {
 		ret->proof = mem_calloc(TREE_PROOF_MAX, TREE_HASH);
 		tree_consistency_prove(&b->tree, since, ret->proof, &ret->nproof);

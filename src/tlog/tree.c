@@ -240,10 +240,16 @@ void tree_consistency_start(struct tree_consistency *s, uint64_t from)
 
 void tree_consistency_append(struct tree_consistency *s, const uint8_t leaf[TREE_HASH])
 {
-	assert(s->n < TREE_CONSISTENCY_MAX && s->to < INT64_MAX);
-	s->node[s->n].at = s->to++;
-	s->node[s->n].level = 0;
-	memcpy(s->node[s->n++].hash, leaf, TREE_HASH);
+	tree_consistency_append_whole(s, 0, leaf);
+}
+
+void tree_consistency_append_whole(struct tree_consistency *s, unsigned level, const uint8_t hash[TREE_HASH])
+{
+	assert(s->n < TREE_CONSISTENCY_MAX && s->to < INT64_MAX && level < 63 && s->to % (1ull << level) == 0);
+	s->node[s->n].at = s->to;
+	s->node[s->n].level = level;
+	s->to += 1ull << level;
+	memcpy(s->node[s->n++].hash, hash, TREE_HASH);
 	/* Two neighbours of one size are a subtree when the left one stands where such a subtree begins. */
 	while (s->n >= 2 && s->node[s->n - 2].level == s->node[s->n - 1].level &&
 	       s->node[s->n - 2].at % (2ull << s->node[s->n - 2].level) == 0) {

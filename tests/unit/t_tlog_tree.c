@@ -201,6 +201,33 @@ static void growth_is_proved_from_peaks(void **state)
 	}
 }
 
+/* Whole subtrees say the same as their leaves, wherever the old tree ends. */
+static void growth_is_proved_from_whole_subtrees(void **state)
+{
+	hash_t want[TREE_PROOF_MAX], got[TREE_PROOF_MAX], hash;
+	size_t n = 0, k = 0;
+
+	for (unsigned old = 1; old < 130; old++) {
+		struct tree before = { 0 };
+		struct tree_consistency since;
+
+		for (unsigned i = 0; i < old; i++)
+			tree_append(&before, leaf[i]);
+		tree_consistency_start(&since, old);
+		while (since.to < 300 - 16) {
+			const unsigned level = since.to % 16 == 0 ? 4 : since.to % 2 == 0 ? 1 : 0;
+
+			mth(NULL, since.to, since.to + (1u << level), hash);
+			tree_consistency_append_whole(&since, level, hash);
+			tree_prove_consistency(old, since.to, mth, NULL, want, &n);
+			tree_consistency_prove(&before, &since, got, &k);
+			assert_int_equal(k, n);
+			assert_memory_equal(got, want, n * TREE_HASH);
+			n = 0;
+		}
+	}
+}
+
 /* A proof of more than 63 levels, a size of nothing, an old tree larger than the new one: wrong, not a crash. */
 static void impossible_proofs_are_wrong(void **state)
 {
@@ -237,6 +264,7 @@ SINGLE_THREAD_SUITE(tree)
 		cmocka_unit_test(inclusion_is_proved_for_every_leaf),
 		cmocka_unit_test(consistency_is_proved_between_all_sizes),
 		cmocka_unit_test(growth_is_proved_from_peaks),
+		cmocka_unit_test(growth_is_proved_from_whole_subtrees),
 		cmocka_unit_test(impossible_proofs_are_wrong),
 		cmocka_unit_test(a_hash_that_cannot_be_had_ends_the_proof),
 	};
