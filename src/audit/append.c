@@ -21,7 +21,6 @@
 
 #include "audit_int.h"
 
-
 static void bind_row(const struct audit_row *row, struct db_stmt *st, unsigned pos)
 {
 	for (unsigned col = 0; col < COL_COUNT; col++, pos++) {
@@ -177,10 +176,9 @@ static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit
 	return 0;
 }
 
-static int append_row(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
-		      struct audit_row *row, struct err *err)
+int audit_row_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log, const struct audit_event *ev,
+		   struct audit_row *row, struct audit_filled *ret, struct err *err)
 {
-	struct audit_filled filled;
 	int rc;
 
 	fill_numbers(ev, row);
@@ -191,7 +189,15 @@ static int append_row(struct audit_logs *logs, struct db *db, struct audit_log *
 		return rc;
 	if (logs->ext.len > 0)
 		audit_row_blob(row, COL_EXT, logs->ext.p, logs->ext.len);
-	rc = audit_payload_fill(logs, db, log, ev, row, &filled, err);
+	return audit_payload_fill(logs, db, log, ev, row, ret, err);
+}
+
+static int append_row(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+		      struct audit_row *row, struct err *err)
+{
+	struct audit_filled filled;
+	int rc = audit_row_fill(logs, db, log, ev, row, &filled, err);
+
 	if (rc == 0)
 		rc = insert(logs, db, log, row, err);
 	return rc < 0 ? rc : audit_payload_store(logs, db, &filled, err);

@@ -87,6 +87,7 @@ struct audit_logs {
 	size_t undo_len, undo_cap;
 	int64_t last_id;                /* newest rec.id */
 	struct keys *keys;              /* owned; NULL in tests that commit to no value */
+	const struct keys_dek *dek;     /* commits to all values instead: of who makes records elsewhere; else NULL */
 	struct map *aliases;            /* pseudonyms that are known; struct audit_pseudonym_known */
 	struct str kept, clean;         /* scratch of payload.c: values to keep; a value without what is hidden */
 	struct audit_bytes ct;          /* the same, encrypted */
@@ -134,6 +135,12 @@ int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audi
 		       const struct audit_event *ev, struct audit_row *row, struct audit_filled *ret, struct err *err) MUST_CHECK;
 int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_filled *f,
 			struct err *err) MUST_CHECK;
+
+/* What the event says, as columns of the record that comes next in its log, but for log, idx, clk and beg.  They borrow
+ * from logs, *ev and *ret. */
+FOR_TESTS int audit_row_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log,
+			     const struct audit_event *ev, struct audit_row *row, struct audit_filled *ret,
+			     struct err *err) MUST_CHECK;
 
 /* --- pseudonym.c */
 

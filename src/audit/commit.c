@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "audit/commit.h"
+#include "audit/fields.h"
 #include "base/crypto.h"
 #include "base/text.h"
 
@@ -34,14 +35,6 @@ const char *audit_ctag_name(unsigned ctag)
 	return NULL;
 }
 
-static void be(uint64_t v, size_t size, uint8_t *ret)
-{
-	while (size > 0) {
-		ret[--size] = (uint8_t)v;
-		v >>= 8;
-	}
-}
-
 void audit_opening(const uint8_t dek[32], const uint8_t salt[AUDIT_SALT_SIZE], const struct audit_at *at, unsigned ctag,
 		   uint8_t ret[32])
 {
@@ -50,8 +43,8 @@ void audit_opening(const uint8_t dek[32], const uint8_t salt[AUDIT_SALT_SIZE], c
 		{ label_r, sizeof(label_r) }, { salt, AUDIT_SALT_SIZE }, { at->origin, at->origin_len }, { tail, sizeof(tail) },
 	};
 
-	be(at->idx, 8, tail);
-	be(ctag, 2, tail + 8);
+	audit_put_be(tail, at->idx, 8);
+	audit_put_be(tail + 8, ctag, 2);
 	digest_hmac(dek, parts, sizeof(parts) / sizeof(parts[0]), ret);
 }
 
@@ -60,7 +53,7 @@ void audit_commitment(const uint8_t opening[32], unsigned ctag, const void *valu
 	uint8_t tag[2];
 	const struct digest_part parts[] = { { label_c, sizeof(label_c) }, { tag, sizeof(tag) }, { value, len } };
 
-	be(ctag, 2, tag);
+	audit_put_be(tag, ctag, 2);
 	digest_hmac(opening, parts, sizeof(parts) / sizeof(parts[0]), ret);
 }
 
@@ -81,15 +74,6 @@ void audit_payload_key(const uint8_t dek[32], uint8_t ret[32])
 	digest_hmac(dek, &part, 1, ret);
 }
 
-static uint64_t read_be(const uint8_t *p, size_t size)
-{
-	uint64_t v = 0;
-
-	while (size-- > 0)
-		v = v << 8 | *p++;
-	return v;
-}
-
 bool audit_cm_read(const uint8_t *p, size_t len, struct audit_cm ret[AUDIT_COMMITS_MAX], size_t *ret_n)
 {
 	size_t n = len / 34;
@@ -97,7 +81,7 @@ bool audit_cm_read(const uint8_t *p, size_t len, struct audit_cm ret[AUDIT_COMMI
 	if (len % 34 != 0 || n == 0 || n > AUDIT_COMMITS_MAX)
 		return false;
 	for (size_t i = 0; i < n; i++, p += 34) {
-		ret[i] = (struct audit_cm){ (unsigned)read_be(p, 2), p + 2 };
+		ret[i] = (struct audit_cm){ (unsigned)audit_get_be(p, 2), p + 2 };
 		if (ret[i].ctag == 0 || (i > 0 && ret[i].ctag <= ret[i - 1].ctag))
 			return false;
 	}
@@ -114,8 +98,8 @@ bool audit_kept_read(const uint8_t *p, size_t len, struct audit_kept ret[AUDIT_C
 
 		if (len < 6 || n == AUDIT_COMMITS_MAX)
 			return false;
-		size = (size_t)read_be(p + 2, 4);
-		ret[n] = (struct audit_kept){ (unsigned)read_be(p, 2), p + 6, size };
+		size = (size_t)audit_get_be(p + 2, 4);
+		ret[n] = (struct audit_kept){ (unsigned)audit_get_be(p, 2), p + 6, size };
 		if (ret[n].ctag <= last || size > len - 6)
 			return false;
 		last = ret[n].ctag;
@@ -131,8 +115,8 @@ static void put_place(struct str *ad, int64_t key_id, const uint8_t salt[AUDIT_S
 {
 	uint8_t numbers[16];
 
-	be(at->idx, 8, numbers);
-	be((uint64_t)key_id, 8, numbers + 8);
+	audit_put_be(numbers, at->idx, 8);
+	audit_put_be(numbers + 8, (uint64_t)key_id, 8);
 	str_put(ad, label_p, sizeof(label_p));
 	str_put(ad, salt, AUDIT_SALT_SIZE);
 	str_put(ad, numbers, sizeof(numbers));
@@ -178,8 +162,8 @@ static void put_alias_place(struct str *ad, int64_t key_id, int kind, const char
 {
 	uint8_t numbers[16];
 
-	be((uint64_t)kind, 8, numbers);
-	be((uint64_t)key_id, 8, numbers + 8);
+	audit_put_be(numbers, (uint64_t)kind, 8);
+	audit_put_be(numbers + 8, (uint64_t)key_id, 8);
 	str_put(ad, label_a, sizeof(label_a));
 	str_put(ad, numbers, sizeof(numbers));
 	str_put(ad, origin, strlen(origin) + 1);

@@ -242,15 +242,17 @@ static void seal(const struct fill *f)
 int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log,
 		       const struct audit_event *ev, struct audit_row *row, struct audit_filled *ret, struct err *err)
 {
-	struct fill f = { .logs = logs, .at = { log->origin, log->origin_len, (uint64_t)log->size }, .out = ret };
-	int rc;
+	struct fill f = { .logs = logs, .at = { log->origin, log->origin_len, (uint64_t)log->size }, .dek = logs->dek,
+		.out = ret };
+	int rc = 0;
 
 	ret->any = ret->kept = false;
 	if (!ev->payload || ev->payload->n == 0)
 		return 0;
-	if (!logs->keys)
+	if (!f.dek && !logs->keys)
 		return err_set(err, ERR_INTERNAL, "audit", "there are no keys to commit with");
-	rc = keys_dek(logs->keys, db, ev->tenant_id, ev->prn ? ev->prn : "", ev->time_us, &f.dek, err);
+	if (!f.dek)
+		rc = keys_dek(logs->keys, db, ev->tenant_id, ev->prn ? ev->prn : "", ev->time_us, &f.dek, err);
 	if (rc < 0)
 		return rc;
 	ret->any = true;
