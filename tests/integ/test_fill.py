@@ -1,4 +1,5 @@
 """Stores that tests/bench/b_fill makes are honest: both verifiers find them whole, and reports find what was planted (SC-901)."""
+import json
 import subprocess
 
 import crib
@@ -41,12 +42,42 @@ class Small(Filled):
     def test_sc901_what_is_wrong_is_refused(self):
         """SC-901: before anything is made."""
         for options in (["--records", 499], ["--records", "many"], ["--tenants", 10001], ["--tenants", 0], ["--zipf", -1],
-                        ["--failures", 1.5], ["--level", "all"], ["--nothing", 1], ["other"],
+                        ["--failures", 1.5], ["--level", "all"], ["--nothing", 1], ["--blocks", 65], ["other"],
                         ["--days", 1, "--records", 30000000000]):
             done = subprocess.run([str(crib.BUILD / "tests/bench/b_fill"), str(self.crib.store), *map(str, options)],
                                   capture_output=True, text=True)
             self.assertEqual((done.returncode, self.crib.store.exists()), (2, False), options)
             self.assertIn("usage: b_fill STORE", done.stderr)
+
+
+class Blocks(Filled):
+    SAID = "kind", "tool", "outcome", "rule", "request_bytes", "result_bytes", "ms", "level", "principal"
+
+    def made(self, *options):
+        of = crib.Crib()
+        self.addCleanup(of.close)
+        of.fill(8400, "--tenants", 1, "--principals", 3, "--failures", 0.1, "--days", 40, "--level", "request", *options)
+        return of
+
+    def said(self, of):
+        """Of records of calls, in their order."""
+        exported = map(json.loads, of.cli("audit", "export", "--tenant", "fill00000").splitlines()[1:])
+        return [(row["index"], *map(row.get, self.SAID)) for row in exported if row["kind"].startswith(("call.", "task."))]
+
+    def test_sc901_blocks_at_once_are_what_rows_say(self):
+        """SC-901: threads change nothing; a block ends between begin and end of a call."""
+        one, two = self.made("--blocks", 1), self.made("--blocks", 2)
+        self.verify(two)
+        said = self.said(two)
+        self.assertEqual(said, self.said(one))
+        self.assertGreaterEqual(len(said), 8400)
+        blocks = two.rows("SELECT first, cnt FROM blk WHERE log = 2 ORDER BY first")
+        self.assertEqual(blocks, one.rows("SELECT first, cnt FROM blk WHERE log = 2 ORDER BY first"))
+        self.assertGreater(sum(count for first, count in blocks), 8400)
+        self.assertEqual({(first + count) % 256 for first, count in blocks if count > 1700}, {0})
+        split = {first for first, count in blocks} & {row[0] for row in said if row[1] == "call.end"}
+        self.assertTrue(split, "no block ends between the two")
+        self.assertEqual(*([row[1:] for row in rows[:8390]] for rows in (said, self.said(self.made()))))
 
 
 if __name__ == "__main__":
