@@ -89,6 +89,10 @@ int block_row_over(struct block_reader *r, int64_t i, struct audit_row *row, str
 /* The leaf of the i-th record; all columns were asked for.  Errors of block_row(). */
 int block_leaf(struct block_reader *r, int64_t i, uint8_t ret[TREE_HASH], struct err *err) MUST_CHECK;
 
+/* The same of a block that is open with its own ids, whose rows have all been asked for: its numbers are those that
+ * id() gives from then on.  ERR_CORRUPT: an id has no text; no block is open then. */
+int block_turn(struct block_reader *r, block_id_fn *id, void *arg, struct err *err) MUST_CHECK;
+
 /* What is beside the columns and derived from them, of a block that is open with all columns: its times and its
  * zone are what a count of the records gives.  ERR_CORRUPT: INDEX, queries would lie (SC-207). */
 int block_derived(struct block_reader *r, struct err *err) MUST_CHECK;

@@ -56,8 +56,7 @@ int audit_seal_room(struct db *db, const struct audit_sealed *s, int64_t *ret, s
 int audit_seal_make(struct db *db, struct audit_sealed *s, const atomic_bool *stop, struct err *err) MUST_CHECK;
 /* The file that was made goes, unless the catalog has it after all, or cannot be asked. */
 void audit_seal_unmake(struct db *db, const struct audit_sealed *s);
-/* Times and chapters of a file that was just made; puts them in place of those of its blocks. */
-int audit_seal_chapters(struct db *db, const char *path, struct audit_sealed *sealed, struct err *err) MUST_CHECK;
+/* Puts times and chapters of a file that was just made in place of those of its blocks. */
 int audit_seal_put_chapters(struct db *db, const struct audit_sealed *sealed, struct err *err) MUST_CHECK;
 /* Whether the store has these chapters of the file, and no others. */
 int audit_seal_chapters_same(struct db *db, const struct audit_sealed *made, bool *ret, struct err *err) MUST_CHECK;

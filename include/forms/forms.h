@@ -105,13 +105,6 @@ static inline int64_t forms_id(int64_t log, int64_t idx)
 {
 	return INT64_MIN + (log << FORMS_IDX_BITS | idx);
 }
-/* Blocks of a sealed file that the store does not list yet, with ids of the store: fn() of each, which the reader is
- * open at with all columns.  0, or what fn() failed with. */
-struct block;
-struct block_reader;
-typedef int forms_block_fn(void *arg, struct block_reader *reader, const struct block *b, struct err *err);
-int forms_read_file(struct db *db, const char *path, int64_t log, forms_block_fn *fn, void *arg,
-		    struct err *err) MUST_CHECK;
 /* Sealed files for who decodes their blocks himself, open beside those of db's tables: by the thread that has db. */
 struct forms;
 struct forms_file;
@@ -125,6 +118,11 @@ struct db *forms_file_db(const struct forms_file *file);        /* NULL: it is n
 /* The store's id of a text that has this one in the file: 1; 0: one of them has no such text.  A block_id_fn; arg: the
  * file. */
 int forms_file_id(void *arg, uint16_t kind, int64_t id, int64_t *ret, struct err *err);
+/* One that the caller has open, listed or not, for that alone; both borrowed.  Its texts stay, who has it open may trim
+ * them.  name: in front of what is wrong. */
+struct segment;
+struct forms_file *forms_file_over(struct forms *f, struct segment *segment, const char *name);
+void forms_file_drop(struct forms_file **file);
 /* Puts log and block in front of what is wrong; rc. */
 int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */

@@ -78,8 +78,10 @@ typedef int segment_epoch_fn(void *arg, int64_t n, const uint8_t public[SIGN_PUB
 int segment_epochs(struct segment *s, segment_epoch_fn *fn, void *arg, struct err *err) MUST_CHECK;
 typedef int segment_block_fn(void *arg, const struct block *b, struct err *err);
 int segment_blocks(struct segment *s, segment_block_fn *fn, void *arg, struct err *err) MUST_CHECK;
-/* A block_text_fn; arg: the segment.  Texts stay until segment_trim(), which forgets them when they are many. */
+/* A block_text_fn; arg: the segment.  Texts stay until segment_trim(), which forgets them when they are many, as
+ * segment_is_full() says. */
 int segment_text(void *segment, uint16_t kind, int64_t id, const char **ret, size_t *ret_len, struct err *err);
+bool segment_is_full(const struct segment *s);
 void segment_trim(struct segment *s);
 /* What is kept beside the record at idx, which ascends from call to call: 1, borrowed until the next; 0: nothing.
  * ERR_CORRUPT: a group that cannot be there.  With idx beyond the last one: nothing is left. */

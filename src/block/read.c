@@ -475,7 +475,7 @@ static int no_text(enum audit_column col, int64_t id, struct err *err)
 }
 
 /* Neighbours have mostly the same one. */
-static int turn_column(struct block_reader *r, enum audit_column col, struct err *err)
+static int turn_column(struct block_reader *r, enum audit_column col, block_id_fn *id, void *arg, struct err *err)
 {
 	int64_t *n = r->col[col].n, last = -1, now = -1;
 
@@ -485,7 +485,7 @@ static int turn_column(struct block_reader *r, enum audit_column col, struct err
 		if (n[i] < 0)
 			continue;
 		if (n[i] != last)
-			rc = r->texts.id(r->texts.id_arg, audit_columns[col].tag, n[i], &now, err);
+			rc = id(arg, audit_columns[col].tag, n[i], &now, err);
 		if (rc != 1)
 			return rc < 0 ? rc : no_text(col, n[i], err);
 		last = n[i];
@@ -494,13 +494,14 @@ static int turn_column(struct block_reader *r, enum audit_column col, struct err
 	return 0;
 }
 
-static int turn_ids(struct block_reader *r, struct err *err)
+int block_turn(struct block_reader *r, block_id_fn *id, void *arg, struct err *err)
 {
 	int rc = 0;
 
-	for (unsigned col = BLOCK_FIRST_COLUMN; r->texts.id && col < COL_COUNT && rc == 0; col++)
+	for (unsigned col = BLOCK_FIRST_COLUMN; col < COL_COUNT && rc == 0; col++)
 		if (r->col[col].here && audit_columns[col].form == FORM_DICT)
-			rc = turn_column(r, (enum audit_column)col, err);
+			rc = turn_column(r, (enum audit_column)col, id, arg, err);
+	r->open = r->open && rc == 0;
 	return rc;
 }
 
@@ -527,8 +528,8 @@ int block_open(struct block_reader *r, const struct block *b, uint64_t columns, 
 	r->whole = (columns & BLOCK_ALL_COLUMNS) == BLOCK_ALL_COLUMNS;
 	want(r, columns);
 	rc = read_all(r, err);
-	if (rc == 0)
-		rc = turn_ids(r, err);
+	if (rc == 0 && r->texts.id)
+		rc = block_turn(r, r->texts.id, r->texts.id_arg, err);
 	r->open = rc == 0;
 	if (rc == 0)
 		give(r);

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "block/zone.h"
@@ -36,8 +35,8 @@ struct table {
 	int64_t *v;
 	size_t words, key, n, cap, most;
 	uint32_t *slot;                 /* places in v, from 1 on; twice as many as entries at most */
-	size_t slots;
-	uint8_t seed[DIGEST_SHORT_KEY];
+	size_t slots;                   /* a power of two */
+	uint64_t odds[2 * SUM_KEY];     /* for each half of each number of the key */
 };
 
 /* What the begin of a call says for its end: where its keys are in the table of begins, from 1 on. */
@@ -57,7 +56,7 @@ struct block_summer {
 static void table_init(struct table *t, size_t words, size_t key, size_t most)
 {
 	*t = (struct table){ .words = words, .key = key, .most = most };
-	id_random(t->seed, sizeof(t->seed));
+	id_random(t->odds, sizeof(t->odds));
 }
 
 struct block_summer *block_summer_new(void)
@@ -92,12 +91,26 @@ void block_summer_free(struct block_summer **sp)
 
 /* --- entries */
 
+/* Multilinear, over halves of numbers: which keys fall together nobody can know who does not know what was drawn, so
+ * that no list of them makes this slow. */
+static size_t place_of(const struct table *t, const int64_t *key)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < t->key; i++) {
+		const uint64_t n = (uint64_t)key[i];
+
+		sum += t->odds[2 * i] * (n & UINT32_MAX) + t->odds[2 * i + 1] * (n >> 32);
+	}
+	return sum >> 32 & (t->slots - 1);
+}
+
 static uint32_t *slot_of(struct table *t, const int64_t *key)
 {
-	size_t at = digest_short(t->seed, key, t->key * sizeof(*key)) % t->slots;
+	size_t at = place_of(t, key);
 
 	while (t->slot[at] && memcmp(t->v + (t->slot[at] - 1) * t->words, key, t->key * sizeof(*key)) != 0)
-		at = (at + 1) % t->slots;
+		at = (at + 1) & (t->slots - 1);
 	return &t->slot[at];
 }
 

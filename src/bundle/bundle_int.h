@@ -41,6 +41,33 @@ bool bundle_chain_add(struct bundle_chain *c, const uint8_t public[SIGN_PUBLIC_S
 bool bundle_chain_signed(const struct bundle_chain *c, const struct note *note, int64_t epoch);
 void bundle_chain_fini(struct bundle_chain *c);
 
+/* --- chapters.c: what the blocks of a sealed file come to, counted while they are verified (bundle/seal.h) */
+
+struct audit_coverage;
+struct audit_evidence;
+struct audit_sealed;
+struct audit_segment;
+struct block;
+struct block_reader;
+struct bundle_chapters;
+struct db;
+struct segment;
+/* Times and chapters come into *sealed; path is borrowed. */
+struct bundle_chapters *bundle_chapters_new(struct db *db, const char *path, struct audit_sealed *sealed);
+/* The next block, which the reader is open at with all columns; its ids are those of the store behind it. */
+void bundle_chapters_add(struct bundle_chapters *s, struct segment *segment, struct block_reader *reader,
+			 const struct block *b);
+/* 0; or why a block was not counted, ERR_CORRUPT: the store does not have a text of it.  Of a file that is not whole
+ * what was counted is of no use. */
+int bundle_chapters_end(struct bundle_chapters **s, struct err *err) MUST_CHECK;
+
+/* --- segment.c */
+
+/* audit_segment_verify(), and chapters of what it decodes. */
+int bundle_segment_verify(const char *path, const struct audit_evidence *with, struct bundle_chapters *chapters,
+			  audit_found_fn *found, void *arg, struct audit_segment *ret, struct audit_coverage *sum,
+			  struct err *err) MUST_CHECK;
+
 /* --- seal.c */
 
 /* ERR_DENIED: it is a link, or not a folder of the store's user alone: what is made there could be another's. */

@@ -28,6 +28,8 @@
 #include "forms/forms.h"
 #include "segment/segment.h"
 
+#include "bundle_int.h"
+
 #define FILE_END FORMS_FILE_END
 #define SECOND_US INT64_C(1000000)
 #define ROOM_LEAST (INT64_C(1) << 20)   /* of texts, and of a file by itself */
@@ -437,33 +439,39 @@ static void found_in(void *arg, const struct audit_finding *f)
 	c->bad = true;
 }
 
-static void check_whole(struct check *c, const char *path)
-{
-	const struct audit_sealed *s = &c->listed;
-	struct audit_coverage sum;
-	struct audit_segment made;
-	struct err why = { 0 };
-	int rc = audit_segment_verify(path, NULL, found_in, c, &made, &sum, &why);
-
-	if (rc == 0 && !c->bad && made.whole && strcmp(made.origin, c->origin) == 0 &&
-	    made.from == s->from && made.to == s->to && memcmp(made.digest, s->digest, sizeof(s->digest)) == 0 &&
-	    memcmp(made.root, s->root, sizeof(s->root)) == 0)
-		return;
-	if (!c->bad)
-		keep_all(c, AUDIT_FINDING_SEGMENT, rc < 0 ? why.msg : "it is another file than the catalog says");
-	c->bad = true;
-}
-
 /* Chapters stand in the store, with ids of its texts, which has each that the file has. */
-static void read_chapters(struct check *c, struct db *db, const char *path)
+static void take_chapters(struct check *c, int rc, const struct err *why)
 {
-	c->made = (struct audit_sealed){ .log = c->listed.log, .from = c->listed.from, .to = c->listed.to };
-	c->rc = audit_seal_chapters(db, path, &c->made, &c->err);
-	if (c->rc == ERR_CORRUPT) {
-		keep_all(c, AUDIT_FINDING_DICT, c->err.msg);
+	c->rc = rc;
+	c->err = *why;
+	if (rc == ERR_CORRUPT) {
+		keep_all(c, AUDIT_FINDING_DICT, why->msg);
 		c->bad = true;
 		c->rc = 0;
 	}
+}
+
+static void check_whole(struct check *c, struct db *db, const char *path)
+{
+	const struct audit_sealed *s = &c->listed;
+	struct bundle_chapters *chapters = bundle_chapters_new(db, path, &c->made);
+	struct audit_coverage sum;
+	struct audit_segment made;
+	struct err why = { 0 }, uncounted = { 0 };
+	int rc, counted;
+
+	c->made = (struct audit_sealed){ .log = s->log, .from = s->from, .to = s->to };
+	rc = bundle_segment_verify(path, NULL, chapters, found_in, c, &made, &sum, &why);
+	counted = bundle_chapters_end(&chapters, &uncounted);
+	if (rc == 0 && !c->bad && made.whole && strcmp(made.origin, c->origin) == 0 &&
+	    made.from == s->from && made.to == s->to && memcmp(made.digest, s->digest, sizeof(s->digest)) == 0 &&
+	    memcmp(made.root, s->root, sizeof(s->root)) == 0) {
+		take_chapters(c, counted, &uncounted);
+		return;
+	}
+	if (!c->bad)
+		keep_all(c, AUDIT_FINDING_SEGMENT, rc < 0 ? why.msg : "it is another file than the catalog says");
+	c->bad = true;
 }
 
 static void read_file(struct check *c, struct db *db)
@@ -476,10 +484,8 @@ static void read_file(struct check *c, struct db *db)
 	} else if (!path_exists(path)) {
 		c->absent = c->bad = true;
 	} else {
-		check_whole(c, path);
+		check_whole(c, db, path);
 	}
-	if (!c->bad)
-		read_chapters(c, db, path);
 	free(path);
 }
 

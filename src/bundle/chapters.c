@@ -1,5 +1,5 @@
 /* Chapters of a sealed file (bundle/seal.h): as those of blocks of a store (audit/fold.h), with ids of the store, made
- * of the file's own blocks, so that they end where it does.  Any thread with a reader. */
+ * of the file's own blocks, so that they end where it does, while these are verified.  Any thread with a reader. */
 
 #include "config.h"
 
@@ -12,8 +12,15 @@
 #include "db/db.h"
 #include "forms/forms.h"
 
+#include "bundle_int.h"
+
 /* Each has at most 64 times as many records as a block can have, and lies at a multiple of that. */
-struct counting {
+struct bundle_chapters {
+	struct forms *forms;
+	const char *path;
+	struct forms_file *ids;         /* of the file, once it is open */
+	int rc;                         /* of the first block that could not be counted: no other is */
+	struct err err;
 	struct audit_sealed *sealed;
 	struct audit_sealed_chapter *at;        /* NULL: none has begun */
 	struct block_zoner *zoner;
@@ -30,7 +37,7 @@ static int64_t larger(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-static void end_chapter(struct counting *s)
+static void end_chapter(struct bundle_chapters *s)
 {
 	struct audit_sealed *to = s->sealed;
 
@@ -43,7 +50,7 @@ static void end_chapter(struct counting *s)
 	s->at = NULL;
 }
 
-static void begin_chapter(struct counting *s, const struct block *b)
+static void begin_chapter(struct bundle_chapters *s, const struct block *b)
 {
 	struct audit_sealed *to = s->sealed;
 
@@ -52,11 +59,8 @@ static void begin_chapter(struct counting *s, const struct block *b)
 	*s->at = (struct audit_sealed_chapter){ .first = b->first, .ts_min = b->ts_min, .ts_max = b->ts_max };
 }
 
-static int count_block(void *arg, struct block_reader *reader, const struct block *b, struct err *err)
+static void count_block(struct bundle_chapters *s, struct block_reader *reader, const struct block *b)
 {
-	struct counting *s = arg;
-
-	(void)err;
 	if (s->at && b->first / BLOCK_CHAPTER_MAX != s->at->first / BLOCK_CHAPTER_MAX)
 		end_chapter(s);
 	if (!s->at)
@@ -66,17 +70,47 @@ static int count_block(void *arg, struct block_reader *reader, const struct bloc
 	s->at->cnt += b->cnt;
 	s->at->ts_min = smaller(s->at->ts_min, b->ts_min);
 	s->at->ts_max = larger(s->at->ts_max, b->ts_max);
-	return 0;
 }
 
-int audit_seal_chapters(struct db *db, const char *path, struct audit_sealed *sealed, struct err *err)
+struct bundle_chapters *bundle_chapters_new(struct db *db, const char *path, struct audit_sealed *sealed)
 {
-	struct counting s = { .sealed = sealed, .zoner = block_zoner_new(), .summer = block_summer_new() };
-	int rc = forms_read_file(db, path, sealed->log, count_block, &s, err);
+	struct bundle_chapters *s = mem_zalloc(sizeof(*s));
 
-	end_chapter(&s);
-	block_zoner_free(&s.zoner);
-	block_summer_free(&s.summer);
+	s->forms = forms_new(db, NULL);
+	s->path = path;
+	s->sealed = sealed;
+	s->zoner = block_zoner_new();
+	s->summer = block_summer_new();
+	return s;
+}
+
+void bundle_chapters_add(struct bundle_chapters *s, struct segment *segment, struct block_reader *reader,
+			 const struct block *b)
+{
+	if (!s->ids)
+		s->ids = forms_file_over(s->forms, segment, s->path);
+	if (s->rc == 0)
+		s->rc = block_turn(reader, forms_file_id, s->ids, &s->err);
+	if (s->rc == 0)
+		count_block(s, reader, b);
+}
+
+int bundle_chapters_end(struct bundle_chapters **sp, struct err *err)
+{
+	struct bundle_chapters *s = *sp;
+	const int rc = s->rc;
+
+	*sp = NULL;
+	end_chapter(s);
+	if (rc < 0) {
+		*err = s->err;
+		err_wrap(err, "the sealed file %s", s->path);
+	}
+	block_zoner_free(&s->zoner);
+	block_summer_free(&s->summer);
+	forms_file_drop(&s->ids);
+	forms_free(s->forms);
+	free(s);
 	return rc;
 }
 

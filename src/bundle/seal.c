@@ -267,13 +267,16 @@ static void keep_first(void *arg, const struct audit_finding *f)
 }
 
 /* It is opened again and believed nothing (SCALE 6), but for whose keys have signed: the store was asked for those. */
-static int verify_file(const char *path, struct audit_sealed *s, struct err *err)
+static int verify_file(struct db *db, const char *path, struct audit_sealed *s, struct err *err)
 {
+	struct bundle_chapters *chapters = bundle_chapters_new(db, path, s);
 	struct audit_segment made;
 	struct audit_coverage sum;
 	char said[SAID_MAX] = "";
 	struct stat st = { 0 };
-	int rc = audit_segment_verify(path, NULL, keep_first, said, &made, &sum, err);
+	struct err why = { 0 };
+	int rc = bundle_segment_verify(path, NULL, chapters, keep_first, said, &made, &sum, err);
+	const int counted = bundle_chapters_end(&chapters, &why);
 
 	if (rc == 0 && (sum.bad > 0 || !made.whole || made.from != s->from || made.to != s->to))
 		rc = err_set(err, ERR_CORRUPT, path, "the sealed file that was made is not whole: %s", said);
@@ -284,7 +287,9 @@ static int verify_file(const char *path, struct audit_sealed *s, struct err *err
 	memcpy(s->digest, made.digest, sizeof(s->digest));
 	memcpy(s->root, made.root, sizeof(s->root));
 	s->bytes = st.st_size;
-	return 0;
+	if (counted < 0)
+		*err = why;
+	return counted;
 }
 
 int bundle_check_folder(const char *path, struct err *err)
@@ -344,10 +349,8 @@ static int make_as(struct db *db, struct audit_sealed *s, const char *tmp, const
 	if (rc == 0)
 		rc = go_on(stop, err);
 	if (rc == 0)
-		rc = verify_file(tmp, s, err);
-	if (rc == 0)
-		rc = go_on(stop, err);
-	return rc < 0 ? rc : audit_seal_chapters(db, tmp, s, err);
+		rc = verify_file(db, tmp, s, err);
+	return rc < 0 ? rc : go_on(stop, err);
 }
 
 /* A file that stands where the next one comes. */

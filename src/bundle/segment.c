@@ -25,7 +25,12 @@ struct checking {
 	void *arg;
 	struct audit_coverage *sum;
 	struct bundle_chain chain;
+	struct bundle_chapters *chapters;       /* or NULL */
 	struct block_reader *reader;    /* of the block at hand */
+	struct audit_row row;           /* of the record at hand; of the block's columns as block_row_over() leaves them */
+	struct audit_bytes bytes;       /* that its leaf is the hash of */
+	enum audit_column dict[COL_COUNT];      /* columns of texts */
+	size_t ndict;
 	struct tree tree;               /* of the records so far */
 	int64_t next, texts;            /* the index that comes; ids of texts that records have so far */
 	bool broken, misplaced;         /* a record is missing or unreadable, so that the tree is not theirs; ids of texts
@@ -186,10 +191,10 @@ static int check_kept(struct checking *c, const struct audit_row *row, int64_t i
 /* Ids of texts ascend from 1 on in the order in which records use them: so none is there twice, or for nothing. */
 static void check_texts(struct checking *c, const struct audit_row *row)
 {
-	for (unsigned col = 0; col < COL_COUNT; col++) {
-		const struct audit_value *v = &row->v[col];
+	for (size_t i = 0; i < c->ndict; i++) {
+		const struct audit_value *v = &row->v[c->dict[i]];
 
-		if (!v->present || audit_columns[col].form != FORM_DICT)
+		if (!v->present)
 			continue;
 		if (v->n == c->texts + 1) {
 			c->texts++;
@@ -212,11 +217,8 @@ static int check_record(struct checking *c, int64_t i, struct err *err)
 {
 	const int64_t idx = block_first(c->reader) + i;
 	uint8_t leaf[TREE_HASH];
-	struct audit_row row;
-	int rc = block_row(c->reader, i, &row, err);
+	int rc = block_row_over(c->reader, i, &c->row, err);
 
-	if (rc == 0)
-		rc = block_leaf(c->reader, i, leaf, err);
 	if (rc == ERR_CORRUPT) {
 		tell_record(c, AUDIT_FINDING_DICT, idx);
 		c->broken = true;
@@ -224,11 +226,13 @@ static int check_record(struct checking *c, int64_t i, struct err *err)
 	}
 	if (rc < 0)
 		return rc;
+	audit_row_encode(&c->row, &c->bytes);
+	tree_leaf(c->bytes.p, c->bytes.len, leaf);
 	tree_append(&c->tree, leaf);
-	note_time(c, (uint64_t)row.v[COL_TS].n);
-	check_texts(c, &row);
+	note_time(c, (uint64_t)c->row.v[COL_TS].n);
+	check_texts(c, &c->row);
 	c->sum->records++;
-	return check_kept(c, &row, idx, err);
+	return check_kept(c, &c->row, idx, err);
 }
 
 /* Whether the block is where the next one has to be. */
@@ -249,17 +253,28 @@ static bool check_place(struct checking *c, const struct block *b)
 	return true;
 }
 
+/* What it keeps of the file's texts goes with them. */
+static void make_reader(struct checking *c)
+{
+	const struct block_texts texts = { .log = 1, .origin = c->info->origin, .fn = segment_text, .arg = c->s };
+
+	if (segment_is_full(c->s))
+		block_reader_free(&c->reader);
+	segment_trim(c->s);
+	if (!c->reader)
+		c->reader = block_reader_new(&texts);
+	memset(&c->row, 0, sizeof(c->row));
+}
+
 static int check_block(void *arg, const struct block *b, struct err *err)
 {
 	struct checking *c = arg;
-	const struct block_texts texts = { .log = 1, .origin = c->info->origin, .fn = segment_text, .arg = c->s };
 	struct err why = { 0 };
 	int rc = 0;
 
 	if (!check_place(c, b))
 		return 0;
-	segment_trim(c->s);                     /* no reader has any */
-	c->reader = block_reader_new(&texts);
+	make_reader(c);
 	if (b->first / BLOCK_RECORDS_MAX != (b->first + b->cnt - 1) / BLOCK_RECORDS_MAX)
 		tell_range(c, AUDIT_FINDING_PARSE, b->first, c->next, "the block goes over a multiple of 4096");
 	if (block_open(c->reader, b, BLOCK_ALL_COLUMNS, &why) < 0) {
@@ -270,8 +285,9 @@ static int check_block(void *arg, const struct block *b, struct err *err)
 			tell_range(c, AUDIT_FINDING_INDEX, b->first, c->next, why.msg);
 		for (int64_t i = 0; rc == 0 && i < b->cnt; i++)
 			rc = check_record(c, i, err);
+		if (rc == 0 && c->chapters)
+			bundle_chapters_add(c->chapters, c->s, c->reader, b);
 	}
-	block_reader_free(&c->reader);
 	if (c->with && c->with->progress)
 		c->with->progress(c->arg, (uint64_t)(c->next - c->info->from), (uint64_t)(c->info->to - c->info->from));
 	return rc;
@@ -327,10 +343,11 @@ static int check_all(struct checking *c, struct audit_segment *ret, struct err *
 	return check_last_kept(c, err);
 }
 
-int audit_segment_verify(const char *path, const struct audit_evidence *with, audit_found_fn *found, void *arg,
-			 struct audit_segment *ret, struct audit_coverage *sum, struct err *err)
+int bundle_segment_verify(const char *path, const struct audit_evidence *with, struct bundle_chapters *chapters,
+			  audit_found_fn *found, void *arg, struct audit_segment *ret, struct audit_coverage *sum,
+			  struct err *err)
 {
-	struct checking c = { .with = with, .found = found, .arg = arg, .sum = sum };
+	struct checking c = { .with = with, .chapters = chapters, .found = found, .arg = arg, .sum = sum };
 	int rc;
 
 	*ret = (struct audit_segment){ 0 };
@@ -339,6 +356,9 @@ int audit_segment_verify(const char *path, const struct audit_evidence *with, au
 	if (rc < 0)
 		return damaged(&c, rc, err);
 	c.info = segment_info(c.s);
+	for (unsigned col = 0; col < COL_COUNT; col++)
+		if (audit_columns[col].form == FORM_DICT)
+			c.dict[c.ndict++] = (enum audit_column)col;
 	c.tree = c.info->before;
 	c.next = c.info->from;
 	(void)snprintf(ret->origin, sizeof(ret->origin), "%s", c.info->origin);
@@ -351,8 +371,15 @@ int audit_segment_verify(const char *path, const struct audit_evidence *with, au
 	ret->last_us = sum->last_us;
 	ret->whole = rc == 0 && sum->bad == 0;
 	bundle_chain_fini(&c.chain);
+	free(c.bytes.p);
 	segment_close(&c.s);
 	return rc;
+}
+
+int audit_segment_verify(const char *path, const struct audit_evidence *with, audit_found_fn *found, void *arg,
+			 struct audit_segment *ret, struct audit_coverage *sum, struct err *err)
+{
+	return bundle_segment_verify(path, with, NULL, found, arg, ret, sum, err);
 }
 
 /* --- files beside each other */

@@ -27,6 +27,7 @@ struct forms_file {
 	char *name;                     /* in the catalog */
 	char *path;                     /* where that is */
 	struct segment *segment;        /* NULL: it is not here, which is noted */
+	bool borrowed;                  /* that is somebody else's */
 	dev_t dev; ino_t ino;           /* of what was there before it was opened */
 	bool stale;                     /* something else is there now: nobody gets it any more */
 	int64_t *ids; size_t nids;      /* of the store, by those of the file; 0: not asked for yet */
@@ -36,7 +37,8 @@ struct forms_file {
 
 static void file_free(struct forms_file *file)
 {
-	segment_close(&file->segment);
+	if (!file->borrowed)
+		segment_close(&file->segment);
 	free(file->ids);
 	free(file->path);
 	free(file->name);
@@ -281,7 +283,8 @@ static int ask_id(struct forms_file *file, uint16_t kind, int64_t id, struct err
 	if (rc == 1)
 		file->ids[id] = db_col_i64(st, 0);
 	db_stmt_put(&st);
-	segment_trim(file->segment);
+	if (!file->borrowed)
+		segment_trim(file->segment);
 	return rc;
 }
 
@@ -442,32 +445,19 @@ int forms_walk_step(struct forms_walk *w, struct err *err)
 	return rc;
 }
 
-/* --- a file that is not listed */
+/* --- a file that is open */
 
-struct reading { struct block_reader *reader; forms_block_fn *fn; void *arg; };
-
-static int read_one(void *arg, const struct block *b, struct err *err)
+struct forms_file *forms_file_over(struct forms *f, struct segment *segment, const char *name)
 {
-	struct reading *r = arg;
-	int rc = block_open(r->reader, b, BLOCK_ALL_COLUMNS, err);
+	struct forms_file *file = mem_zalloc(sizeof(*file));
 
-	return rc < 0 ? rc : r->fn(r->arg, r->reader, b, err);
+	*file = (struct forms_file){ .f = f, .name = mem_strdup(name), .segment = segment, .borrowed = true };
+	return file;
 }
 
-int forms_read_file(struct db *db, const char *path, int64_t log, forms_block_fn *fn, void *arg, struct err *err)
+void forms_file_drop(struct forms_file **file)
 {
-	struct forms f = { .db = db };
-	struct forms_file *file = mem_zalloc(sizeof(*file));
-	const struct block_texts texts = { .log = log, .origin = "", .id = forms_file_id, .id_arg = file };
-	struct reading r = { block_reader_new(&texts), fn, arg };
-	int rc;
-
-	*file = (struct forms_file){ .f = &f, .log = log, .name = mem_strdup(path) };
-	rc = segment_open(path, &file->segment, err);
-	if (rc == 0)
-		rc = segment_blocks(file->segment, read_one, &r, err);
-	block_reader_free(&r.reader);
-	rc = forms_file_bad(file, rc, err);
-	file_free(file);
-	return rc;
+	if (*file)
+		file_free(*file);
+	*file = NULL;
 }

@@ -257,9 +257,14 @@ int segment_text(void *segment, uint16_t kind, int64_t id, const char **ret, siz
 	return 1;
 }
 
+bool segment_is_full(const struct segment *s)
+{
+	return map_count(s->texts) >= TEXTS_KEPT;
+}
+
 void segment_trim(struct segment *s)
 {
-	if (map_count(s->texts) < TEXTS_KEPT)
+	if (!segment_is_full(s))
 		return;
 	forget_texts(s);
 	s->texts = map_new();

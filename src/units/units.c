@@ -26,8 +26,8 @@ enum {
 
 enum unit_state { UNIT_EMPTY, UNIT_WAITS, UNIT_RUNS, UNIT_DONE };
 
-/* A text of the dictionary, which has it under this id. */
-struct text { int64_t kind, id; bool wrong; size_t len; char p[]; };
+/* A text of the dictionary. */
+struct text { int64_t kind; bool wrong; size_t len; char p[]; };
 
 /* A record of a unit of rows; its values stand in `value`, and what they point to in `bytes`, from `n` on. */
 struct kept_row { int64_t idx; unsigned findings; uint8_t leaf[TREE_HASH]; size_t value; unsigned values; };
@@ -45,10 +45,10 @@ struct unit {
 	/* a block: */
 	struct block_reader *reader;
 	int64_t reader_log;
-	bool reader_sealed;             /* the reader's texts are by ids of a sealed file */
+	bool reader_sealed;             /* the reader turns ids of a sealed file into those of the store */
 	struct audit_bytes bytes, encoded;
 	struct audit_row row;
-	struct map *texts;              /* struct text by id in the block */
+	struct map *texts;              /* struct text by its id in the store */
 	struct db *db;                  /* of who reads it; NULL: nobody does */
 	struct forms_file *file;        /* that the block is in, while it is read; NULL: the store */
 	bool odd;                       /* a text is missing, or is none: what is wrong is said row by row */
@@ -89,17 +89,12 @@ static void forget_texts(struct unit *u)
 	block_reader_free(&u->reader);  /* which borrows them */
 }
 
-/* id: of a block of the store or of a sealed file, whose texts are those of the store that it stands for. */
-static int load_text(struct unit *u, uint16_t kind, int64_t id, struct text **ret, struct err *err)
+static int load_text(struct unit *u, int64_t id, struct text **ret, struct err *err)
 {
-	int64_t stored = id;
-	int rc = u->file ? forms_file_id(u->file, kind, id, &stored, err) : 1;
-	struct db_stmt *st;
+	struct db_stmt *st = db_stmt_get(u->db, SQL_AUDIT_GET_ENTRY);
+	int rc;
 
-	if (rc != 1)
-		return rc;
-	st = db_stmt_get(u->db, SQL_AUDIT_GET_ENTRY);
-	db_bind_i64(st, 1, stored);
+	db_bind_i64(st, 1, id);
 	rc = db_step(st, err);
 	if (rc == 1) {
 		size_t len = 0;
@@ -107,7 +102,6 @@ static int load_text(struct unit *u, uint16_t kind, int64_t id, struct text **re
 		struct text *t = mem_alloc(sizeof(*t) + len + 1);
 
 		t->kind = db_col_i64(st, 0);
-		t->id = stored;
 		t->len = len;
 		if (len > 0)
 			memcpy(t->p, p, len);
@@ -124,7 +118,7 @@ static int get_text(void *arg, uint16_t kind, int64_t id, const char **ret, size
 {
 	struct unit *u = arg;
 	struct text *t = map_get_u64(u->texts, (uint64_t)id);
-	int rc = t || !u->db ? 0 : load_text(u, kind, id, &t, err);
+	int rc = t || !u->db ? 0 : load_text(u, id, &t, err);
 
 	if (rc < 0)
 		return rc;
@@ -135,6 +129,14 @@ static int get_text(void *arg, uint16_t kind, int64_t id, const char **ret, size
 	*ret = t->p;
 	*ret_len = t->len;
 	return 1;
+}
+
+/* A file has ids of its own, for texts that the store has as well. */
+static int turn_id(void *arg, uint16_t kind, int64_t id, int64_t *ret, struct err *err)
+{
+	struct unit *u = arg;
+
+	return forms_file_id(u->file, kind, id, ret, err);
 }
 
 /* --- a block */
@@ -190,15 +192,15 @@ static int open_block(struct units *s, struct unit *u, struct err *err)
 	struct block_texts texts = s->texts;
 	int rc;
 
-	/* Another file has other ids, and one may have come into the place of this one. */
-	if (u->texts && (map_count(u->texts) >= TEXTS_MAX || u->sealed || u->reader_sealed))
+	if (u->texts && map_count(u->texts) >= TEXTS_MAX)
 		forget_texts(u);
-	u->reader_sealed = u->sealed;
-	if (u->reader_log != texts.log)
+	if (u->reader_log != texts.log || u->reader_sealed != u->sealed)
 		block_reader_free(&u->reader);
+	u->reader_sealed = u->sealed;
 	if (!u->texts)
 		u->texts = map_new();
-	texts.arg = u;
+	texts.arg = texts.id_arg = u;
+	texts.id = u->sealed ? turn_id : NULL;
 	if (!u->reader)
 		u->reader = block_reader_new(&texts);
 	u->reader_log = texts.log;
@@ -777,30 +779,12 @@ static bool has_more(const struct unit *u)
 	return u->at < u->n && (!u->block || u->seen.b.first + (int64_t)u->at < u->to);
 }
 
-/* Of a block in a sealed file, with the ids that the store has. */
-static int give_sealed(struct unit *u, struct audit_row *ret, struct err *err)
-{
-	int rc = block_row_over(u->reader, (int64_t)u->at, &u->row, err);
-
-	*ret = u->row;
-	for (unsigned col = 0; rc == 0 && col < COL_COUNT; col++) {
-		const struct text *t = ret->v[col].present && audit_columns[col].form == FORM_DICT ?
-			map_get_u64(u->texts, (uint64_t)ret->v[col].n) : NULL;
-
-		if (t)
-			ret->v[col].n = t->id;
-	}
-	return rc;
-}
-
 static int give_record(struct unit *u, struct units_read *ret, struct err *err)
 {
 	ret->kept = u->kept[u->at];
 	ret->got.idx = u->seen.b.first + (int64_t)u->at;
 	ret->got.findings = 0;
 	memcpy(ret->got.leaf, u->leaf[u->at], TREE_HASH);
-	if (u->sealed)
-		return give_sealed(u, &ret->got.row, err);
 	return block_row_over(u->reader, (int64_t)u->at, &ret->got.row, err);
 }
 
