@@ -27,8 +27,13 @@ def pairs(table):
     """(key bytes, value pointer) of a struct map *."""
     gone = gdb.lookup_static_symbol("gone").value().address
     for i in range(int(table["cap"])):
-        pair = table["slots"][i]["pair"]
-        if int(pair) and int(pair) != int(gone):
+        slot = table["slots"][i]
+        if int(slot["p"]) in (0, int(gone)):
+            continue
+        if table["integers"]:
+            yield int(slot["hash"]).to_bytes(8, "little"), slot["p"]
+        else:
+            pair = slot["p"].cast(gdb.lookup_type("struct pair").pointer())
             size = int(pair["len"])
             yield gdb.selected_inferior().read_memory(int(pair["key"].address), size).tobytes(), pair["value"]
 

@@ -7,8 +7,8 @@
 
 /* --- hash maps */
 
-/* A hash map from bytes to a pointer; SipHash with a seed per process (SEC S-208).  Keys are copied,
- * values borrowed.  One thread at a time. */
+/* A hash map from bytes to a pointer; SipHash with a seed per process (SEC S-208), integers by a keyed multiplication.
+ * Keys are copied, values borrowed.  One thread at a time. */
 struct map;
 
 struct map *map_new(void);
@@ -25,7 +25,7 @@ bool map_next(const struct map *m, size_t *it, const void **ret_key, size_t *ret
 /* The hash of all of them, for a table that is no map since its keys are in what it holds. */
 uint64_t map_hash(const void *key, size_t len);
 
-/* Keys that are integers. */
+/* Keys that are integers.  A map whose first key was set by map_set_u64() takes no other key than of 8 bytes. */
 void *map_get_u64(const struct map *m, uint64_t key);
 void *map_set_u64(struct map *m, uint64_t key, void *value);
 void *map_del_u64(struct map *m, uint64_t key);

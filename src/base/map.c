@@ -1,6 +1,7 @@
 /*
- * A hash map by open addressing and linear probing.  A slot holds the hash and a pointer to the pair;
- * pairs never move while a walk goes on, since only an insertion rebuilds the table.
+ * A hash map by open addressing and linear probing.  A slot holds the hash and a pointer to the pair; pairs never move
+ * while a walk goes on, since only an insertion rebuilds the table.  A map whose first key is an integer has integers
+ * alone: its slots hold the key and the value themselves, so that looking there takes one line of the cache.
  */
 
 #include "config.h"
@@ -24,24 +25,28 @@ struct pair {
 };
 
 struct slot {
-	uint64_t hash;
-	struct pair *pair;              /* NULL: never used; &gone: deleted */
+	uint64_t hash;                  /* of integers: the key */
+	void *p;                        /* a pair, of integers the value; NULL: never used; &gone: deleted */
 };
 
 struct map {
 	struct slot *slots;             /* NULL while cap is 0 */
 	size_t cap, count, dirty;       /* dirty: slots that are not NULL */
+	bool integers;                  /* decided with the first slots */
 };
 
 static struct pair gone;
 
 /* SEC S-208: who sends keys cannot know which of them meet. */
 static unsigned char seed[crypto_shorthash_KEYBYTES];
+static struct { uint64_t add, times; } integer_seed;
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
 
 static void seed_draw(void)
 {
 	randombytes_buf(seed, sizeof(seed));
+	randombytes_buf(&integer_seed, sizeof(integer_seed));
+	integer_seed.times |= 1;
 }
 
 static uint64_t hash_of(const void *key, size_t len)
@@ -52,6 +57,15 @@ static uint64_t hash_of(const void *key, size_t len)
 	crypto_shorthash(out, key, len, seed);
 	memcpy(&h, out, sizeof(h));
 	return h;
+}
+
+/* All bits of the product take part, so that no bits of the key alone say where it lies. */
+static uint64_t hash_of_integer(uint64_t key)
+{
+	unsigned __int128 product = (unsigned __int128)(key ^ integer_seed.add) * integer_seed.times;
+	uint64_t h = (uint64_t)product ^ (uint64_t)(product >> 64);
+
+	return h ^ h >> 32;
 }
 
 uint64_t map_hash(const void *key, size_t len)
@@ -70,9 +84,9 @@ void map_free(struct map **m)
 {
 	if (!m || !*m)
 		return;
-	for (size_t i = 0; i < (*m)->cap; i++)
-		if ((*m)->slots[i].pair != &gone)
-			free((*m)->slots[i].pair);
+	for (size_t i = 0; i < (*m)->cap && !(*m)->integers; i++)
+		if ((*m)->slots[i].p != &gone)
+			free((*m)->slots[i].p);
 	free((*m)->slots);
 	free(*m);
 	*m = NULL;
@@ -90,24 +104,38 @@ static struct slot *find(const struct map *m, const void *key, size_t len, uint6
 		return NULL;
 	for (size_t i = hash & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
 		struct slot *s = &m->slots[i];
+		const struct pair *pair = s->p;
 
-		if (!s->pair)
+		if (!pair)
 			return NULL;
-		if (s->pair != &gone && s->hash == hash && s->pair->len == len &&
-		    (len == 0 || memcmp(s->pair->key, key, len) == 0))
+		if (s->hash == hash && pair != &gone && pair->len == len && (len == 0 || memcmp(pair->key, key, len) == 0))
 			return s;
 	}
 }
 
-static void place(struct map *m, struct pair *pair, uint64_t hash)
+static struct slot *find_integer(const struct map *m, uint64_t key)
 {
-	size_t i = hash & (m->cap - 1);
+	if (!m->cap)
+		return NULL;
+	for (size_t i = hash_of_integer(key) & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
+		struct slot *s = &m->slots[i];
 
-	while (m->slots[i].pair && m->slots[i].pair != &gone)
+		if (!s->p)
+			return NULL;
+		if (s->hash == key && s->p != &gone)
+			return s;
+	}
+}
+
+static void place(struct map *m, struct slot s)
+{
+	size_t i = (m->integers ? hash_of_integer(s.hash) : s.hash) & (m->cap - 1);
+
+	while (m->slots[i].p && m->slots[i].p != &gone)
 		i = (i + 1) & (m->cap - 1);
-	if (!m->slots[i].pair)
+	if (!m->slots[i].p)
 		m->dirty++;
-	m->slots[i] = (struct slot){ hash, pair };
+	m->slots[i] = s;
 	m->count++;
 }
 
@@ -119,79 +147,112 @@ static void rebuild(struct map *m)
 
 	while (cap / 2 < old.count + 1)
 		cap *= 2;
-	*m = (struct map){ .slots = mem_calloc(cap, sizeof *m->slots), .cap = cap };
+	*m = (struct map){ .slots = mem_calloc(cap, sizeof *m->slots), .cap = cap, .integers = old.integers };
 	for (size_t i = 0; i < old.cap; i++)
-		if (old.slots[i].pair && old.slots[i].pair != &gone)
-			place(m, old.slots[i].pair, old.slots[i].hash);
+		if (old.slots[i].p && old.slots[i].p != &gone)
+			place(m, old.slots[i]);
 	free(old.slots);
+}
+
+static void make_room(struct map *m)
+{
+	if (m->dirty + 1 > m->cap / 4 * 3)
+		rebuild(m);
+}
+
+/* Bytes of an integer, asked of a map of integers. */
+static bool is_integer(const struct map *m, const void *key, size_t len, uint64_t *ret)
+{
+	if (!m->integers || len != sizeof(*ret))
+		return false;
+	memcpy(ret, key, sizeof(*ret));
+	return true;
 }
 
 void *map_get(const struct map *m, const void *key, size_t len)
 {
-	struct slot *s = m->count ? find(m, key, len, hash_of(key, len)) : NULL;
+	uint64_t integer;
+	struct slot *s;
 
-	return s ? s->pair->value : NULL;
+	if (is_integer(m, key, len, &integer))
+		return map_get_u64(m, integer);
+	s = m->count && !m->integers ? find(m, key, len, hash_of(key, len)) : NULL;
+	return s ? ((struct pair *)s->p)->value : NULL;
 }
 
 void *map_set(struct map *m, const void *key, size_t len, void *value)
 {
-	uint64_t hash = hash_of(key, len);
-	struct slot *s = find(m, key, len, hash);
+	uint64_t integer, hash;
 	struct pair *pair;
-	void *old;
+	struct slot *s;
 
 	assert(value);
+	if (is_integer(m, key, len, &integer))
+		return map_set_u64(m, integer, value);
+	assert(!m->integers);
+	hash = hash_of(key, len);
+	s = find(m, key, len, hash);
 	if (s) {
-		old = s->pair->value;
-		s->pair->value = value;
+		void *old = ((struct pair *)s->p)->value;
+
+		((struct pair *)s->p)->value = value;
 		return old;
 	}
-	if (m->dirty + 1 > m->cap / 4 * 3)
-		rebuild(m);
+	make_room(m);
 	pair = mem_alloc(sizeof(*pair) + len);
 	pair->value = value;
 	pair->len = len;
 	if (len)
 		memcpy(pair->key, key, len);
-	place(m, pair, hash);
+	place(m, (struct slot){ hash, pair });
 	return NULL;
+}
+
+static void empty(struct map *m, struct slot *s)
+{
+	size_t i = (size_t)(s - m->slots);
+
+	s->p = &gone;
+	m->count--;
+	/* A deleted slot before an empty one keeps no probe going: give it and its like back. */
+	if (!m->slots[(i + 1) & (m->cap - 1)].p)
+		for (; m->slots[i].p == &gone; i = (i - 1) & (m->cap - 1)) {
+			m->slots[i].p = NULL;
+			m->dirty--;
+		}
 }
 
 void *map_del(struct map *m, const void *key, size_t len)
 {
-	struct slot *s = find(m, key, len, hash_of(key, len));
+	uint64_t integer;
+	struct slot *s;
 	void *value;
-	size_t i;
 
+	if (is_integer(m, key, len, &integer))
+		return map_del_u64(m, integer);
+	s = m->integers ? NULL : find(m, key, len, hash_of(key, len));
 	if (!s)
 		return NULL;
-	value = s->pair->value;
-	free(s->pair);
-	s->pair = &gone;
-	m->count--;
-	/* A deleted slot before an empty one keeps no probe going: give it and its like back. */
-	i = (size_t)(s - m->slots);
-	if (!m->slots[(i + 1) & (m->cap - 1)].pair)
-		for (; m->slots[i].pair == &gone; i = (i - 1) & (m->cap - 1)) {
-			m->slots[i].pair = NULL;
-			m->dirty--;
-		}
+	value = ((struct pair *)s->p)->value;
+	free(s->p);
+	empty(m, s);
 	return value;
 }
 
 bool map_next(const struct map *m, size_t *it, const void **ret_key, size_t *ret_len, void **ret_value)
 {
 	for (; *it < m->cap; ++*it) {
-		struct pair *pair = m->slots[*it].pair;
+		const struct slot *s = &m->slots[*it];
+		const struct pair *pair = s->p;
 
 		if (!pair || pair == &gone)
 			continue;
 		if (ret_key)
-			*ret_key = pair->key;
+			*ret_key = m->integers ? (const void *)&s->hash : pair->key;
 		if (ret_len)
-			*ret_len = pair->len;
+			*ret_len = m->integers ? sizeof(s->hash) : pair->len;
 		if (ret_value)
-			*ret_value = pair->value;
+			*ret_value = m->integers ? s->p : pair->value;
 		++*it;
 		return true;
 	}
@@ -200,17 +261,48 @@ bool map_next(const struct map *m, size_t *it, const void **ret_key, size_t *ret
 
 void *map_get_u64(const struct map *m, uint64_t key)
 {
-	return map_get(m, &key, sizeof(key));
+	struct slot *s;
+
+	if (!m->integers)
+		return m->count ? map_get(m, &key, sizeof(key)) : NULL;
+	s = find_integer(m, key);
+	return s ? s->p : NULL;
 }
 
 void *map_set_u64(struct map *m, uint64_t key, void *value)
 {
-	return map_set(m, &key, sizeof(key), value);
+	struct slot *s;
+	void *old;
+
+	assert(value);
+	if (!m->cap)
+		m->integers = true;
+	if (!m->integers)
+		return map_set(m, &key, sizeof(key), value);
+	s = find_integer(m, key);
+	if (s) {
+		old = s->p;
+		s->p = value;
+		return old;
+	}
+	make_room(m);
+	place(m, (struct slot){ key, value });
+	return NULL;
 }
 
 void *map_del_u64(struct map *m, uint64_t key)
 {
-	return map_del(m, &key, sizeof(key));
+	struct slot *s;
+	void *value;
+
+	if (!m->integers)
+		return map_del(m, &key, sizeof(key));
+	s = find_integer(m, key);
+	if (!s)
+		return NULL;
+	value = s->p;
+	empty(m, s);
+	return value;
 }
 
 void *map_get_z(const struct map *m, const char *key)

@@ -71,6 +71,55 @@ static void many_keys_survive_growth_and_churn(void **state)
 	map_free(&m);
 }
 
+/* Integers lie in their slots; asked for as bytes they are the same keys, and other bytes are none. */
+static void integers_are_their_bytes(void **state)
+{
+	static const uint64_t keys[] = { 0, 1, UINT64_MAX, UINT64_C(1) << 63, 0x0102030405060708 };
+	const size_t n = sizeof(keys) / sizeof(keys[0]);
+	struct map *m = map_new(), *bytes = map_new();
+
+	assert_null(map_get_u64(m, 0));
+	assert_null(map_del_u64(m, 0));
+	for (size_t i = 0; i < n; i++) {
+		assert_null(map_set_u64(m, keys[i], &values[i]));
+		assert_null(map_set(bytes, &keys[i], sizeof(keys[i]), &values[i]));
+	}
+	for (size_t i = 0; i < n; i++) {
+		assert_ptr_equal(map_get(m, &keys[i], sizeof(keys[i])), &values[i]);
+		assert_ptr_equal(map_get_u64(bytes, keys[i]), &values[i]);
+		assert_null(map_get(m, &keys[i], 7));
+		assert_null(map_del(m, &keys[i], 7));
+		assert_ptr_equal(map_set(m, &keys[i], sizeof(keys[i]), &values[i + n]), &values[i]);
+		assert_ptr_equal(map_set_u64(bytes, keys[i], &values[i + n]), &values[i]);
+	}
+	assert_null(map_get_z(m, ""));
+	assert_int_equal(map_count(m), n);
+	assert_int_equal(map_count(bytes), n);
+	for (size_t i = 0; i < n; i++) {
+		assert_ptr_equal(map_del(m, &keys[i], sizeof(keys[i])), &values[i + n]);
+		assert_ptr_equal(map_del_u64(bytes, keys[i]), &values[i + n]);
+		assert_null(map_get_u64(m, keys[i]));
+	}
+	assert_int_equal(map_count(m), 0);
+	assert_int_equal(map_count(bytes), 0);
+	map_free(&m);
+	map_free(&bytes);
+}
+
+/* Keys in steps of a power of two, as ids and pointers are: no run of slots grows long, or this does not end in time. */
+static void integers_in_steps_do_not_meet(void **state)
+{
+	struct map *m = map_new();
+
+	for (unsigned shift = 0; shift < 48; shift += 4)
+		for (uint64_t i = 1; i <= MANY; i++)
+			(void)map_set_u64(m, i << shift, &values[0]);
+	for (unsigned shift = 0; shift < 48; shift += 4)
+		for (uint64_t i = 1; i <= MANY; i++)
+			assert_ptr_equal(map_get_u64(m, i << shift), &values[0]);
+	map_free(&m);
+}
+
 static void walk_sees_each_pair_once(void **state)
 {
 	struct map *m = map_new();
@@ -126,6 +175,8 @@ SINGLE_THREAD_SUITE(map)
 		cmocka_unit_test(set_get_and_del_agree),
 		cmocka_unit_test(keys_are_bytes_and_copied),
 		cmocka_unit_test(many_keys_survive_growth_and_churn),
+		cmocka_unit_test(integers_are_their_bytes),
+		cmocka_unit_test(integers_in_steps_do_not_meet),
 		cmocka_unit_test(walk_sees_each_pair_once),
 		cmocka_unit_test(walk_allows_deleting_the_pair_just_returned),
 		cmocka_unit_test(walk_of_an_empty_map_ends_at_once),
