@@ -19,10 +19,11 @@ struct ev_loop; struct exec_workers; struct conf_role; struct fetcher; struct sa
 struct path_lent; struct registry; struct reports; struct str; struct tenants; struct upstreams; struct vault;
 struct assents; struct pdps; struct tasks; struct worker_pool; struct writer;
 
-/* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the
- * store holds.  AUDIT: records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those
- * too.  OPERATE, OWNER: to change things.  ASSENTS, RECALL, APPROVE: calls that wait for a person (HA-04). */
-enum authority { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER, ADM_ASSENTS, ADM_RECALL, ADM_APPROVE };
+/* What a command needs; who has it says roles.c, and `own`, `seen` in the row.  READ: what the store holds.  AUDIT:
+ * records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those too.  OPERATE, OWNER: to
+ * change.  AGREE: to what another asked for.  ASSENTS, RECALL, APPROVE: calls that wait (HA-04).  ANY: any role. */
+enum authority { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER, ADM_AGREE, ADM_ASSENTS, ADM_RECALL,
+	ADM_APPROVE, ADM_ANY };
 /* Whether another administrator has to have agreed to the command and its arguments (AUDIT A-909); WRITER rows only. */
 enum approval_rule {
 	ADM_SECOND_NO,
@@ -126,7 +127,7 @@ struct command {
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
 	enum authority role;             /* checked before anything of the handler runs */
-	const char *own;        /* the argument that says a tenant, as TENANT or TENANT/NAME: its tenant-admin may, too */
+	const char *own, *seen; /* the argument that says a tenant, as TENANT or TENANT/NAME: its admin, auditor may, too */
 	enum approval_rule second;
 	enum command_where where;           /* WRITER: body appends its records in the same savepoint */
 	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
@@ -246,5 +247,4 @@ void admin_key_make(char ret_text[ADMIN_KEY_SIZE], char ret_hash[ADMIN_KEY_HASH_
 void command_socket_close(struct command_socket **s);
 #define ADMIN_ANSWER_MIB 64             /* answer_max without a configuration */
 #define ADMIN_LINE_MAX (16u << 20)
-
 #endif

@@ -52,7 +52,7 @@ struct conf_listener {
 };
 /* Who may give commands beside the owner of the store. */
 enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_TENANT_ADMIN, CONF_APPROVER,
-	CONF_ROLE_COUNT };
+	CONF_SECOND, CONF_ROLE_COUNT };
 #define CONF_KEY_NAME_MAX 32            /* bytes of an administrator's name */
 struct conf_role {
 	enum conf_role_kind kind;

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,10 @@ struct tool_row {
 int tool_row_find(struct db *db, const char *name, struct tool_row *ret, struct err *err) MUST_CHECK;
 /* Removed ones as well: 1 = found, 0 = there never was one. */
 int tool_row_get(struct db *db, const char *name, struct tool_row *ret, struct err *err) MUST_CHECK;
+/* The same of what is granted to a tenant, by its name; of anything else ERR_NOT_FOUND in the same words, whether it is
+ * there or not, and without a hint.  Removed ones where `removed` says so. */
+int tool_row_granted(struct db *db, const char *tenant, const char *name, bool removed, struct tool_row *ret,
+		     struct err *err) MUST_CHECK;
 enum { ADM_TOOL_ENABLED = 1, ADM_TOOL_DISABLED = 2, ADM_TOOL_REMOVED = 3 };
 const char *tool_state_name(int state);
 /* The row that a statement admin_tool_find or _list stands at. */

@@ -112,6 +112,13 @@ struct pending_row {
 #define DIFF_VERSIONS \
 	VERSION_MAYBE("from", "The older version; default: the one in force, or else the one before."), \
 	VERSION_MAYBE("to", "The newer version; default: the one that waits, or else the one in force.")
+/* Of the rows about one tool that a tenant's auditor may ask for, too. */
+#define TOOL_OF_TENANT \
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only if it is granted to this tenant.")
+/* The definition that a command names, removed ones as well where `removed` says so; with a tenant as
+ * tool_row_granted(). */
+int tool_asked(const struct command_call *c, struct db *db, bool removed, struct tool_row *ret,
+	       struct err *err) MUST_CHECK;
 /* Whether the row `id` of this version is what its record says, before it is shown or used; *ret_taken_us as of
  * audit_row_check().  ERR_CORRUPT: it is not. */
 static inline int version_check(struct db *db, const struct tool_row *tool, int64_t version, int64_t id,

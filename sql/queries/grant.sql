@@ -35,6 +35,11 @@ SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version
 -- grant add, remove, set.  UNIQUE(tenant_id, glob).
 SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version, approve FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
 
+-- name: admin_grant_of_tool
+-- tool_row_granted().  UNIQUE name of tenant, UNIQUE(tenant_id, glob).
+SELECT 1 FROM tenant AS t JOIN tool_grant AS g ON g.tenant_id = t.id
+WHERE t.name = ?1 AND ?2 GLOB g.glob AND (instr(g.glob, ':') > 0) = (instr(?2, ':') > 0) LIMIT 1;
+
 -- name: admin_grant_pages
 -- grant add: resources that tools of this name or pattern name as their pages, and that the tenant is not granted.  Walks of tool,
 -- UNIQUE(tool_id, version) of tool_version, UNIQUE(tenant_id, glob).

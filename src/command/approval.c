@@ -676,10 +676,10 @@ const struct command approval_commands[] = {
 	  .check = list_check, .gather = list_gather, .body = approval_list_body },
 	{ .noun = "approval", .verb = "grant", .help = "Agree to what another administrator asked for",
 	  .detail = "What is agreed to is the command with all its arguments, once.  Nobody grants a request of their own.",
-	  .args = approval_args, .done = "request %{id} of %{asked_by} granted: %{command}", .role = ADM_OWNER,
+	  .args = approval_args, .done = "request %{id} of %{asked_by} granted: %{command}", .role = ADM_AGREE,
 	  .where = ADM_ON_WRITER, .check = approval_check, .body = approval_grant_body },
 	{ .noun = "approval", .verb = "deny", .help = "Take a request away, or withdraw it", .args = approval_args,
-	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_AGREE, .where = ADM_ON_WRITER,
 	  .check = approval_check, .body = approval_deny_body },
 	{ .noun = "approval", .verb = "policy", .help = "Say how many administrators a destructive act needs",
 	  .detail = "Two, unless this says one, for a crib that has a single administrator.  Going down to one "

@@ -14,13 +14,14 @@
 
 /* Payloads are for auditors alone, and auditors change nothing (SEC S-318, AUDIT A-1102). */
 static const unsigned may_do[CONF_ROLE_COUNT] = {
-	[CONF_ADMIN] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_OWNER) | BIT(ADM_ASSENTS) |
-		BIT(ADM_RECALL),
-	[CONF_OPERATOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_ASSENTS),
-	[CONF_AUDITOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD) | BIT(ADM_ASSENTS),
-	[CONF_TENANT_AUDITOR] = BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD),
-	[CONF_TENANT_ADMIN] = 0,                /* the column `own` says what */
-	[CONF_APPROVER] = BIT(ADM_ASSENTS) | BIT(ADM_RECALL) | BIT(ADM_APPROVE),        /* which, say rules (HA-04) */
+	[CONF_ADMIN] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_OWNER) | BIT(ADM_AGREE) | BIT(ADM_ASSENTS) |
+		BIT(ADM_RECALL) | BIT(ADM_ANY),
+	[CONF_OPERATOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_ASSENTS) | BIT(ADM_ANY),
+	[CONF_AUDITOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD) | BIT(ADM_ASSENTS) | BIT(ADM_ANY),
+	[CONF_TENANT_AUDITOR] = BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD) | BIT(ADM_ANY),       /* and what `seen` says */
+	[CONF_TENANT_ADMIN] = BIT(ADM_ANY),     /* and what `own` says */
+	[CONF_APPROVER] = BIT(ADM_ASSENTS) | BIT(ADM_RECALL) | BIT(ADM_APPROVE) | BIT(ADM_ANY), /* which, say rules (HA-04) */
+	[CONF_SECOND] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_AGREE) | BIT(ADM_ASSENTS) | BIT(ADM_ANY),
 };
 
 /* Without a user or a group that is an administrator by name, the store's owner is the one there is. */
@@ -84,7 +85,7 @@ bool actor_may(const struct commands *a, const struct actor *who, enum authority
 		const struct conf_role *r = &a->env.roles[i];
 
 		if (has_role(a, who, r) && (may_do[r->kind] & BIT(authority)) &&
-		    (!r->tenant || r->kind == CONF_APPROVER || (tenant && strcmp(r->tenant, tenant) == 0)))
+		    (!r->tenant || r->kind == CONF_APPROVER || authority == ADM_ANY || (tenant && strcmp(r->tenant, tenant) == 0)))
 			return true;
 	}
 	return false;
@@ -115,18 +116,19 @@ bool actor_is_somebody(const struct commands *a, const struct actor *who)
 	return is_owner(a, who) || role_of(a, who);
 }
 
-/* Whoever manages a tenant may run what is about it, by its name alone: whether there are others is not looked at. */
-static bool may_own(const struct command_run *run)
+/* Whoever manages or audits a tenant may run what is about it, by its name alone: whether there are others is not
+ * looked at. */
+static bool may_by_name(const struct command_run *run, enum conf_role_kind kind, const char *arg)
 {
 	const struct commands *a = run->c.admin;
-	const char *of = run->cmd->own ? json_string_value(json_object_get(run->args, run->cmd->own)) : NULL;
+	const char *of = arg ? json_string_value(json_object_get(run->args, arg)) : NULL;
 
 	if (!of)
 		return false;
 	for (size_t i = 0; i < a->env.nroles; i++) {
 		const struct conf_role *r = &a->env.roles[i];
 
-		if (r->kind == CONF_TENANT_ADMIN && has_role(a, &run->c.who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
+		if (r->kind == kind && has_role(a, &run->c.who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
 			return true;
 	}
 	return false;
@@ -137,7 +139,8 @@ void command_roles(const struct command *cmd, struct str *out)
 	const char *between = "";
 
 	for (int kind = 0; kind < CONF_ROLE_COUNT; kind++) {
-		bool may = kind == CONF_TENANT_ADMIN ? cmd->own != NULL : (may_do[kind] & BIT(cmd->role)) != 0;
+		bool may = (may_do[kind] & BIT(cmd->role)) || (kind == CONF_TENANT_ADMIN && cmd->own) ||
+			(kind == CONF_TENANT_AUDITOR && cmd->seen);
 
 		if (!may)
 			continue;
@@ -165,7 +168,8 @@ int actor_check(const struct command_run *run, struct err *err)
 	char whom[ACTOR_SIZE];
 
 	(void)actor_text(who, whom);
-	if (actor_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
+	if (actor_may(run->c.admin, who, cmd->role, json_string_value(tenant)) ||
+	    may_by_name(run, CONF_TENANT_ADMIN, cmd->own) || may_by_name(run, CONF_TENANT_AUDITOR, cmd->seen))
 		return 0;
 	if (!actor_is_somebody(run->c.admin, who))
 		return refuse_stranger(run, whom, err);
@@ -176,7 +180,7 @@ int actor_check(const struct command_run *run, struct err *err)
 	str_fini(&roles);
 	if (cmd->role == ADM_PAYLOAD && !(role && role->tenant))
 		err_hint(err, "who reads payloads is an auditor by the list of roles: toolcribd.yaml(5)");
-	if (role && role->kind == CONF_TENANT_AUDITOR && (cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD))
+	if (role && role->kind == CONF_TENANT_AUDITOR && (cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD || cmd->seen))
 		err_hint(err, "this role reads one tenant's audit: --tenant %s", role->tenant);
 	if (role && role->kind == CONF_TENANT_ADMIN && cmd->own)
 		err_hint(err, "this role manages one tenant, which the command has to name: %s", role->tenant);

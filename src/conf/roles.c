@@ -19,7 +19,7 @@
 static const char *const names[CONF_ROLE_COUNT] = {
 	[CONF_ADMIN] = "admin", [CONF_OPERATOR] = "operator", [CONF_AUDITOR] = "auditor",
 		[CONF_TENANT_AUDITOR] = "tenant-auditor",
-	[CONF_TENANT_ADMIN] = "tenant-admin", [CONF_APPROVER] = "approver",
+	[CONF_TENANT_ADMIN] = "tenant-admin", [CONF_APPROVER] = "approver", [CONF_SECOND] = "second",
 };
 
 const char *conf_role_name(enum conf_role_kind kind)
@@ -41,7 +41,7 @@ static int read_kind(const json_t *obj, const char *at, enum conf_role_kind *ret
 		}
 	}
 	return conf_err(err, at, "role",
-			"must be one of admin, operator, auditor, tenant-auditor, tenant-admin, approver, is \"%s\"", name);
+			"must be one of admin, operator, auditor, tenant-auditor, tenant-admin, approver, second, is \"%s\"", name);
 }
 
 static int read_key(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
@@ -265,9 +265,9 @@ void conf_roles_sample(struct str *out)
 		 "operator\n"
 		 "# (no keys, no definitions), auditor (reads, changes nothing), tenant-auditor (reads one tenant's "
 		 "audit),\n"
-		 "# tenant-admin (one tenant's keys and grants) or approver (agrees to calls whose definition asks for "
-		 "that,\n"
-		 "# by his groups; of one tenant when it is named; never to those of his own principal).  Lines with the same\n"
+		 "# tenant-admin (one tenant's keys and grants), second (reads, and agrees to what administrators ask for) or\n"
+		 "# approver (agrees to calls whose definition asks for that, by his groups; of one tenant when it is named;\n"
+		 "# never to those of his own principal).  Lines with the same\n"
 		 "# person are one administrator, who agrees to nothing that he asked for himself.  Reloadable.\n"
 		 "#roles:\n"
 		 "#  - {role: admin, uid: 1000, person: anna}\n"

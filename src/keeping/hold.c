@@ -381,7 +381,7 @@ const struct command hold_commands[] = {
 	  .where = ADM_ON_WRITER,
 	  .check = hold_set_check, .body = hold_set_body },
 	{ .noun = "hold", .verb = "list", .help = "List what is held", .args = hold_list_args, .columns = hold_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,  .body = hold_list_body },
+	  .shape = ADM_TABLE, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL,  .body = hold_list_body },
 	{ .noun = "hold", .verb = "release", .help = "Let go what is held",
 	  .detail = "Needs a second administrator: see approval list.", .args = hold_release_args,
 	  .done = "hold %{id} of %{tenant} released", .destructive = true, .role = ADM_OWNER, .second = ADM_SECOND_ASKED,

@@ -20,6 +20,8 @@
 
 #include "keeping_int.h"
 
+#define REASON_MAX 256                  /* bytes: what a command's line in its record has room for, whoever gives it */
+
 struct payload_job {
 	struct command_call *c;
 	const struct tenant_row *t;
@@ -152,6 +154,15 @@ static int on_record(void *arg, const struct audit_view *v)
 	return job->rc < 0;
 }
 
+static int audit_payload_check(struct command_call *c, struct err *err)
+{
+	const char *reason = arg_text(c, "reason");
+
+	if (reason && strlen(reason) > REASON_MAX)
+		return err_set(err, ERR_LIMIT, "reason", "reason: longer than %d bytes", REASON_MAX);
+	return arg_call_check(c, err);
+}
+
 static int audit_payload_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct keyfile_place place = { command_env(c)->store, command_env(c)->master };
@@ -173,7 +184,8 @@ static int audit_payload_body(struct command_call *c, struct db *db, struct audi
 
 static const struct command_arg audit_payload_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
-	FLAG("opening", "What proves each value to somebody else: its commitment in the record, and the opening."), ARG_END };
+	FLAG("opening", "What proves each value to somebody else: its commitment in the record, and the opening."),
+	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why, for whoever reads the record of this command."), ARG_END };
 static const struct command_column audit_payload_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL("what", "WHAT"), COL("state", "STATE"), COL("value", "VALUE"),
 	COL_IF("ctag", "CTAG"), COL_IF("commitment", "COMMITMENT"), COL_IF("opening", "OPENING"), COL_END };
@@ -189,6 +201,6 @@ const struct command payload_commands[] = {
 		    "says nothing about other records.",
 	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD,
 	  .where = ADM_ON_POOL,
-	  .record = AUDIT_AUDIT_READ, .check = arg_call_check, .body = audit_payload_body },
+	  .record = AUDIT_AUDIT_READ, .check = audit_payload_check, .body = audit_payload_body },
 	{ .noun = NULL },
 };

@@ -339,7 +339,7 @@ const struct command retention_commands[] = {
 	  .args = retention_set_args, .done = "records of %{tenant} are kept %{min_days} days at least", .role = ADM_OWNER,
 	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = retention_set_check, .body = retention_set_body },
 	{ .noun = "retention", .verb = "show", .help = "Show how long records are kept, and what is gone",
-	  .args = retention_show_args, .columns = retention_show_cols, .shape = ADM_TABLE, .role = ADM_READ,
+	  .args = retention_show_args, .columns = retention_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .seen = "tenant",
 	  .where = ADM_ON_POOL,
 	   .body = retention_show_body },
 	{ .noun = NULL },

@@ -65,6 +65,24 @@ int tool_row_find(struct db *db, const char *name, struct tool_row *ret, struct 
 	return ERR_NOT_FOUND;
 }
 
+int tool_row_granted(struct db *db, const char *tenant, const char *name, bool removed, struct tool_row *ret,
+		     struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_OF_TOOL);
+	int rc;
+
+	db_bind_textz(st, 1, tenant);
+	db_bind_textz(st, 2, name);
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	if (rc == 1)
+		rc = tool_row_get(db, name, ret, err);
+	if (rc == 0 || (rc == 1 && !removed && ret->state == ADM_TOOL_REMOVED))
+		return err_set(err, ERR_NOT_FOUND, "", "%s %.64s: not found among what is granted to %s", tool_noun(name),
+			       tool_bare_name(name), tenant);
+	return rc < 0 ? rc : 0;
+}
+
 const char *tool_bare_name(const char *full_name)
 {
 	const char *colon = strchr(full_name, ':');

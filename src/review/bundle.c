@@ -87,7 +87,7 @@ const struct command proof_commands[] = {
 		    "it without the store: with contrib/verify/verify.py, or any tool that knows transparency logs.  It "
 		    "shows nothing of other records.",
 	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
-	  .shape = ADM_TEXT, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
+	  .shape = ADM_TEXT, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
 	  .check = arg_call_check, .body = audit_proof_body },
 	{ .noun = NULL },
 };
@@ -465,7 +465,7 @@ const struct command bundle_commands[] = {
 		    "one now.  Payloads are not in it.  The file belongs to who runs this, here; a server writes none where a "
 		    "reader says.",
 	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}%{end}", .shape = ADM_FILE,
-	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_bundle_check,
-	  .body = audit_bundle_body },
+	  .stream = true, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
+	  .check = audit_bundle_check, .body = audit_bundle_body },
 	{ .noun = NULL },
 };

@@ -281,6 +281,9 @@ static int tool_history_any_check(struct command_call *c, struct err *err)
 {
 	if (!arg_given(c, "events"))
 		return 0;
+	if (arg_given(c, "tenant"))
+		return err_set(err, ERR_INVALID, "tenant", "what was done to a tool stands in the system's log, which is no "
+			       "tenant's: --events or --tenant, not both");
 	command_record_as(c, AUDIT_AUDIT_READ);
 	return report_check(c, err);
 }
@@ -360,7 +363,7 @@ static const struct command_arg key_list_args[] = {
 	ARG_END };
 static const struct command_arg tool_history_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
-	FLAG("events", "What was done to it, who asked, who approved or rejected, from the audit."), ARG_END };
+	FLAG("events", "What was done to it, who asked, who approved or rejected, from the audit."), TOOL_OF_TENANT, ARG_END };
 static const struct command_column key_list_cols[] = {
 	COL("accessor", "ACCESSOR"), COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL_AT("expires", "EXPIRES"),
 	COL_AT("old_secret_until", "OLD SECRET UNTIL"), COL_AT("last_used", "LAST USED (NOT EVIDENCE)"),
@@ -449,14 +452,14 @@ static const struct command_arg audit_capacity_args[] = {
 
 const struct command key_list_commands[] = {
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .seen = "tenant", .where = ADM_ON_POOL,
 	  .check = key_list_any_check, .body = key_list_body },
 	{ .noun = NULL },
 };
 
 const struct command tool_history_commands[] = {
 	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_history_args,
-	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL,
 	  .check = tool_history_any_check, .body = tool_history_body },
 	{ .noun = NULL },
 };
@@ -553,7 +556,7 @@ static const struct command_arg audit_review_args[] = {
 const struct command review_commands[] = {
 	{ .noun = "audit", .verb = "review", .help = "Sign that the audit was reviewed", .args = audit_review_args,
 	  .detail = "Writes a record of who looked and how far; audit reviews lists them.",
-	  .done = "review of the log of %{log} up to record %{to} signed, as record %{index}", .role = ADM_OPERATE,
+	  .done = "review of the log of %{log} up to record %{to} signed, as record %{index}", .role = ADM_AUDIT,
 	  .where = ADM_ON_WRITER, .check = review_check, .body = review_body },
 	{ .noun = NULL },
 };

@@ -881,7 +881,7 @@ const struct command grant_commands[] = {
 	  .where = ADM_ON_WRITER,
 	  .check = grant_check, .body = grant_add_body },
 	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .seen = "tenant", .where = ADM_ON_POOL,
 	  .check = grant_check, .body = grant_list_body },
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
 	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant",

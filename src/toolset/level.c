@@ -416,7 +416,7 @@ const struct command level_commands[] = {
 	  .second = ADM_SECOND_ASKED,
 	  .where = ADM_ON_WRITER, .check = level_set_check, .body = level_set_body },
 	{ .noun = "level", .verb = "list", .help = "List how much of calls is kept", .args = level_list_args,
-	  .columns = level_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .columns = level_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL,
 	  .body = level_list_body },
 	{ .noun = NULL },
 };

@@ -512,10 +512,23 @@ static int count_grants(struct db *db, const char *name, int64_t *ret, struct er
 	return rc < 0 ? rc : 0;
 }
 
+int tool_asked(const struct command_call *c, struct db *db, bool removed, struct tool_row *ret, struct err *err)
+{
+	const char *tenant = arg_text(c, "tenant");
+	char name[REG_FULL_NAME_SIZE];
+	int rc;
+
+	named(c, 0, name);
+	if (tenant)
+		return tool_row_granted(db, tenant, name, removed, ret, err);
+	rc = removed ? tool_row_get(db, name, ret, err) : 0;
+	return rc == 0 ? tool_row_find(db, name, ret, err) : rc < 0 ? rc : 0;
+}
+
 static int tool_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	uint32_t version = arg_uint(c, "version", 0);
-	char name[REG_FULL_NAME_SIZE];
+	const bool whole = !arg_given(c, "tenant");     /* others' grants and what waits are none of a tenant's business */
 	struct tool_row tool;
 	struct db_stmt *st;
 	struct pending_row p;
@@ -526,8 +539,7 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 	int rc;
 
 	(void)logs;
-	named(c, 0, name);
-	rc = tool_row_find(db, name, &tool, err);
+	rc = tool_asked(c, db, false, &tool, err);
 	if (rc == 0)
 		rc = count_grants(db, tool.name, &grants, err);
 	if (rc == 0)
@@ -550,8 +562,9 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 			reply_text(c->out, "kind", reg_kinds[tool.kind - 1].word);
 		put_version(c->out, st);
 		reply_text(c->out, "state", tool_state_name(tool.state));
-		reply_int(c->out, "grants", grants);
-		if (waits)
+		if (whole)
+			reply_int(c->out, "grants", grants);
+		if (waits && whole)
 			reply_int(c->out, "waits", p.version);
 		reply_raw(c->out, "definition", text, len);
 		reply_row_end(c->out);
@@ -565,16 +578,11 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 
 int tool_history_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	char name[REG_FULL_NAME_SIZE];
 	struct tool_row tool;
 	struct db_stmt *st;
-	int rc;
+	int rc = tool_asked(c, db, true, &tool, err);
 
 	(void)logs;
-	named(c, 0, name);
-	rc = tool_row_get(db, name, &tool, err);
-	if (rc == 0)    /* a removed tool has a history too */
-		rc = tool_row_find(db, name, &tool, err);
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSIONS);
@@ -752,7 +760,7 @@ static const struct command_column tool_history_cols[] = {
 	  .check = tool_test_check, .body = tool_test_body, .cancel = tool_test_cancel }
 static const struct command_arg tool_show_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
-	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
+	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), TOOL_OF_TENANT, ARG_END };
 static const struct command_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), ARG_END };
 static const struct command_arg tool_disable_args[] = {
 	WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), FLAG("kill", "Cancel its running calls."), ARG_END };
@@ -808,7 +816,7 @@ const struct command tool_commands[] = {
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = tool_list_body },
 	{ .noun = "tool", .verb = "show", .help = "Show a tool and its definition", .args = tool_show_args,
-	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL,
 	  .body = tool_show_body },
 	{ .noun = "tool", .verb = "enable", .help = "Show disabled tools again", .args = tools_args,
 	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,

@@ -415,14 +415,6 @@ int version_breaks(struct db *db, const struct tool_row *tool, int64_t version, 
 
 /* --- versions of a tool */
 
-static int find_named(const struct command_call *c, struct db *db, struct tool_row *ret, struct err *err)
-{
-	char name[REG_FULL_NAME_SIZE];
-
-	tool_full_name(command_noun(c), arg_text(c, command_noun(c)), name, sizeof(name));
-	return tool_row_find(db, name, ret, err);
-}
-
 static int no_version(const struct tool_row *tool, int64_t version, struct err *err)
 {
 	(void)err_set(err, ERR_NOT_FOUND, "", "version %lld of %s %s: not found", (long long)version, tool_noun(tool->name),
@@ -510,7 +502,7 @@ int tool_diff_body(struct command_call *c, struct db *db, struct audit_logs *log
 	json_t *a = NULL, *b = NULL;
 	struct tool_row tool;
 	int64_t from = 0, to = 0;
-	int rc = find_named(c, db, &tool, err);
+	int rc = tool_asked(c, db, false, &tool, err);
 
 	(void)logs;
 	if (rc == 0)
@@ -595,7 +587,7 @@ int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *l
 	struct tool_stored done = { .breaks = NULL };
 	char *waits;
 	struct tool_row tool;
-	int rc = find_named(c, db, &tool, err);
+	int rc = tool_asked(c, db, false, &tool, err);
 
 	if (rc == 0)
 		rc = define_stored(c, db, &tool, version, &def, err);
@@ -627,7 +619,7 @@ int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *l
 
 static const struct command_arg tool_diff_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
-	DIFF_VERSIONS, ARG_END };
+	DIFF_VERSIONS, TOOL_OF_TENANT, ARG_END };
 static const struct command_arg tool_revert_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
@@ -650,7 +642,7 @@ static const struct command_column drift_cols[] = {
 const struct command version_commands[] = {
 	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool",
 	  .detail = DIFF_DETAIL, .args = tool_diff_args,
-	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .shape = ADM_DIFF, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL,
 	  .body = tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
 	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.",
@@ -670,11 +662,11 @@ const struct command pending_commands[] = {
 	  .body = tool_pending_body },
 	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force",
 	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = approve_args,
-	  .done = "version %{version} of %{name} is in force%{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .done = "version %{version} of %{name} is in force%{said}", .role = ADM_AGREE, .where = ADM_ON_WRITER,
 	  .body = tool_approve_body },
 	{ .noun = "tool", .verb = "reject", .help = "Take a version that waits away",
 	  .detail = "The one in force stays; where there is none, the name is removed.  The version stays in the history.",
-	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_AGREE, .where = ADM_ON_WRITER,
 	  .body = tool_reject_body },
 	{ .noun = "tool", .verb = "drift", .help = "List what is not as it was approved",
 	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was "

@@ -28,7 +28,7 @@ HEAD = """# Who may do what: every method and every command, tried by everybody.
 PEERS = ["none", "wrong", "revoked", "suspended", "other", "narrow", "scoped", "full"]
 # Name of the column, user, group, the tenant that the arguments name.
 ROLES = [("owner", None, None, ""), ("admin", 40001, 40001, ""), ("operator", 40002, 40002, ""), ("by-group", 40009, 41002, ""),
-         ("auditor", 40003, 40003, ""), ("approver", 40006, 40006, ""), ("nobody", 40008, 40008, "acme"),
+         ("auditor", 40003, 40003, ""), ("second", 40007, 40007, ""), ("approver", 40006, 40006, ""), ("nobody", 40008, 40008, "acme"),
          ("auditor-of", 40004, 40004, "acme"), ("auditor-other", 40004, 40004, "other"), ("auditor-none", 40004, 40004, ""),
          ("admin-of", 40005, 40005, "acme"), ("admin-other", 40005, 40005, "other"), ("admin-none", 40005, 40005, "")]
 CONFIG = """
@@ -42,6 +42,7 @@ roles:
   - {{role: tenant-auditor, uid: 40004, tenant: acme}}
   - {{role: tenant-admin, uid: 40005, tenant: acme}}
   - {{role: approver, uid: 40006, person: ann}}
+  - {{role: second, uid: 40007}}
 """
 STORE = """{echo}---
 kind: prompt

@@ -21,6 +21,8 @@ roles:
   - {{role: tenant-admin, uid: 40005, tenant: acme}}
   - {{role: operator, gid: 41000}}
   - {{role: auditor, gid: 41001}}
+  - {{role: second, uid: 40006}}
+  - {{role: admin, uid: 40007}}
 """
 
 
@@ -132,6 +134,90 @@ class Roles(crib.Case):
         self.assertEqual(self.say(mine, "session kill", tenant="acme", id=ids[0])["code"], "not_found")
         self.assertNotIn("error", other.call("echo", {"text": "still here"}))
         other.close()
+
+    def test_c101_a_tenants_auditor_sees_what_explains_its_audit_and_learns_of_no_other(self):
+        """CONSOLE C-101: by the name of its tenant, and nothing by which others could be seen or counted."""
+        c, mine = self.crib, 40003
+        c.tool(crib.ECHO.replace("name: echo", "name: theirs"))
+        c.cli("grant", "add", "other", "theirs")
+        peer = c.tcp(c.key("acme/bot"))
+        peer.initialize()
+        peer.call("echo", {"text": "x"})
+        other = c.tcp(self.other)
+        other.initialize()
+        other.call("echo", {"text": "y"})
+        peer.close()
+        other.close()
+        c.cli("audit", "checkpoint")
+        calls = {tenant: c.json("audit", "calls", "--tenant", tenant)[0]["call"] for tenant in ("acme", "other")}
+        named = (("tenant show", {}), ("principal list", {}), ("key list", {}), ("grant list", {}), ("level list", {}), ("hold list", {}),
+                 ("retention show", {}), ("tool show", {"tool": "echo"}), ("tool history", {"tool": "echo"}),
+                 ("audit proof", {"call": calls["acme"]}))
+        for command, args in named:
+            with self.subTest(command):
+                self.assertIsInstance(self.say(mine, command, tenant="acme", **args), list)
+                there, nowhere = (self.say(mine, command, tenant=tenant, **args) for tenant in ("other", "nosuch"))
+                self.assertEqual((there["code"], there), ("denied", nowhere))
+                self.assertEqual(self.say(mine, command, **args)["code"], "denied")
+        # What was called elsewhere, and what is granted elsewhere, is as good as nothing.
+        there, nowhere = (self.say(mine, "audit proof", tenant="acme", call=call) for call in (calls["other"], calls["other"][:-4] + "0000"))
+        self.assertEqual(json.dumps(there).replace(calls["other"], ""), json.dumps(nowhere).replace(calls["other"][:-4] + "0000", ""))
+        self.assertEqual(there["code"], "not_found")
+        for command in ("tool show", "tool history", "tool diff"):
+            there, nowhere = (self.say(mine, command, tenant="acme", tool=tool) for tool in ("theirs", "theirz"))
+            self.assertEqual(json.dumps(there).replace("theirs", "theirz"), json.dumps(nowhere))
+            self.assertEqual((there["code"], there.get("hint", "")), ("not_found", ""))
+        row, = self.say(mine, "tool show", tenant="acme", tool="echo")
+        self.assertNotIn("grants", row)
+        self.assertEqual(self.say(40002, "tool show", tool="echo")[0]["grants"], 2)
+        c.tool(crib.ECHO + "title: another\n")
+        self.assertEqual([row["sign"] for row in self.say(mine, "tool diff", tenant="acme", tool="echo")], ["+"])
+        self.assertEqual(self.say(mine, "tool history", tenant="acme", tool="echo", events=True)["code"], "invalid")
+        self.assertIsInstance(self.say(40004, "audit keys"), dict)
+        self.assertEqual(self.say(40004, "audit keys")["code"], "denied")
+        for uid in (mine, 40005, 40006):
+            self.assertIsInstance(self.say(uid, "audit keys"), list)
+        self.assertEqual(self.say(mine, "tool remove", tool=["echo"])["code"], "denied")
+
+    def test_c102_who_reads_the_audit_signs_that_he_did(self):
+        self.assertIsInstance(self.say(40002, "audit review", action="sign", note="read"), list)
+        self.assertIsInstance(self.say(40003, "audit review", action="sign", tenant="acme"), list)
+        for args in ({}, {"tenant": "other"}):
+            self.assertEqual(self.say(40003, "audit review", action="sign", **args)["code"], "denied")
+        self.assertEqual(self.say(40005, "audit review", action="sign", tenant="acme")["code"], "denied")
+        self.assertEqual([row["detail"] for row in self.crib.json("audit", "reviews", "--tenant", "acme")],
+                         ["uid 40003: audit review action=sign tenant=acme"])
+
+    def test_c103_a_second_person_agrees_and_can_do_nothing_else(self):
+        c, second = self.crib, 40006
+        self.assertIsInstance(self.say(40007, "approval versions", policy="required"), list)
+        self.assertIsInstance(self.say(40007, "tool add", documents=[{"name": "echo", "description": "Says it.", "inputSchema": {"type": "object"},
+                                                                      "handler": {"type": "builtin", "function": "echo"}}]), list)
+        waits, = self.say(second, "tool pending")
+        self.assertIsInstance(self.say(second, "tool approve", tool="echo", version=str(waits["version"])), list)
+        self.assertEqual(self.say(40007, "approval versions", policy="free")["code"], "denied")
+        request, = self.say(second, "approval list")
+        self.assertEqual((request["asked_by"], request["state"]), ("uid 40007", "waits"))
+        self.assertEqual(self.say(40002, "approval grant", id=str(request["id"]))["code"], "denied")
+        self.assertIsInstance(self.say(second, "approval grant", id=str(request["id"])), list)
+        self.assertIsInstance(self.say(40007, "approval versions", policy="free"), list)
+        self.assertIsInstance(self.say(second, "audit calls"), list)
+        for command, args in (("tenant suspend", {"tenant": "acme"}), ("key create", {"principal": "acme/x"}), ("tool remove", {"tool": ["echo"]}),
+                              ("audit payload", {"call": "0" * 8 + "-0000-7000-8000-" + "0" * 12}), ("approve grant", {"id": "1"})):
+            self.assertEqual(self.say(second, command, **args)["code"], "denied", command)
+
+    def test_c106_why_somebody_looked_is_on_record(self):
+        c = self.crib
+        peer = c.tcp(c.key("acme/bot"))
+        peer.initialize()
+        peer.call("echo", {"text": "x"})
+        peer.close()
+        call = c.json("audit", "calls", "--tenant", "acme")[0]["call"]
+        self.assertIsInstance(self.say(40003, "audit payload", tenant="acme", call=call, reason="L-17 " + "r" * 251), list)
+        self.assertEqual(self.say(40003, "audit payload", tenant="acme", call=call, reason="r" * 257)["code"], "limit")
+        looks = [row for row in c.json("audit", "access", "--tenant", "acme") if "audit payload" in str(row)]
+        self.assertEqual(len(looks), 1)
+        self.assertTrue(looks[0]["detail"].endswith("reason=L-17 " + "r" * 251), looks)
 
     def test_top_shows_a_tenants_auditor_that_tenant_alone(self):
         """OP-201; who has no right to it hears what he hears of every command."""
