@@ -24,6 +24,18 @@ enum db_mode {
 struct db;
 struct db_stmt;
 
+/* Which store: that in a folder, or the file itself, of those who have nothing else of it.  By value, borrowed for the
+ * call. */
+struct db_where { const char *store, *file; };
+static inline struct db_where db_in(const char *store)
+{
+	return (struct db_where){ .store = store };
+}
+static inline struct db_where db_of_file(const char *path)
+{
+	return (struct db_where){ .file = path };
+}
+
 /* path: the database file.  DB_WRITER creates it (0600) when create is true.  Settings of AUDIT A-621 are
  * made and read back.  ERR_UNREACHABLE (where = path), ERR_CORRUPT. */
 int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err) MUST_CHECK;
@@ -52,11 +64,11 @@ int db_lean_left(struct db *db, unsigned *ret, struct err *err) MUST_CHECK;
 int db_is_lean(struct db *db, struct err *err) MUST_CHECK;
 int db_make_lean(struct db *db, unsigned n, struct err *err) MUST_CHECK;
 /* A DB_READER of the store itself, after db_check_version(): what the store's own readers open. */
-int db_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
+int db_open_store(struct db_where at, struct db **ret, struct err *err) MUST_CHECK;
 /* The same, DB_REPORTER: a statement that reads another table, or another column of one, than `may` allows is
  * ERR_DENIED.  What it sorts is in a file without a name in dir (one for the process; copied). */
 typedef bool db_may_fn(const void *arg, const char *table, const char *column);
-int db_open_reporter(const char *path, const char *dir, db_may_fn *may, const void *arg, struct db **ret,
+int db_open_reporter(struct db_where at, const char *dir, db_may_fn *may, const void *arg, struct db **ret,
 		     struct err *err) MUST_CHECK;
 /* Whether the file and its indexes are sound, which reads all of it.  ERR_CORRUPT with what is wrong. */
 int db_check_integrity(struct db *db, struct err *err) MUST_CHECK;

@@ -7,8 +7,8 @@
 
 #include "base/err.h"
 #include "block/block.h"
+#include "db/db.h"
 
-struct db;
 struct str;
 
 /* Records in all their forms as one table (SCALE SC-101, SC-102).  A record counts in a sealed file when it is below
@@ -126,7 +126,7 @@ void forms_file_drop(struct forms_file **file);
 /* Puts log and block in front of what is wrong; rc. */
 int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */
-int forms_open_store(const char *path, struct db **ret, struct err *err) MUST_CHECK;
+int forms_open_store(struct db_where at, struct db **ret, struct err *err) MUST_CHECK;
 
 /* What is kept beside at most BLOCK_PAYLOADS_MAX records in blocks, to be changed on the writer's thread, in its
  * transaction; v points into body. */

@@ -355,7 +355,7 @@ static void read_body(void *arg)
 	struct reading *r = arg;
 	struct db *db = NULL;
 
-	r->rc = forms_open_store(r->file, &db, &r->err);
+	r->rc = forms_open_store(db_of_file(r->file), &db, &r->err);
 	if (r->rc == 0)
 		r->rc = find_place(r, db, &r->err);
 	if (r->rc == 0)

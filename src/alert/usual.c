@@ -122,7 +122,7 @@ struct log { int64_t id, tenant_id, idx, end; char tenant[NAME_SIZE]; };
 
 static int open_reader(struct part *p)
 {
-	return p->db ? forms_see(p->db, &p->err) : forms_open_store(p->file, &p->db, &p->err);
+	return p->db ? forms_see(p->db, &p->err) : forms_open_store(db_of_file(p->file), &p->db, &p->err);
 }
 
 /* 1: there is one. */

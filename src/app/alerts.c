@@ -12,11 +12,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "base/path.h"
 #include "base/tally.h"
 #include "conf/conf.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 #include "notary/notary.h"
 #include "ship/ship.h"
@@ -337,11 +335,9 @@ void app_alerts_soon(struct app *a)
 
 int app_alerts_start(struct app *a, struct err *err)
 {
-	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open_store(file, &db, err);
+	int rc = db_open_store(db_in(a->store), &db, err);
 
-	free(file);
 	if (rc == 0)
 		rc = alerts_open(&(struct alert_env){ .loop = a->loop, .writer = a->writer, .fetcher = a->fetcher,
 			.conf = a->opt.conf, .tenants = a->tenants }, db, &a->alerts, err);

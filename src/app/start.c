@@ -70,12 +70,10 @@ struct place { char text[APP_PLACE_SIZE]; };
 
 static int read_place(const char *store, struct place *ret, struct err *err)
 {
-	char *file = path_join(store, DB_FILE);
 	struct db *db = NULL;
 	struct db_stmt *st;
-	int rc = db_open_store(file, &db, err);
+	int rc = db_open_store(db_in(store), &db, err);
 
-	free(file);
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_META_GET_VALUE);
@@ -316,11 +314,9 @@ static void oauth_stop(struct app *a)
 
 static int upstreams_start(struct app *a, struct err *err)
 {
-	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open_store(file, &db, err);
+	int rc = db_open_store(db_in(a->store), &db, err);
 
-	free(file);
 	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher,
 		.secrets = vault_secrets(a->vault), .sandbox = &a->sandbox });
 	if (rc == 0)
@@ -517,11 +513,9 @@ static void registry_stop(struct app *a)
 
 static int registry_start(struct app *a, struct err *err)
 {
-	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = forms_open_store(file, &db, err);
+	int rc = forms_open_store(db_in(a->store), &db, err);
 
-	free(file);
 	if (rc == 0)
 		rc = load(a, db, err);
 	db_close(&db);
@@ -963,7 +957,7 @@ int app_close(struct app **ap)
 int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch, struct err *err)
 {
 	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
-	char *file = path_join(store, DB_FILE), *end;
+	char *end;
 	struct str keys = STR_INIT;
 	struct app *a = NULL;
 	struct db *db = NULL;
@@ -971,11 +965,10 @@ int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, ch
 
 	app_close(&a);
 	if (rc == 0)
-		rc = db_open_store(file, &db, err);
+		rc = db_open_store(db_in(store), &db, err);
 	if (rc == 0)
 		rc = audit_keys_print(db, false, &keys, err);
 	db_close(&db);
-	free(file);
 	if (rc == 0) {
 		end = strchr(keys.p, '\n');     /* the log's, then the epoch's */
 		*ret_log = mem_strndup(keys.p, (size_t)(end - keys.p));

@@ -43,9 +43,9 @@ struct app_take_over {
 /* A store that a start would change takes as long as it takes: not while everybody waits. */
 int app_take_over_check(const char *store, struct err *err)
 {
-	char *absolute = path_absolute(store), *file = path_join(absolute, DB_FILE);
+	char *absolute = path_absolute(store);
 	struct db *db = NULL;
-	int rc = db_open_store(file, &db, err);
+	int rc = db_open_store(db_in(absolute), &db, err);
 
 	if (rc == 0)
 		rc = db_check_schema(db, err);
@@ -53,7 +53,6 @@ int app_take_over_check(const char *store, struct err *err)
 		err_hint(err, "a handover changes no store: stop the server, take a backup, start the new one");
 	db_close(&db);
 	free(absolute);
-	free(file);
 	return rc;
 }
 

@@ -9,9 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "base/path.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
 #include "tenant/tenant.h"
@@ -94,11 +92,9 @@ static int load(struct app *a, struct db *db, struct err *err)
 
 int app_usage_load(struct app *a, struct err *err)
 {
-	char *file = path_join(a->store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open_store(file, &db, err);
+	int rc = db_open_store(db_in(a->store), &db, err);
 
-	free(file);
 	if (rc == 0)
 		rc = load(a, db, err);
 	db_close(&db);

@@ -14,7 +14,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "base/path.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "db/db.h"
@@ -822,7 +821,6 @@ static int read_all(struct assents *all, struct db *db, struct err *err)
 int assents_open(const struct assent_env *env, struct assents **ret, struct err *err)
 {
 	struct assents *all = mem_zalloc(sizeof(*all));
-	char *path = path_join(env->place.store, DB_FILE);
 	struct db *db = NULL;
 	int rc;
 
@@ -834,8 +832,7 @@ int assents_open(const struct assent_env *env, struct assents **ret, struct err 
 	all->telling = telling_new(env);
 	all->timer = ev_timer_new(env->loop, on_timer, all);
 	all->offset_us = (int64_t)clock_wall_us() - (int64_t)clock_mono_us();
-	rc = db_open_store(path, &db, err);
-	free(path);
+	rc = db_open_store(db_in(env->place.store), &db, err);
 	if (rc == 0)
 		rc = read_all(all, db, err);
 	db_close(&db);

@@ -21,7 +21,6 @@
 #include "command/command.h"
 #include "command/rows.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 #include "forms/forms.h"
 #include "json/json.h"
@@ -346,16 +345,12 @@ static void run_on_loop(struct command_run *run)
 static void pool_body(void *arg)
 {
 	struct command_run *run = arg;
-	char *file;
 
 	own_args(run);
 	run->rc = 0;
 	run->c.more = ADM_NO_MORE;
-	if (!run->db) {
-		file = path_join(run->c.admin->env.store, DB_FILE);
-		run->rc = db_open_store(file, &run->db, &run->err);
-		free(file);
-	}
+	if (!run->db)
+		run->rc = db_open_store(db_in(run->c.admin->env.store), &run->db, &run->err);
 	if (run->rc == 0)
 		run->rc = forms_see(run->db, &run->err);
 	if (run->rc == 0)

@@ -18,6 +18,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/owner.h"
 
 #include "db_int.h"
 
@@ -295,11 +296,13 @@ int db_check_schema(struct db *db, struct err *err)
 	return rc == 0 && version < store_schema.steps ? refuse_old(db, &store_schema, err) : rc;
 }
 
-static int open_store(const char *path, enum db_mode mode, struct db **ret, struct err *err)
+static int open_store(struct db_where at, enum db_mode mode, struct db **ret, struct err *err)
 {
+	char *path = at.file ? mem_strdup(at.file) : path_join(at.store, DB_FILE);
 	struct db *db = NULL;
 	int version, rc = db_open(path, mode, false, &db, err);
 
+	free(path);
 	if (rc == 0)
 		rc = db_check_version(db, &version, err);
 	if (rc == ERR_CORRUPT && err && !*err->hint)
@@ -311,18 +314,18 @@ static int open_store(const char *path, enum db_mode mode, struct db **ret, stru
 	return rc;
 }
 
-int db_open_store(const char *path, struct db **ret, struct err *err)
+int db_open_store(struct db_where at, struct db **ret, struct err *err)
 {
-	return open_store(path, DB_READER, ret, err);
+	return open_store(at, DB_READER, ret, err);
 }
 
-int db_open_reporter(const char *path, const char *dir, db_may_fn *may, const void *arg, struct db **ret,
+int db_open_reporter(struct db_where at, const char *dir, db_may_fn *may, const void *arg, struct db **ret,
 		     struct err *err)
 {
 	int rc = setenv("SQLITE_TMPDIR", dir, 1) ? err_set(err, ERR_IO, dir, "no memory") : 0;
 
 	if (rc == 0)
-		rc = open_store(path, DB_REPORTER, ret, err);
+		rc = open_store(at, DB_REPORTER, ret, err);
 	if (rc < 0)
 		return rc;
 	(*ret)->may = may;

@@ -801,10 +801,10 @@ int forms_see_without(struct db *db, struct forms_absent *absent, struct err *er
 	return rc < 0 ? rc : db_vtab_views(db, err);
 }
 
-int forms_open_store(const char *path, struct db **ret, struct err *err)
+int forms_open_store(struct db_where at, struct db **ret, struct err *err)
 {
 	struct db *db = NULL;
-	int rc = db_open_store(path, &db, err);
+	int rc = db_open_store(at, &db, err);
 
 	if (rc == 0)
 		rc = forms_see(db, err);

@@ -175,7 +175,7 @@ static void step(void *arg)
 	struct moving *m = arg;
 	struct db *db = NULL;
 	struct err err;
-	int rc = forms_open_store(m->store, &db, &err);
+	int rc = forms_open_store(db_of_file(m->store), &db, &err);
 
 	m->there = false;
 	command_lend(m->c);

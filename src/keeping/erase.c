@@ -13,10 +13,8 @@
 #include "audit/keep.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "command/rows.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 #include "forms/forms.h"
 #include "review/review.h"
@@ -120,12 +118,10 @@ static int refuse_held(const struct erase_job *job, struct db *db, struct err *e
 /* Of a principal or tenant also what cannot be counted is erased: a sealed file that is away keeps no key alive. */
 static int open_reader(const struct erase_job *job, struct forms_absent *absent, struct db **ret, struct err *err)
 {
-	char *file = path_join(job->store, DB_FILE);
-	int rc = db_open_store(file, ret, err);
+	int rc = db_open_store(db_in(job->store), ret, err);
 
 	if (rc == 0)
 		rc = *job->call ? forms_see(*ret, err) : forms_see_without(*ret, absent, err);
-	free(file);
 	return rc;
 }
 

@@ -241,7 +241,7 @@ static void look(void *arg)
 	struct db *db = NULL;
 
 	f->made = false;
-	f->rc = forms_open_store(f->store, &db, &f->err);
+	f->rc = forms_open_store(db_of_file(f->store), &db, &f->err);
 	if (f->rc == 0 && f->put)
 		f->rc = audit_sealed_erase_sync(db, &f->is, &f->err);
 	f->put = false;

@@ -21,7 +21,6 @@
 #include "bundle/seal.h"
 #include "command/rows.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 #include "forms/forms.h"
 #include "review/review.h"
@@ -587,11 +586,10 @@ static int find_kept(struct prune_job *job, struct db *db, struct err *err)
 static void plan_body(void *arg)
 {
 	struct prune_job *job = ((struct command_call *)arg)->priv;
-	char *file = path_join(job->store, DB_FILE);
 	struct db *db = NULL;
 
 	command_lend(arg);
-	job->rc = forms_open_store(file, &db, &job->err);
+	job->rc = forms_open_store(db_in(job->store), &db, &job->err);
 	if (job->rc == 0)
 		job->rc = make_plan(job, db, &job->err);
 	if (job->rc == 0 && job->keep)
@@ -600,7 +598,6 @@ static void plan_body(void *arg)
 		job->rc = write_bundle(job, db, &job->err);
 	command_lend(NULL);
 	db_close(&db);
-	free(file);
 }
 
 static void plan_done(void *arg)

@@ -21,7 +21,6 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 #include "forms/forms.h"
 #include "notary/notary.h"
@@ -428,15 +427,9 @@ static void store_done(void *arg, int rc, const struct err *err)
 
 static int open_reader(struct notary *n, struct err *err)
 {
-	char *file;
-	int rc;
-
 	if (n->reader)
 		return 0;
-	file = path_join(n->store, DB_FILE);
-	rc = db_open_store(file, &n->reader, err);
-	free(file);
-	return rc;
+	return db_open_store(db_in(n->store), &n->reader, err);
 }
 
 static void sign_body(void *arg)

@@ -357,7 +357,7 @@ static int open_store(struct serve *s, struct err *err)
 	int rc = places_only(places, NELEMS(places) - absent, abi, err);
 
 	if (rc == 0)
-		rc = db_open_reporter(file, s->bounds.scratch, report_may_read, s->ask.report, &s->db, err);
+		rc = db_open_reporter(db_of_file(file), s->bounds.scratch, report_may_read, s->ask.report, &s->db, err);
 	if (rc == 0)
 		rc = forms_see_without(s->db, &s->absent, err);
 	if (rc == 0)

@@ -12,9 +12,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 #include "forms/forms.h"
 #include "json/json.h"
@@ -44,15 +42,9 @@ static uint64_t cpu_us(void)
 
 static int open_reader(struct sinks *a, struct err *err)
 {
-	char *file;
-	int rc;
-
 	if (a->db)
 		return 0;
-	file = path_join(a->env.store, DB_FILE);
-	rc = forms_open_store(file, &a->db, err);
-	free(file);
-	return rc;
+	return forms_open_store(db_in(a->env.store), &a->db, err);
 }
 
 static bool wanted(const void *sink, int kind)

@@ -11,10 +11,8 @@
 #include "audit/checkpoint.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/path.h"
 #include "base/tally.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "forms/forms.h"
 #include "writer/writer.h"
 
@@ -149,11 +147,9 @@ static int load(struct sinks *a, struct db *db, struct err *err)
 
 int sinks_load(struct sinks *a, struct err *err)
 {
-	char *file = path_join(a->env.store, DB_FILE);
 	struct db *db = NULL;
-	int rc = db_open_store(file, &db, err);
+	int rc = db_open_store(db_in(a->env.store), &db, err);
 
-	free(file);
 	rc = rc ? rc : load(a, db, err);
 	db_close(&db);
 	return rc;

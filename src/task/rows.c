@@ -475,16 +475,14 @@ static bool is_the_same(const struct stat a[2], const struct stat b[2])
 static int reader_open(const struct keyfile_place *place, struct task_reader **ret, struct err *err)
 {
 	struct task_reader *r = mem_zalloc(sizeof(*r));
-	char *path = path_join(place->store, DB_FILE);
 	int rc = look_at(place, r->file);
 
 	if (rc < 0)
 		(void)err_set(err, ERR_IO, place->store, "the store is not there");
 	else
-		rc = db_open_store(path, &r->db, err);
+		rc = db_open_store(db_in(place->store), &r->db, err);
 	if (rc == 0)
 		rc = keys_open_reader(place, &r->keys, err);
-	free(path);
 	if (rc == 0)
 		*ret = r;
 	else

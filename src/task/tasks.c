@@ -15,10 +15,8 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
-#include "db/owner.h"
 #include "ev/ev.h"
 
 #include "task_int.h"
@@ -735,12 +733,10 @@ static void read_one(struct tasks *tasks, struct db_stmt *st)
 
 static int read_all(struct tasks *tasks, struct err *err)
 {
-	char *path = path_join(tasks->env.place.store, DB_FILE);
 	struct db *db = NULL;
 	struct db_stmt *st;
-	int rc = db_open_store(path, &db, err);
+	int rc = db_open_store(db_in(tasks->env.place.store), &db, err);
 
-	free(path);
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_TASK_LIST);

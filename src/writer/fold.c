@@ -128,7 +128,7 @@ static int open_reader(struct wfold *f, struct err *err)
 
 	if (f->folder)
 		return 0;
-	rc = f->db ? 0 : db_open_store(f->file, &f->db, err);
+	rc = f->db ? 0 : db_open_store(db_of_file(f->file), &f->db, err);
 	if (rc == 0)
 		rc = audit_fold_tail_get(f->db, &f->scanned, err);
 	if (rc < 0)

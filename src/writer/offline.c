@@ -222,7 +222,7 @@ static int open_all(struct offline *o, const char *store, struct err *err)
 	if (rc == 0 && last != AUDIT_SERVER_STOP)
 		rc = 1;
 	if (rc == 0)
-		rc = db_open_store(file, &o->reader, err);
+		rc = db_open_store(db_in(store), &o->reader, err);
 	if (rc == 0)
 		o->folder = audit_folder_new(o->reader);
 	free(file);

@@ -80,7 +80,7 @@ static void failed(struct pass *p, int rc, const struct err *err)
 
 static int open_reader(struct wseal *s, struct err *err)
 {
-	int rc = s->db ? 0 : forms_open_store(s->file, &s->db, err);
+	int rc = s->db ? 0 : forms_open_store(db_of_file(s->file), &s->db, err);
 
 	return rc < 0 ? rc : forms_see(s->db, err);
 }

@@ -89,7 +89,7 @@ static int seal_store(const char *store, const char *file, const char *month, bo
 	if (rc == 0)
 		rc = audit_logs_open(s.db, &s.logs, err);
 	if (rc == 0)
-		rc = forms_open_store(file, &s.reader, err);
+		rc = forms_open_store(db_of_file(file), &s.reader, err);
 	if (rc == 0)
 		rc = fold_sql(s.db, "SELECT max(id) FROM log", &logs, err);
 	for (int64_t log = 1; rc == 0 && log <= logs; log++)

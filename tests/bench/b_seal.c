@@ -59,19 +59,16 @@ int main(int argc, char **argv)
 {
 	struct err err = { 0 };
 	struct db *db = NULL;
-	char *file;
 	int rc;
 
 	if (argc != 6 || secret_init() < 0) {
 		fprintf(stderr, "usage: b_seal STORE LOG FROM TO FILE\n");
 		return 2;
 	}
-	file = path_join(argv[1], DB_FILE);
-	rc = forms_open_store(file, &db, &err);
+	rc = forms_open_store(db_in(argv[1]), &db, &err);
 	if (rc == 0)
 		rc = seal(db, argv + 2, &err);
 	db_close(&db);
-	free(file);
 	if (rc < 0)
 		fprintf(stderr, "b_seal: %s: %s\n", err.where, err.msg);
 	return rc < 0;

@@ -630,7 +630,7 @@ static void begin_maker(struct maker *m, const char *file)
 	const struct audit_logs *logs = all.writers;
 	struct err err = { 0 };
 
-	must(db_open_store(file, &m->db, &err), &err);
+	must(db_open_store(db_of_file(file), &m->db, &err), &err);
 	m->block = block_maker_new();
 	memcpy(m->logs.boot, logs->boot, sizeof(logs->boot));
 	memcpy(m->logs.build, logs->build, sizeof(logs->build));
@@ -649,7 +649,7 @@ void fill_blocks_begin(void)
 	all.folded = mem_calloc(opt.tenants, sizeof(struct audit_folded *));
 	fill_job("introduce", introduce, true);
 	fill_job("look", look, true);
-	must(db_open_store(file, &all.reader, &err), &err);
+	must(db_open_store(db_of_file(file), &all.reader, &err), &err);
 	all.folder = audit_folder_new(all.reader);
 	for (uint64_t t = 0; t < opt.tenants; t++) {
 		bool waits;

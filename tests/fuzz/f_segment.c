@@ -74,7 +74,7 @@ static void set_up(void)
 	tmpdir_path(rig.dir, DB_FILE, path, sizeof(path));
 	OK(seal_rig_make(rig.dir, RECORDS, &rig.store, &err));
 	clock_real();
-	OK(forms_open_store(path, &db, &err));
+	OK(forms_open_store(db_of_file(path), &db, &err));
 	OK(audit_segment_write(db, &req, rig.file, &err));
 	db_close(&db);
 	FUZZ_CHECK(verify(&rig.got));

@@ -28,7 +28,7 @@ static void begin(struct rig *r)
 	struct db *db = NULL;
 	struct err err;
 
-	assert_int_equal(db_open_store(r->f->path, &db, &err), 0);
+	assert_int_equal(db_open_store(db_of_file(r->f->path), &db, &err), 0);
 	assert_int_equal(alerts_open(&(struct alert_env){ .loop = r->f->loop, .writer = r->f->w }, db, &r->a, &err), 0);
 	db_close(&db);
 }

@@ -56,7 +56,7 @@ static int set_up_usual(void **state)
 	wait_idle(r->f);
 	if (rc_of(r->f, 1) < 0)
 		fail_msg("%s: %s", r->f->err.where, r->f->err.msg);
-	assert_int_equal(db_open_store(r->f->path, &db, &err), 0);
+	assert_int_equal(db_open_store(db_of_file(r->f->path), &db, &err), 0);
 	assert_int_equal(alerts_open(&(struct alert_env){ .loop = r->f->loop, .writer = r->f->w }, db, &r->a, &err), 0);
 	db_close(&db);
 	r->reader = alert_reader_new(&(struct alert_reader_env){ .loop = r->f->loop, .writer = r->f->w, .alerts = r->a,

@@ -215,7 +215,7 @@ static void said(struct fix *f, uint8_t ret[DIGEST_SIZE])
 	struct audit_reader *r;
 	struct digest *d = digest_new();
 
-	OK(forms_open_store(f->path, &db, &f->err));
+	OK(forms_open_store(db_of_file(f->path), &db, &f->err));
 	r = audit_reader_new(db);
 	for (int64_t log = 1; log <= 3; log++) {
 		struct audit_page page = { .log = log, .origin = "", .to = INT64_MAX };
@@ -607,7 +607,7 @@ static int64_t kept(struct fix *f, const char *prn)
 	struct db_stmt *st;
 	int64_t n = 0;
 
-	OK(forms_open_store(f->path, &db, &f->err));
+	OK(forms_open_store(db_of_file(f->path), &db, &f->err));
 	st = db_stmt_get(db, SQL_ERASE_COUNT);
 	db_bind_i64(st, 1, ACME_LOG);
 	db_bind_textz(st, 2, prn);

@@ -134,7 +134,7 @@ static struct db *reader(struct fix *f)
 {
 	struct db *db = NULL;
 
-	OK(forms_open_store(f->path, &db, &f->err));
+	OK(forms_open_store(db_of_file(f->path), &db, &f->err));
 	return db;
 }
 

@@ -246,13 +246,13 @@ static void foreign_trigger_in_schema_is_found(void **state)
 	assert_non_null(strstr(f->err.msg, "trigger sqliteXspy of meta was added"));
 	assert_non_null(strstr(f->err.hint, "backup"));
 	db_close(&f->db);
-	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open_store(db_of_file(f->path), &f->db, &f->err), ERR_CORRUPT);
 	assert_null(f->db);
 	raw_exec(f->path, "DROP TRIGGER sqliteXspy; DROP TRIGGER rec_frozen");
-	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open_store(db_of_file(f->path), &f->db, &f->err), ERR_CORRUPT);
 	assert_non_null(strstr(f->err.msg, "trigger rec_frozen of rec is missing"));
 	raw_exec(f->path, "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT 1; END");
-	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open_store(db_of_file(f->path), &f->db, &f->err), ERR_CORRUPT);
 	assert_non_null(strstr(f->err.msg, "trigger rec_frozen of rec was changed"));
 }
 
@@ -285,7 +285,7 @@ static void connections_may_no_more_than_they_need(void **state)
 	char path[600];
 
 	tmpdir_path(f->dir, "keys.db", path, sizeof path);
-	assert_int_equal(db_open_store(f->path, &reader, &f->err), 0);
+	assert_int_equal(db_open_store(db_of_file(f->path), &reader, &f->err), 0);
 	assert_int_equal(db_open(path, DB_WRITER, true, &keys, &f->err), 0);
 	assert_int_equal(db_migrate_keys(keys, &f->err), 0);
 	struct db *const all[] = { f->db, reader, keys };
@@ -302,7 +302,7 @@ static void connections_may_no_more_than_they_need(void **state)
 	assert_int_equal(sqlite3_hard_heap_limit64(-1), 0);
 	assert_int_equal(sqlite3_soft_heap_limit64(-1), 0);
 	db_memory_max(100 << 20);
-	assert_int_equal(db_open_store(f->path, &reader, &f->err), 0);
+	assert_int_equal(db_open_store(db_of_file(f->path), &reader, &f->err), 0);
 	db_close(&reader);
 	assert_int_equal(sqlite3_hard_heap_limit64(-1), 100 << 20);
 	assert_int_equal(sqlite3_soft_heap_limit64(-1), 100 << 20);
@@ -319,11 +319,11 @@ static void schema_of_each_step_is_known(void **state)
 	tmpdir_path(f->dir, "old.db", path, sizeof path);
 	raw_exec(path, sql_sqlite[0].text);
 	raw_exec(path, "PRAGMA application_id = 0x54435242; PRAGMA user_version = 1");
-	assert_int_equal(db_open_store(path, &db, &f->err), 0);
+	assert_int_equal(db_open_store(db_of_file(path), &db, &f->err), 0);
 	assert_int_equal(db_check_schema(db, &f->err), ERR_CONFLICT);
 	db_close(&db);
 	raw_exec(path, "PRAGMA user_version = 2");
-	assert_int_equal(db_open_store(path, &db, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open_store(db_of_file(path), &db, &f->err), ERR_CORRUPT);
 }
 
 /* Decision 0075: what is left at any moment is a schema of ours, anything else is not. */
@@ -338,7 +338,7 @@ static void indexes_of_rows_go_one_by_one_in_one_order(void **state)
 		assert_int_equal(db_txn_end(f->db, db_make_lean(f->db, 1, &f->err), &f->err), 0);
 		assert_int_equal(db_lean_left(f->db, &left, &f->err), 0);
 		assert_int_equal(left, n);
-		if (db_open_store(f->path, &reader, &f->err) != 0)
+		if (db_open_store(db_of_file(f->path), &reader, &f->err) != 0)
 			fail_msg("%u: %s", n, f->err.msg);
 		db_close(&reader);
 	}
@@ -352,9 +352,9 @@ static void an_index_that_goes_out_of_turn_is_missed(void **state)
 
 	db_close(&f->db);
 	raw_exec(f->path, "DROP INDEX rec_ts");
-	assert_int_equal(db_open_store(f->path, &f->db, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open_store(db_of_file(f->path), &f->db, &f->err), ERR_CORRUPT);
 	raw_exec(f->path, "DROP INDEX rec_call");
-	assert_int_equal(db_open_store(f->path, &f->db, &f->err), 0);
+	assert_int_equal(db_open_store(db_of_file(f->path), &f->db, &f->err), 0);
 }
 
 /* Else each start would run all steps again to find that out. */

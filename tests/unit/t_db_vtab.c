@@ -270,7 +270,7 @@ static void guard_of_a_reporter_stays(void **state)
 	char said[400];
 
 	n->fails_at = -7;
-	OK(db_open_reporter(f->path, f->dir, may, NULL, &reporter, &f->err));
+	OK(db_open_reporter(db_of_file(f->path), f->dir, may, NULL, &reporter, &f->err));
 	n->db = reporter;
 	OK(db_vtab_make(reporter, &numbers, n, &f->err));
 	f->n = n;

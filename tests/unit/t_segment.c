@@ -54,7 +54,7 @@ static int try_seal(int64_t from, int64_t to, const char *path)
 	struct db *db = NULL;
 	int rc;
 
-	OK(forms_open_store(fix.store, &db, &fix.err));
+	OK(forms_open_store(db_of_file(fix.store), &db, &fix.err));
 	rc = audit_segment_write(db, &req, path, &fix.err);
 	db_close(&db);
 	return rc;

@@ -146,7 +146,7 @@ static void a_store_of_blocks_needs_no_index_but_that_of_positions(void **state)
 	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
 	OK(db_migrate(f->db, &f->err));
 	db_close(&f->db);
-	OK(db_open_store(f->path, &db, &f->err));
+	OK(db_open_store(db_of_file(f->path), &db, &f->err));
 	db_close(&db);
 	if (verify(f, 0) != 0)
 		fail_msg("%s", f->last);
@@ -155,9 +155,9 @@ static void a_store_of_blocks_needs_no_index_but_that_of_positions(void **state)
 	verify(f, 0);
 	assert_int_equal(f->count[AUDIT_FINDING_SCHEMA], 1);
 	assert_non_null(strstr(f->last, "is missing"));
-	assert_int_equal(db_open_store(f->path, &db, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open_store(db_of_file(f->path), &db, &f->err), ERR_CORRUPT);
 	raw(f, "DROP INDEX rec_ts; CREATE INDEX rec_id ON rec(id)");
-	assert_int_equal(db_open_store(f->path, &db, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open_store(db_of_file(f->path), &db, &f->err), ERR_CORRUPT);
 	assert_non_null(strstr(f->err.msg, "rec_id of rec was added"));
 }
 
