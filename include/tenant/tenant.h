@@ -147,6 +147,8 @@ const struct tenant_limits *tenant_limits(const struct tenants *t, int64_t tenan
 int64_t tenant_principal_id(const struct tenants *t, int64_t tenant_id, const char *name);
 int64_t tenant_key_id(const struct tenants *t, const char *accessor, int64_t *ret_tenant_id, int64_t *ret_principal_id);
 size_t tenants_count(const struct tenants *t);
+/* How many texts of keys are known to be right (SP-121). */
+FOR_TESTS size_t tenants_remembered(const struct tenants *t);
 typedef void tenant_each_fn(void *arg, const struct tenant *tenant);
 void tenants_each(const struct tenants *t, tenant_each_fn *fn, void *arg);
 

@@ -9,6 +9,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/crypto.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -292,34 +293,152 @@ static struct principal *principal_of(struct tenant_cred *cred, bool old)
 	return who;
 }
 
-int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source,
-	       struct principal **ret, struct err *err)
+/* --- Keys that were right */
+
+/* SP-121: the hash that the text of a key had when it was right, so that it is decoded and hashed once.  Whoever is
+ * found here is compared, and asked for standing, expiry and source, as anybody is; what is refused never stays.  The
+ * place and the tag of a text are secret, so nobody can bring about that two of them meet. */
+
+enum { MEMO_SETS = 512, MEMO_WAYS = 4 };        /* sets are a power of two */
+enum { ACCESSOR_AT = 4, SECRET_AT = 17 };       /* in the text of a key, key.c */
+static const uint64_t memo_us = 60u * 1000000;  /* unused for so long, it is forgotten */
+
+struct memo_tag { uint64_t a, b; };             /* of a text as long as a key is */
+
+struct cred_memo {
+	uint8_t key[2][DIGEST_SHORT_KEY];
+	struct memo_set {
+		struct memo_tag tag[MEMO_WAYS];
+		uint64_t used_us[MEMO_WAYS];            /* by the wall clock; 0 = nothing is here */
+		uint8_t hash[MEMO_WAYS][32];
+	} set[MEMO_SETS];
+};
+
+struct cred_memo *cred_memo_new(void)
+{
+	struct cred_memo *m = mem_zalloc(sizeof(*m));
+
+	id_random(m->key, sizeof(m->key));
+	return m;
+}
+
+void cred_memo_free(struct cred_memo **m)
+{
+	if (*m)
+		secret_wipe(*m, sizeof(**m));
+	free(*m);
+	*m = NULL;
+}
+
+static struct memo_tag memo_tag(const struct cred_memo *m, const char *text, size_t len)
+{
+	return (struct memo_tag){ digest_short(m->key[0], text, len), digest_short(m->key[1], text, len) };
+}
+
+/* A clock that was set back makes all of them old. */
+static bool memo_holds(const struct memo_set *s, unsigned way, uint64_t now_us)
+{
+	return s->used_us[way] != 0 && s->used_us[way] <= now_us && now_us - s->used_us[way] <= memo_us;
+}
+
+/* In constant time for texts that are not here, wherever they begin to differ.  -1: none. */
+static int memo_find(struct memo_set *s, const struct memo_tag *tag, uint64_t now_us)
+{
+	int found = -1;
+
+	for (unsigned i = 0; i < MEMO_WAYS; i++) {
+		if (s->used_us[i] != 0 && !memo_holds(s, i, now_us)) {
+			s->used_us[i] = 0;
+			secret_wipe(s->hash[i], sizeof(s->hash[i]));
+		}
+		if (((s->tag[i].a ^ tag->a) | (s->tag[i].b ^ tag->b)) == 0 && s->used_us[i] != 0)
+			found = (int)i;
+	}
+	return found;
+}
+
+/* It was right just now.  In a full set the longest unused goes. */
+static void memo_put(struct memo_set *s, const struct memo_tag *tag, const uint8_t hash[32], uint64_t now_us)
+{
+	unsigned oldest = 0;
+
+	for (unsigned i = 1; i < MEMO_WAYS; i++)
+		if (s->used_us[i] < s->used_us[oldest])
+			oldest = i;
+	s->tag[oldest] = *tag;
+	s->used_us[oldest] = now_us;
+	memcpy(s->hash[oldest], hash, sizeof(s->hash[oldest]));
+}
+
+size_t tenants_remembered(const struct tenants *t)
+{
+	uint64_t now_us = clock_wall_us();
+	size_t n = 0;
+
+	for (unsigned i = 0; i < MEMO_SETS * MEMO_WAYS; i++)
+		n += memo_holds(&t->memo->set[i / MEMO_WAYS], i % MEMO_WAYS, now_us);
+	return n;
+}
+
+/* What was shown: whose name it has and what it hashes to. */
+struct shown {
+	struct memo_set *set;
+	struct memo_tag tag;
+	int way;                                /* in the set; -1: it was worked out */
+	const char *accessor;                   /* NULL: it is no key */
+	uint8_t hash[32];
+};
+
+static void read_key(struct tenants *t, const char *bearer, size_t len, uint64_t now_us, struct shown *ret)
 {
 	/* A well-formed stand-in: what is malformed or unknown costs the same work (SEC S-305, S-309). */
-	static const char stand_in[] = "0000000000000000000000000000000000000000000";
-	enum cred_refusal why = len == 0 ? CRED_MISSING : CRED_MALFORMED;
-	const char *accessor = NULL, *secret = stand_in;
-	struct tenant_cred *cred = NULL;
-	struct tenant_shown shown;
-	uint8_t hash[32];
-	struct err standing;
-	bool now, old;
+	static const char stand_in[KEY_TEXT_SIZE] = "tck_000000000000_0000000000000000000000000000000000000000000000000";
+	const bool sized = len == KEY_TEXT_SIZE - 1;
+	const char *secret = stand_in + SECRET_AT;
 
-	if (key_parse(bearer, len, &accessor, &secret) == 0) {
-		cred = map_get(t->creds, accessor, KEY_ACCESSOR_SIZE - 1);
-		why = cred ? CRED_WRONG : CRED_UNKNOWN;
+	ret->tag = memo_tag(t->memo, sized ? bearer : stand_in, KEY_TEXT_SIZE - 1);
+	ret->set = &t->memo->set[ret->tag.a & (MEMO_SETS - 1)];
+	ret->way = sized ? memo_find(ret->set, &ret->tag, now_us) : -1;
+	ret->accessor = NULL;
+	if (ret->way >= 0) {
+		ret->accessor = bearer + ACCESSOR_AT;
+		ret->set->used_us[ret->way] = now_us;
+		memcpy(ret->hash, ret->set->hash[ret->way], sizeof(ret->hash));
+		return;
 	}
-	key_hash(t->pepper, secret, hash);
+	(void)!key_parse(bearer, len, &ret->accessor, &secret);
+	key_hash(t->pepper, secret, ret->hash);
+}
+
+/* Only what is right stays or comes in. */
+static void remember(struct shown *s, bool right, uint64_t now_us)
+{
+	if (right && s->way < 0)
+		memo_put(s->set, &s->tag, s->hash, now_us);
+	if (!right && s->way >= 0) {
+		s->set->used_us[s->way] = 0;
+		secret_wipe(s->set->hash[s->way], sizeof(s->set->hash[s->way]));
+	}
+	secret_wipe(s->hash, sizeof(s->hash));
+}
+
+static int judge(struct tenants *t, const struct shown *shown, const struct cred_source *source, enum cred_refusal why,
+		 struct principal **ret, struct err *err)
+{
+	struct tenant_cred *cred = shown->accessor ? map_get(t->creds, shown->accessor, KEY_ACCESSOR_SIZE - 1) : NULL;
 	/* Both in any case: how long it takes does not say whether there is a second secret (S-310). */
-	now = secret_equal(hash, cred ? cred->hash : t->dummy, sizeof(hash));
-	old = secret_equal(hash, cred ? cred->old_hash : t->dummy, sizeof(hash));
-	shown = (struct tenant_shown){ cred, tenant_proof(hash), source->from };
-	secret_wipe(hash, sizeof(hash));
+	const bool now = secret_equal(shown->hash, cred ? cred->hash : t->dummy, sizeof(shown->hash));
+	const bool old = secret_equal(shown->hash, cred ? cred->old_hash : t->dummy, sizeof(shown->hash));
+	const struct tenant_shown key = { cred, tenant_proof(shown->hash), source->from };
+	struct err standing;
+
+	if (shown->accessor)
+		why = cred ? CRED_WRONG : CRED_UNKNOWN;
 	if (!cred || (!now && !old)) {
 		(void)err_set(err, ERR_DENIED, "", "invalid credential");
 		return refuse(t, source, cred, why);
 	}
-	if (tenant_standing(cred->home, tenant_principal(cred->home, cred->principal_id), &shown, &why, &standing) < 0) {
+	if (tenant_standing(cred->home, tenant_principal(cred->home, cred->principal_id), &key, &why, &standing) < 0) {
 		if (err)
 			*err = standing;
 		return refuse(t, source, cred, why);
@@ -328,4 +447,17 @@ int cred_check(struct tenants *t, const char *bearer, size_t len, const struct c
 	principal_ref(*ret);
 	note_use(t, cred, *ret, source);
 	return 0;
+}
+
+int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source,
+	       struct principal **ret, struct err *err)
+{
+	const uint64_t now_us = clock_wall_us();
+	struct shown shown;
+	int rc;
+
+	read_key(t, bearer, len, now_us, &shown);
+	rc = judge(t, &shown, source, len == 0 ? CRED_MISSING : CRED_MALFORMED, ret, err);
+	remember(&shown, rc == 0, now_us);
+	return rc;
 }

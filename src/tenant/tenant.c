@@ -764,6 +764,7 @@ int tenants_open(const uint8_t master[32], struct db *db, struct tenants **ret, 
 	list_init(&t->dirty);
 	t->pepper = secret_alloc(sizeof(*t->pepper));
 	key_pepper_derive(master, t->pepper);
+	t->memo = cred_memo_new();
 	id_random(t->dummy, sizeof(t->dummy));
 	rc = tenant_load_all(t, db, err);
 	if (rc < 0) {
@@ -795,6 +796,7 @@ void tenants_close(struct tenants **t)
 	map_free(&(*t)->by_name);
 	map_free(&(*t)->creds);
 	secret_free((*t)->pepper);
+	cred_memo_free(&(*t)->memo);
 	free(*t);
 	*t = NULL;
 }

@@ -58,6 +58,7 @@ struct tenants {
 	struct map *subjects;                   /* tenant id -> struct tenant_subjects */
 	struct list dirty;                      /* struct tenant_cred.dirty */
 	struct key_pepper *pepper;              /* locked memory */
+	struct cred_memo *memo;                 /* goes with the pepper */
 	struct cred_watch watch;
 	uint8_t dummy[32];                      /* what the secret of an unknown key is compared with */
 };
@@ -69,6 +70,8 @@ uint64_t tenant_proof(const uint8_t hash[32]);
 /* May this tenant, principal and key (shown NULL = none needed) be served now? */
 int tenant_standing(const struct tenant_image *img, const struct tenant_principal *p, const struct tenant_shown *shown,
 		 enum cred_refusal *ret_why, struct err *err) MUST_CHECK;
+struct cred_memo *cred_memo_new(void);
+void cred_memo_free(struct cred_memo **m);
 struct principal *tenant_principal_new(const struct tenant_image *img, const struct tenant_principal *p);
 
 #endif

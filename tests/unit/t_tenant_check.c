@@ -245,6 +245,94 @@ static void revoked_key_fails_for_the_next_message(void **state)
 	principal_unref(&who);
 }
 
+static void is_right(struct world *w, const char *text)
+{
+	struct principal *who = NULL;
+	struct err err;
+
+	assert_int_equal(check(w, text, &who, &err), 0);
+	principal_unref(&who);
+}
+
+/* SP-121: what is remembered was right, and is not remembered for long. */
+static void only_right_keys_are_remembered(void **state)
+{
+	struct world *w = *state;
+	struct key_new unknown = make_key(), wrong;
+	struct principal *who = NULL;
+	struct key_pepper pepper;
+	struct err err;
+
+	key_pepper_derive(master, &pepper);
+	key_remake(&pepper, w->key.accessor, &wrong);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(check(w, wrong.text, &who, &err), ERR_DENIED);
+		assert_string_equal(err.msg, "invalid credential");
+		assert_int_equal(check(w, unknown.text, &who, &err), ERR_DENIED);
+		assert_int_equal(check(w, "nonsense", &who, &err), ERR_DENIED);
+		assert_int_equal(tenants_remembered(w->tenants), i > 0);
+		is_right(w, w->key.text);
+		is_right(w, w->key.text);
+		assert_int_equal(tenants_remembered(w->tenants), 1);
+	}
+	clock_step(UINT64_C(60) * 1000000);
+	assert_int_equal(tenants_remembered(w->tenants), 1);
+	is_right(w, w->key.text);
+	clock_step(UINT64_C(60) * 1000000 + 1);
+	assert_int_equal(tenants_remembered(w->tenants), 0);
+	is_right(w, w->key.text);
+	clock_fake(NOW_US, 1000000);            /* set back */
+	assert_int_equal(tenants_remembered(w->tenants), 0);
+	is_right(w, w->key.text);
+	assert_int_equal(tenants_remembered(w->tenants), 1);
+}
+
+/* The same bytes at the second request, whose key was revoked since the first: they are known, and refused. */
+static void key_revoked_between_two_requests_is_forgotten(void **state)
+{
+	struct world *w = *state;
+	struct principal *who = NULL;
+	struct db_stmt *st;
+	struct err err;
+
+	is_right(w, w->key.text);
+	assert_int_equal(tenants_remembered(w->tenants), 1);
+	st = db_stmt_get(w->rows.db, SQL_KEY_SET_REVOKED);
+	db_bind_i64(st, 1, w->acme);
+	db_bind_i64(st, 2, w->key_id);
+	db_bind_i64(st, 3, NOW_US);
+	(void)rows_run(&w->rows, st);
+	reload(w, w->acme);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(check(w, w->key.text, &who, &err), ERR_DENIED);
+		assert_string_equal(err.msg, "the key is revoked");
+		assert_int_equal(tenants_remembered(w->tenants), 0);
+	}
+	assert_null(who);
+}
+
+/* More keys than are remembered: all stay right. */
+static void many_keys_push_each_other_out(void **state)
+{
+	enum { KEYS = 2300, REMEMBERED = 2048 };
+	struct world *w = *state;
+	struct key_new *key = calloc(KEYS, sizeof(*key));
+
+	for (int i = 0; i < KEYS; i++) {
+		key[i] = make_key();
+		(void)rows_key(&w->rows, w->acme, w->bot, &key[i], 0);
+	}
+	reload(w, w->acme);
+	for (int turn = 0; turn < 2; turn++)
+		for (int i = 0; i < KEYS; i++) {
+			clock_step(1);
+			is_right(w, key[i].text);
+			assert_true(tenants_remembered(w->tenants) <= REMEMBERED);
+		}
+	assert_true(tenants_remembered(w->tenants) > REMEMBERED / 2);
+	free(key);
+}
+
 static void suspended_tenant_fails_for_the_next_message(void **state)
 {
 	struct world *w = *state;
@@ -374,6 +462,9 @@ SINGLE_THREAD_SUITE(check)
 		TEST(expired_key_fails_at_its_second),
 		TEST(expiry_that_makes_no_sense_has_passed),
 		TEST(revoked_key_fails_for_the_next_message),
+		TEST(only_right_keys_are_remembered),
+		TEST(key_revoked_between_two_requests_is_forgotten),
+		TEST(many_keys_push_each_other_out),
 		TEST(suspended_tenant_fails_for_the_next_message),
 		TEST(suspended_principal_fails_for_the_next_message),
 		TEST(removed_tenant_is_forgotten),
