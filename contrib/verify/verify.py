@@ -5,6 +5,7 @@
     verify.py [--key KEYS] FILE.tcs...
     verify.py [--key KEYS] --bundle FILE
     verify.py --key KEYS --proof FILE [--opening FILE]
+    verify.py --key KEYS --consistency FILE --anchor NOTE
 
 The file is opened read-only.  The server may run, but keeps all that it writes meanwhile in its WAL: of a large store take
 a copy.  Its schema has to be that of a release (SCHEMAS), down to the letter, or no record is read by it.  Each record is a
@@ -35,7 +36,9 @@ change has the numbers of the rows that it made (tag 0103 of ext) and their dige
 A proof (C2SP tlog-proof) shows one record to be in a log, without the store.  What it commits to is shown by the openings of
 "toolcrib --json audit payload CALL --opening": the HMAC-SHA-256 of "toolcrib/c/1", a zero byte, the ctag as two bytes and the
 value, under the opening, is the commitment that column cm has behind the ctag.  A bundle is a range of a log as a tar: the
-records' bytes, the tree at both ends, notes and epochs of the range, and a manifest with the hashes of these.  A sealed file
+records' bytes, the tree at both ends, notes and epochs of the range, and a manifest with the hashes of these.  A proof of
+consistency ("toolcrib audit consistency", the body of a C2SP tlog-witness request) shows that its checkpoint's log is that of NOTE,
+an older checkpoint of it, with records behind.  A sealed file
 (contrib/doc/segment-format.md) is a range as blocks, in a file of SQLite of its own with the texts that they use.
 
 Everything in the store may be a forger's.  So no loop is as long as a number in it says, what is larger than any release
@@ -503,6 +506,30 @@ def consistent(first, second, path, old, new):
     return two == 0 and (left, right) == (old, new)
 
 
+def trusted(note, keys):
+    """The note, which a key of its log has signed, or one of the instance whose tenant's log it is."""
+    key = next((key for name, key in keys.items() if name == of_log(note.origin)[0] or note.origin.startswith(name + "/t/")), None)
+    if not key or not note.signed_by(note.origin, key):
+        raise ValueError(f"the checkpoint of {note.origin} is not signed by a key that you gave")
+    return note
+
+
+def check_consistency(text, old, keys):
+    """The checkpoint whose log goes on behind that of the old one; ValueError says what is wrong."""
+    head, found, note = text.partition("\n\n")
+    lines = head.split("\n")
+    if not found or not re.fullmatch(r"old (0|[1-9][0-9]*)", lines[0]) or len(lines) > 1 + 126:
+        raise ValueError("not a proof of consistency")
+    path, old, note = [strict_base64(line) for line in lines[1:]], trusted(old, keys), trusted(Note(note.encode()), keys)
+    if old.origin != note.origin:
+        raise ValueError(f"the old checkpoint is of {old.origin}, the other of {note.origin}")
+    if int(lines[0][4:]) != old.size:
+        raise ValueError(f"the proof begins at {lines[0][4:]}, and the old checkpoint is of size {old.size}")
+    if any(len(hash) != 32 for hash in path) or not (old.size == 0 and not path or consistent(old.size, note.size, path, old.root, note.root)):
+        raise ValueError(f"the log of size {note.size} is not that of size {old.size} with records behind")
+    return note
+
+
 def check_proof(text, keys):
     """The record, its index and the checkpoint of a proof; ValueError says what is wrong with it."""
     head, found, note = text.partition("\n\n")
@@ -511,10 +538,7 @@ def check_proof(text, keys):
             not re.fullmatch(r"index (0|[1-9][0-9]*)", lines[2]):
         raise ValueError("not a proof")
     record, index = strict_base64(lines[1][6:]), int(lines[2][6:])
-    path, note = [strict_base64(line) for line in lines[3:]], Note(note.encode())
-    key = next((key for name, key in keys.items() if name == of_log(note.origin)[0] or note.origin.startswith(name + "/t/")), None)
-    if not key or not note.signed_by(note.origin, key):
-        raise ValueError(f"the checkpoint of {note.origin} is not signed by a key that you gave")
+    path, note = [strict_base64(line) for line in lines[3:]], trusted(Note(note.encode()), keys)
     if not included(leaf_hash(record), index, note.size, path, note.root):
         raise ValueError("the record is not in the log")
     return record, index, note
@@ -2954,6 +2978,13 @@ def prove(path, opening, keys):
     return status
 
 
+def prove_growth(path, anchor, keys):
+    old = Note(read_bytes(anchor))
+    note = check_consistency(read(path), old, keys)
+    print(f"PROVED {safe(note.origin)} of size {note.size} goes on behind size {old.size}")
+    return 0
+
+
 # --- sealed files (contrib/doc/segment-format.md)
 
 TILE, SEALED_RECORDS, SEALED_BYTES, SEALED_PAGE, SEALED_TEXT, NOTE_SIZE, PROOF_HASHES = 256, 4 << 20, 64 << 30, 8192, 512, 16384, 64
@@ -3587,14 +3618,17 @@ def main():
     parser.add_argument("--bundle", metavar="FILE", help="check this bundle of records")
     parser.add_argument("--proof", metavar="FILE", help="check this proof of one record")
     parser.add_argument("--opening", metavar="FILE", help="with --proof: what audit payload --opening said, with --json")
+    parser.add_argument("--consistency", metavar="FILE", help="check that the log only grew since the checkpoint of --anchor")
     parser.add_argument("store", nargs="*", help="the store's folder, its toolcrib.db, or a copy of it; or sealed files")
     args = parser.parse_args()
     sealed = args.store if args.store and all(map(is_sealed, args.store)) else []
     if len(args.store) > 1 and not sealed:
         parser.error("one store, or sealed files")
     args.store = args.store[0] if args.store else None
-    if (args.proof, args.bundle, args.store).count(None) != 2 or args.proof and not args.key or args.opening and not args.proof:
-        parser.error("a store, or --bundle, or --proof with --key and perhaps --opening")
+    if (args.proof, args.consistency, args.bundle, args.store).count(None) != 3 or args.proof and not args.key or args.opening and not args.proof:
+        parser.error("a store, or --bundle, or --proof with --key and perhaps --opening, or --consistency with --key and --anchor")
+    if args.consistency and (not args.key or len(args.anchor) != 1 or args.signer_state or args.keys):
+        parser.error("--consistency needs --key, and --anchor with the old checkpoint")
     if sealed and (args.signer_state or args.anchor or args.keys or (args.start, args.end) != (None, None)):
         parser.error("of a sealed file nothing but --key has a meaning")
     if (args.start, args.end) != (None, None) and (not args.store or not 0 <= (args.start or 0) < (BIG if args.end is None else args.end)):
@@ -3604,10 +3638,12 @@ def main():
         keys = args.key and parse_keys(read(args.key) if os.path.exists(args.key) else args.key)
         if args.proof:
             return prove(args.proof, args.opening, keys)
+        if args.consistency:
+            return prove_growth(args.consistency, args.anchor[0], keys)
         return check_bundle(args.bundle, keys) if args.bundle else check_sealed(sealed, keys) if sealed else verify(args, keys)
     except (ValueError, struct.error) as error:
         print(f"verify.py: {safe(error)}", file=sys.stderr)
-        return 4 if args.proof else 3
+        return 4 if args.proof or args.consistency else 3
     except (sqlite3.Error, OSError, MemoryError) as error:
         print(f"verify.py: {safe(error) or 'a value takes too much memory'}", file=sys.stderr)
         return 3

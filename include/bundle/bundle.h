@@ -73,6 +73,15 @@ int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_f
 int audit_prove(struct db *db, int64_t tenant_id, int64_t idx, struct str *ret, uint64_t *ret_size,
 		struct err *err) MUST_CHECK;
 
+/* The text of a proof that the log goes on behind its first `from` records, from the newest checkpoint of the log (RFC
+ * 9162, 2.1.4): the body of a request to a witness (C2SP tlog-witness), which has that checkpoint at its end.  It was
+ * checked against it.  from_root: of the first `from` records as they are here; zeros of none, which need no hashes.
+ * tenant_id 0: the system's log.  ERR_INVALID: the checkpoint covers fewer; ERR_CONFLICT: there is none, or what the
+ * size needs has been pruned; ERR_CORRUPT, threads: as audit_prove(). */
+struct audit_growth { char origin[256]; uint64_t from, size; size_t n; uint8_t from_root[32]; };
+int audit_prove_growth(struct db *db, int64_t tenant_id, uint64_t from, struct str *ret, struct audit_growth *ret_what,
+		       struct err *err) MUST_CHECK;
+
 /* What a proof proves: a record of a log that had so many when the checkpoint was signed.  row borrows record, which
  * free() takes. */
 struct audit_proved { char origin[256]; uint64_t index, size; struct audit_row row; uint8_t *record; };

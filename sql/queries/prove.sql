@@ -2,7 +2,7 @@
 
 -- audit_prove(): the log of a tenant.  Unique index.
 -- name: prove_get_log
-SELECT id, origin FROM log WHERE tenant_id = ?1;
+SELECT id, origin, min_idx FROM log WHERE tenant_id IS nullif(?1, 0);
 
 -- audit_prove(): the newest checkpoint.  Primary key.
 -- name: prove_get_note

@@ -1,5 +1,6 @@
 /* audit bundle and proof: the commands that give an outsider what he verifies without the store (AUDIT A-1002): a tar
- * with records of a tenant's log, or a C2SP tlog-proof of one record, which shows nothing of others.  audit unfold:
+ * with records of a tenant's log, or a C2SP tlog-proof of one record, which shows nothing of others.  audit
+ * consistency: how a log grew, for who holds one of its checkpoints (CONSOLE C-108).  audit unfold:
  * records as a plain database.  check() runs on the loop; body() on a thread of the pool, that of bundle and unfold
  * once for each part.  The server never writes where a reader says (SEC S-920): a file is made without a name beside
  * the store, and its bytes go to the client, which writes its own. */
@@ -73,8 +74,63 @@ static int audit_proof_body(struct command_call *c, struct db *db, struct audit_
 	return rc < 0 ? rc : 0;
 }
 
+/* --- audit consistency */
+
+/* A size, not an index: what there may be of records. */
+static int read_size(const struct command_call *c, uint64_t *ret, struct err *err)
+{
+	const char *text = arg_text(c, "from");
+
+	if (text_u64(text, strlen(text), ret) < 0 || *ret > INT64_MAX)
+		return err_set(err, ERR_INVALID, "from", "from must be how many records the log had, not \"%.30s\"", text);
+	return 0;
+}
+
+static int audit_consistency_check(struct command_call *c, struct err *err)
+{
+	uint64_t from;
+
+	arg_record_in(c);
+	return read_size(c, &from, err);
+}
+
+static int audit_consistency_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const char *tenant = arg_text(c, "tenant");
+	struct str text = STR_INIT;
+	struct audit_growth g;
+	struct tenant_row t = { 0 };
+	uint64_t from = 0;
+	int rc = read_size(c, &from, err);
+
+	(void)logs;
+	if (rc == 0 && tenant)
+		rc = tenant_row_find(db, tenant, &t, err);
+	if (rc == 0)
+		rc = audit_prove_growth(db, t.id, from, &text, &g, err);
+	if (rc == 0) {
+		command_seen(c, t.id, -1);
+		reply_row_begin(c->out);
+		reply_text(c->out, "proof", str_text(&text));
+		reply_text(c->out, "tenant", tenant);
+		reply_text(c->out, "log", g.origin);
+		reply_int(c->out, "from", (int64_t)g.from);
+		if (g.from > 0)
+			reply_hex(c->out, "from_root", g.from_root, sizeof(g.from_root));
+		reply_int(c->out, "size", (int64_t)g.size);
+		reply_int(c->out, "hashes", (int64_t)g.n);
+		reply_row_end(c->out);
+	}
+	str_fini(&text);
+	return rc;
+}
+
 /* --- rows of the command table */
 
+static const struct command_arg audit_consistency_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "The log of this tenant; default: the system's."),
+	NEED("from", "SIZE", ARG_TEXT, COMPLETE_NONE, "How many records the log had: the second line of a checkpoint."),
+	ARG_END };
 static const struct command_arg audit_proof_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
 	FLAG("begin", "The record of its begin, not of its end."), ARG_END };
@@ -89,6 +145,16 @@ const struct command proof_commands[] = {
 	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
 	  .shape = ADM_TEXT, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
 	  .check = arg_call_check, .body = audit_proof_body },
+	{ .noun = "audit", .verb = "consistency", .help = "Prove to who holds an old checkpoint that the log only grew since",
+	  .detail = "Prints what a witness is asked with (C2SP tlog-witness): \"old SIZE\", the hashes of RFC 9162 that lead "
+		    "from the log's first SIZE records to its newest signed checkpoint, an empty line, and that checkpoint.  Whoever "
+		    "holds a checkpoint of that size and the log's public key checks it without the store: with "
+		    "contrib/verify/verify.py --consistency, or any tool that knows transparency logs.  It shows nothing of "
+		    "records.  Of size 0 it is the checkpoint alone.",
+	  .args = audit_consistency_args, .columns = audit_proof_cols,
+	  .done = "%{log} goes on from %{from} to %{size}: %{hashes} hashes", .shape = ADM_TEXT, .role = ADM_AUDIT,
+	  .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_consistency_check,
+	  .body = audit_consistency_body },
 	{ .noun = NULL },
 };
 

@@ -84,6 +84,12 @@ class Retention(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         row = json.loads(done.stdout)
         self.assertEqual((row["from"], row["to"], row["records"], row["said"]), (0, 511, 512, "pruned"))
+        self.c.cli("audit", "checkpoint")
+        for size, code in ((256, 0), (512, 0), (513, 0), (300, 1), (1, 1)):     # C-108: of what was pruned, tiles are left
+            done = self.c.run("audit", "consistency", "--tenant", "acme", "--from", str(size))
+            self.assertEqual((done.returncode, bool(done.stdout)), (code, not code), done.stderr)
+            self.assertEqual(f"before 512 have been pruned, and with them how the log was at {size}" in done.stderr, bool(code))
+            self.assertEqual("multiples of 256 before, can be proved" in done.stderr, bool(code))
         self.calls(5)
         after = self.c.json("retention", "show", "acme")[0]
         self.assertEqual(after["pruned"], 512)

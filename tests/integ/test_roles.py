@@ -77,6 +77,9 @@ class Roles(crib.Case):
             for report in ("audit admin", "audit calls"):
                 error = self.say(40003, report, **args)
                 self.assertEqual((error["code"], error["hint"]), ("denied", "this role reads one tenant's audit: --tenant acme"))
+        self.assertIsInstance(self.say(40003, "audit consistency", tenant="acme", **{"from": "0"}), list)
+        denied = [self.say(40003, "audit consistency", **args, **{"from": "0"}) for args in ({"tenant": "other"}, {"tenant": "nobody"}, {})]
+        self.assertEqual((denied[0]["code"], denied[0], denied[0]), ("denied", denied[1], denied[2]))
         self.assertIsInstance(self.say(40002, "audit calls"), list)
         self.assertEqual(self.say(40003, "tenant list")["code"], "denied")
         self.assertEqual(self.say(40004, "status")["message"], "uid 40004 is no administrator of this store")
