@@ -44,6 +44,7 @@ struct report_way {
 	int kind[REPORT_KINDS], outcome;        /* walked: its rows have one of these kinds, this outcome; 0: any */
 	bool either;                    /* one of the kinds or the outcome, and not both */
 	const struct report_column *columns;    /* texts.c makes its rows of what the statement hands over; or NULL */
+	bool chosen;                    /* its header says which records were chosen, if not all were */
 	bool drawn;                     /* a sample: what limits its rows is how many were asked for */
 	/* What answers when it is more than the statement's rows; or NULL. */
 	int (*body)(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err);
@@ -74,6 +75,7 @@ struct report_ask {
 	char tenant[80], tool[80], principal[64], key[32], text[512];
 	uint64_t since_us, until_us;    /* from, before */
 	int outcome;
+	int64_t kind;                   /* tail, export: records of this kind alone; 0: of any */
 	int64_t number, limit;          /* limit 0: all; of a sample: the seed, and how many */
 	int64_t to;                     /* a sample: the last position it is drawn from; -1: the newest */
 	bool as_text;                   /* parameter 11 is set */
@@ -124,6 +126,11 @@ static inline enum report_scope report_ask_scope(const struct report_ask *ask)
  * export. */
 int report_answer(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 
+/* Of tail and export: not all records are wanted. */
+static inline bool report_is_chosen(const struct report_ask *ask)
+{
+	return ask->outcome >= 0 || ask->kind > 0 || *ask->tool || *ask->key || *ask->principal;
+}
 /* tail and export: records in the order of their logs, a part after another, each one read transaction (AUDIT A-623,
  * A-1010).  ask is borrowed. */
 struct report_feed;

@@ -96,10 +96,13 @@ SELECT time, idx AS "index", kind, object, principal, "key", actor, detail, befo
 FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
 ORDER BY +idx DESC LIMIT ?8;
 
--- audit access: who read, exported, verified, reviewed.  rec_kind.
+-- audit access: who read, exported, verified, reviewed.  With ?11, a call, what begins with it: the first of the command's
+-- arguments, so that no text of another one counts; but not who asked this question.  rec_kind.
 -- name: report_access
 SELECT time, tenant, kind, actor, transport, detail, ts AS _ts, idx AS _idx
 FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
+  AND (?11 IS NULL OR (substr(detail, instr(detail, '=') - 5, 42) = ' call=' || ?11
+    AND substr(detail, instr(detail, ': '), 15) <> ': audit access '))
 ORDER BY +idx DESC LIMIT ?8;
 
 -- audit credentials: the life of keys.  rec_kind.
@@ -994,6 +997,27 @@ SELECT row_out(?6, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, 
   e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
   e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl) AS _row, e.idx AS _at
 FROM rec e WHERE e.log = ?1 AND e.idx >= ?2 AND e.idx < ?3 AND +e.ts < ?5 ORDER BY e.idx LIMIT ?4;
+
+-- The same when not all are wanted: those of a part from ?10 to below ?9 that ?12, a kind or 0, and the others choose.  rec_pos.
+-- name: report_records_chosen
+SELECT row_out(?13, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
+  e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
+  e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl) AS _row, e.idx AS _at
+FROM rec e WHERE e.log = ?1 AND e.idx >= ?10 AND e.idx < ?9 AND +e.ts >= ?2 AND +e.ts < ?3
+  AND (?5 IS NULL OR +e.prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +e.cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +e.tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +e.outcome = ?7) AND (?12 = 0 OR +e.kind = ?12)
+ORDER BY e.idx LIMIT ?8;
+
+-- audit tail: the newest of them in a part.  rec_pos.
+-- name: report_newest_chosen
+SELECT e.idx FROM rec e WHERE e.log = ?1 AND e.idx >= ?10 AND e.idx < ?9 AND +e.ts >= ?2 AND +e.ts < ?3
+  AND (?5 IS NULL OR +e.prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +e.cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +e.tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +e.outcome = ?7) AND (?12 = 0 OR +e.kind = ?12)
+ORDER BY e.idx DESC LIMIT ?8;
 
 -- The same for copies that are carried outside: carry.c.  rec_pos.
 -- name: report_carried

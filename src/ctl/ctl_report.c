@@ -285,7 +285,7 @@ static const struct head_line {
 	{ "asked by", { { "", "asked" } } },
 	{ "time", { { "from ", "since" }, { " to ", "until" } } },
 	{ "records", { { "", "from" }, { " to ", "to" }, { " of ", "records" }, { ", pruned ", "pruned" },
-		{ ", erasures ", "erasures" } } },
+		{ ", erasures ", "erasures" }, { ", only those of ", "only" } } },
 	{ "counted", { { "record by record, of chapters without sums: ", "chapters_decoded" } } },
 	{ "sample", { { "by ", "method" }, { ", seed ", "seed" }, { ", of ", "population" },
 		{ ", up to record ", "drawn_to" } } },
@@ -496,7 +496,7 @@ static void open_report(struct ctl_report *r)
 	bool table = is_table(p);
 
 	r->columns = json_object_get(r->head, "columns");
-	if ((table || p->format == CTL_CSV) && !p->quiet) {
+	if ((table || p->format == CTL_CSV || (p->format == CTL_OCSF && json_object_get(header, "only"))) && !p->quiet) {
 		print_header(p, header, table ? p->out : p->err);
 		fputc('\n', table ? p->out : p->err);
 	}

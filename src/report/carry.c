@@ -34,8 +34,7 @@ struct report_carrier *report_carrier_new(struct db *db, bool clear)
 		if (clear || strcmp(of->name, "principal") != 0)
 			c->column[n++] = *of;
 	c->db = db;
-	c->texts = report_texts_new(db, c->column, NULL);
-	report_texts_sparse(c->texts);
+	c->texts = report_texts_new(db, c->column, NULL, true);
 	return c;
 }
 

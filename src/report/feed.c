@@ -19,12 +19,17 @@
 #define LOGS_MAX 100000                 /* that one stream follows */
 
 /* Where the stream stands in a log: the next record to say, and where it ends unless it follows. */
-struct place { int64_t log, tenant_id, next, end; char *origin; };
+struct place {
+	int64_t log, tenant_id, next, end;
+	int64_t width;                  /* positions that are looked at next, when not all records are wanted */
+	char *origin;
+};
 
 struct report_feed {
 	struct report_ask *ask;
 	struct report_texts *texts;
 	bool bytes, begun;
+	bool chosen;                    /* not all records are wanted */
 	struct place *at;
 	size_t n, now;                  /* logs, and which of them comes next */
 	int64_t last_log;               /* the newest that is known */
@@ -55,10 +60,58 @@ static int find_since(struct db *db, const struct report_feed *job, struct place
 	return rc < 0 ? rc : 0;
 }
 
+/* Another part: the next one when nothing was in this, a narrower one when something may be. */
+static int64_t next_width(int64_t width, bool found)
+{
+	if (!found)
+		return width < INT64_MAX / 8 ? 4 * width : width;
+	return width / 4 > REPORT_LOOK ? width / 4 : REPORT_LOOK;
+}
+
+/* Of the records of a part that are wanted the newest ones, *left at most. */
+static int newest_in(const struct report_feed *job, struct db *db, struct place *p, int64_t low, int64_t below,
+		     int64_t *left, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_NEWEST_CHOSEN);
+	int rc;
+
+	report_bind(st, job->ask, p->log, low, below, *left);
+	db_bind_i64(st, 12, job->ask->kind);
+	while ((rc = db_step(st, err)) == 1) {
+		p->next = db_col_i64(st, 0);
+		--*left;
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* Where the newest ones begin that are wanted; the end when there are none. */
+static int find_newest(const struct report_feed *job, struct db *db, struct place *p, struct err *err)
+{
+	int64_t below = p->end, width = REPORT_LOOK, left = job->ask->newest;
+	int rc = 0;
+
+	p->next = p->end;
+	while (rc >= 0 && left > 0 && below > 0) {
+		const int64_t low = below > width ? below - width : 0;
+
+		rc = forms_see(db, err);
+		if (rc == 0)
+			rc = report_may_have(db, job->ask, p->log, low, below, err);
+		width = next_width(width, rc == 1);
+		if (rc == 1 && below - low > REPORT_LOOK)
+			continue;
+		if (rc == 1)
+			rc = newest_in(job, db, p, low, below, &left, err);
+		below = low;
+	}
+	return rc < 0 ? rc : 0;
+}
+
 static int add_place(struct report_feed *job, struct db *db, int64_t log, int64_t tenant_id, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
-	struct place p = { .log = log, .tenant_id = tenant_id };
+	struct place p = { .log = log, .tenant_id = tenant_id, .width = REPORT_LOOK };
 	int rc;
 
 	db_bind_i64(st, 1, log);
@@ -73,6 +126,8 @@ static int add_place(struct report_feed *job, struct db *db, int64_t log, int64_
 	rc = 0;
 	if (cursor_of(job, p.origin) > 0)
 		p.next = cursor_of(job, p.origin);
+	else if (job->ask->newest >= 0 && !job->begun && job->chosen)
+		rc = find_newest(job, db, &p, err);
 	else if (job->ask->newest >= 0 && !job->begun)
 		p.next = p.end > job->ask->newest ? p.end - job->ask->newest : 0;
 	else if (job->ask->since_us > 0)
@@ -120,29 +175,36 @@ static int put_bytes(struct reply *o, struct audit_walk *walk, int64_t idx, stru
 	return 0;
 }
 
-static struct db_stmt *next_rows(const struct report_feed *job, struct db *db, const struct place *p)
+/* Positions from p->next to below. */
+static struct db_stmt *next_rows(const struct report_feed *job, struct db *db, const struct place *p, int64_t below)
 {
-	struct db_stmt *st = db_stmt_get(db, job->ask->way->sql);
+	struct db_stmt *st = db_stmt_get(db, job->chosen ? SQL_REPORT_RECORDS_CHOSEN : job->ask->way->sql);
 
+	if (job->chosen) {
+		report_bind(st, job->ask, p->log, p->next, below, PART_ROWS);
+		db_bind_i64(st, 12, job->ask->kind);
+		return st;
+	}
 	db_bind_i64(st, 1, p->log);
 	db_bind_i64(st, 2, p->next);
-	db_bind_i64(st, 3, job->ask->follow ? INT64_MAX : p->end);
+	db_bind_i64(st, 3, below);
 	db_bind_i64(st, 4, PART_ROWS);
 	db_bind_i64(st, 5, job->ask->until_us ? (int64_t)job->ask->until_us : INT64_MAX);
 	db_bind_row(st, 6);
 	return st;
 }
 
-static int put_rows(struct report_feed *job, struct reply *o, struct db *db, struct place *p, size_t *ret_rows,
-		    struct err *err)
+/* 1: there may be more of them, and p->next says from where on; 0: those were all. */
+static int put_rows(struct report_feed *job, struct reply *o, struct db *db, struct place *p, int64_t below,
+		    size_t *ret_rows, struct err *err)
 {
 	struct audit_walk *walk = job->bytes ? audit_walk_new(db, p->log, p->origin, p->next, INT64_MAX) : NULL;
-	struct db_stmt *st = next_rows(job, db, p);
-	int rc = 0;
+	struct db_stmt *st = next_rows(job, db, p, below);
+	int rc = 1;
 
 	report_texts_page(job->texts, p->log, p->tenant_id);
 	*ret_rows = 0;
-	while (rc == 0 && o->text.len < PART_BYTES && (rc = db_step(st, err)) == 1) {
+	while (rc == 1 && (*ret_rows == 0 || o->text.len < PART_BYTES) && (rc = db_step(st, err)) == 1) {
 		int64_t idx = db_col_i64(st, 1);
 
 		reply_row_begin(o);
@@ -152,18 +214,63 @@ static int put_rows(struct report_feed *job, struct reply *o, struct db *db, str
 		reply_row_end(o);
 		p->next = idx + 1;
 		++*ret_rows;
+		rc = rc < 0 ? rc : 1;
 	}
 	db_stmt_put(&st);
 	audit_walk_free(&walk);
-	return rc;
+	return rc < 0 ? rc : rc == 1 || *ret_rows == PART_ROWS;
+}
+
+/* How many records a log that is followed has by now. */
+static int find_end(const struct report_feed *job, struct db *db, const struct place *p, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = 0;
+
+	*ret = p->end;
+	if (!job->ask->follow)
+		return 0;
+	st = db_stmt_get(db, SQL_REPORT_PLACE_BELOW);   /* the head may lag behind the rows (decision 0061) */
+	db_bind_i64(st, 1, p->log);
+	db_bind_i64(st, 2, INT64_MAX);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0) + 1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* When not all are wanted, part by part, each a read transaction: what says beside the records that it has none is not
+ * read (SC-206).  Until there is something to say. */
+static int put_chosen(struct report_feed *job, struct reply *o, struct db *db, struct place *p, size_t *ret_rows,
+		      struct err *err)
+{
+	int64_t end = 0, below;
+	int rc = find_end(job, db, p, &end, err);
+
+	while (rc >= 0 && *ret_rows == 0 && p->next < end) {
+		below = end - p->next > p->width ? p->next + p->width : end;
+		rc = forms_see(db, err);
+		if (rc == 0)
+			rc = report_may_have(db, job->ask, p->log, p->next, below, err);
+		p->width = next_width(p->width, rc == 1);
+		if (rc == 1 && below - p->next > REPORT_LOOK)
+			continue;
+		if (rc == 1)
+			rc = put_rows(job, o, db, p, below, ret_rows, err);
+		p->next = rc == 0 ? below : p->next;
+	}
+	return rc < 0 ? rc : 0;
 }
 
 /* One log with something to say in a part, in turn. */
 static int next_part(struct report_feed *job, struct reply *o, struct db *db, enum report_more *ret, struct err *err)
 {
 	for (size_t tried = 0; tried < job->n; tried++) {
+		struct place *p = &job->at[job->now];
+		const int64_t below = job->ask->follow ? INT64_MAX : p->end;
 		size_t rows = 0;
-		int rc = put_rows(job, o, db, &job->at[job->now], &rows, err);
+		int rc = job->chosen ? put_chosen(job, o, db, p, &rows, err) : put_rows(job, o, db, p, below, &rows, err);
 
 		if (rc < 0)
 			return rc;
@@ -188,7 +295,7 @@ int report_feed_part(struct report_feed *job, struct report_out *out, struct db 
 	if (rc == 0 && !job->begun)
 		rc = report_ask_find(db, job->ask, err);
 	if (rc == 0 && !job->begun) {
-		job->texts = report_texts_new(db, job->ask->way->columns, job->bytes ? export_more : NULL);
+		job->texts = report_texts_new(db, job->ask->way->columns, job->bytes ? export_more : NULL, false);
 		rc = report_head(out->reply, db, job->ask, NULL, report_texts_names(job->texts), err);
 	}
 	if (rc == 0 && (!job->begun || job->ask->follow))
@@ -203,6 +310,7 @@ struct report_feed *report_feed_new(struct report_ask *ask)
 
 	job->ask = ask;
 	job->bytes = strcmp(ask->report->verb, "export") == 0;
+	job->chosen = report_is_chosen(ask);
 	return job;
 }
 

@@ -457,6 +457,27 @@ static void put_coverage(struct reply *o, const struct basis *b)
 		put_logs(o, b);
 }
 
+static void put_choice(struct str *out, const char *name, const char *value)
+{
+	if (value && *value)
+		str_printf(out, "%s%s=%s", out->len ? " " : "", name, value);
+}
+
+/* An answer that leaves records out says so: nobody is to take it for the log. */
+static void put_chosen(struct reply *o, const struct report_ask *ask)
+{
+	struct str text = STR_INIT;
+
+	put_choice(&text, "tool", ask->tool);
+	put_choice(&text, "principal", ask->principal);
+	put_choice(&text, "key", ask->key);
+	put_choice(&text, "outcome", ask->outcome >= 0 ? audit_outcome_name(ask->outcome) : NULL);
+	put_choice(&text, "kind", ask->kind ? audit_kind_name((int)ask->kind) : NULL);
+	str_puts(&text, "; all others are left out");
+	reply_text(o, "only", str_text(&text));
+	str_fini(&text);
+}
+
 /* What draws the same sample again. */
 static void put_drawn(struct reply *o, const struct report_ask *ask)
 {
@@ -589,6 +610,8 @@ int report_head(struct reply *o, struct db *db, const struct report_ask *ask, st
 		put_coverage(o, &b);
 		if (ask->way->drawn)
 			put_drawn(o, ask);
+		if (ask->way->chosen && report_is_chosen(ask))
+			put_chosen(o, ask);
 		put_time_or(o, "checkpoint", b.sum.checkpoint_us, "none");
 		if (b.sum.covered >= 0)
 			reply_int(o, "signed", b.sum.covered);

@@ -25,6 +25,7 @@ static const struct { const char *name; size_t at, size; } texts[] = {
 static const struct { const char *name; size_t at; } numbers[] = {
 	{ "since", offsetof(struct report_ask, since_us) },
 	{ "until", offsetof(struct report_ask, until_us) },
+	{ "kind", offsetof(struct report_ask, kind) },
 	{ "number", offsetof(struct report_ask, number) },
 	{ "limit", offsetof(struct report_ask, limit) },
 	{ "step", offsetof(struct report_ask, step_us) },

@@ -18,6 +18,12 @@ int report_cursor_text(struct db *db, const struct report_ask *ask, const struct
 void report_bind(struct db_stmt *st, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
 		 int64_t rows);
 
+/* Whether a part of a log may have a row that the question chooses, by what says so beside the records (SC-206): 1, or
+ * 0 when there is none. */
+int report_may_have(struct db *db, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
+		    struct err *err) MUST_CHECK;
+#define REPORT_LOOK 1024                /* positions of a part that is read when not all records are wanted */
+
 /* head.c: the line {"header":{...},"columns":[...]}; the columns from a statement, without those that begin with _ or
  * were not asked for, or by name. */
 int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
@@ -39,13 +45,13 @@ int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err
 struct report_column { const char *name; uint8_t how, at, begin; uint16_t more; };      /* ended by name NULL */
 extern const struct report_column report_calls_columns[], report_tail_columns[], report_export_columns[];
 struct report_texts;
-struct report_texts *report_texts_new(struct db *db, const struct report_column *columns, const char *const *more);
+/* sparse: what has no value is left out, but for the first column, which always has one. */
+struct report_texts *report_texts_new(struct db *db, const struct report_column *columns, const char *const *more,
+				      bool sparse);
 void report_texts_free(struct report_texts **t);
 const char *const *report_texts_names(const struct report_texts *t);
 /* What comes is of another transaction, or log. */
 void report_texts_page(struct report_texts *t, int64_t log, int64_t tenant_id);
-/* From here on what has no value is left out, but for the first column, which always has one. */
-void report_texts_sparse(struct report_texts *t);
 /* Of the row that the statement stands at; kind and outcome -1: there is none. */
 void report_texts_basics(struct db_stmt *st, int64_t *ret_ts, int *ret_kind, int *ret_outcome);
 /* The members of a row. */

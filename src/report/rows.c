@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/audit.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -428,7 +429,7 @@ static int ask_page(struct rows *r, struct db *db, int64_t log, int64_t low, int
 
 #define SLACK_US 60000000               /* a record may be as much older than one before it; more is a finding (TIME) */
 #define WALK_ROWS 65536                 /* of a part that is read record by record */
-#define WALK_FILTERED 1024              /* the same when not all records are wanted: half of them are read in vain */
+#define WALK_FILTERED REPORT_LOOK       /* the same when not all records are wanted: half of them are read in vain */
 #define STEPS_MAX 4096
 #define SYSTEM_LOG 1
 
@@ -556,7 +557,13 @@ static int outcome_of(const struct report_ask *ask)
 
 static bool is_filtered(const struct report_ask *ask)
 {
-	return outcome_of(ask) > 0 || *ask->tool || *ask->key || *ask->pseudonym || ask->way->kind[0];
+	return outcome_of(ask) > 0 || *ask->tool || *ask->key || *ask->pseudonym || ask->way->kind[0] || ask->kind;
+}
+
+/* Begins and ends of calls are everywhere, and no index of rows has them. */
+static bool is_rare(int64_t kind)
+{
+	return kind && kind != AUDIT_CALL_BEGIN && kind != AUDIT_CALL_END;
 }
 
 /* 1 as well when any kind will do. */
@@ -587,12 +594,25 @@ static int may_have(struct rows *r, struct db *db, int64_t log, struct stretch *
 	}
 	if (rc == 1 && !ask->way->either)
 		rc = probe_kinds(db, log, p, ask->way, err);
+	if (rc == 1 && is_rare(ask->kind))
+		rc = probe(db, PROBE_KIND, log, p, NULL, ask->kind, err);
 	if (rc == 1 && *ask->tool)
 		rc = probe(db, PROBE_TOOL, log, p, ask->tool, 0, err);
 	if (rc == 1 && *ask->key)
 		rc = probe(db, PROBE_CRED, log, p, ask->key, 0, err);
 	if (rc == 1 && *ask->pseudonym)
 		rc = probe(db, PROBE_PRN, log, p, ask->pseudonym, 0, err);
+	return rc;
+}
+
+int report_may_have(struct db *db, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
+		    struct err *err)
+{
+	struct rows r = { .ask = ask };
+	struct stretch p = { .low = low, .below = below };
+	int rc = may_have(&r, db, log, &p, err);
+
+	free(r.steps);
 	return rc;
 }
 
@@ -900,7 +920,7 @@ static int put_rows(struct report_out *out, struct db *db, const struct report_a
 	const int64_t before = report_ask_scope(ask) == SCOPE_TENANTS ? 1 : 0;  /* the first log is the system's */
 	int rc;
 
-	r.texts = ask->way->columns ? report_texts_new(db, ask->way->columns, NULL) : NULL;
+	r.texts = ask->way->columns ? report_texts_new(db, ask->way->columns, NULL, false) : NULL;
 	rc = put_head(&r, db, err);
 	r.sums = ask->log == 0 && ask->way->sums ? sums_new(ask) : NULL;
 	if (rc == 0 && ask->log > 0)

@@ -125,13 +125,15 @@ struct report_texts {
 	char date[16];
 };
 
-struct report_texts *report_texts_new(struct db *db, const struct report_column *column, const char *const *more)
+struct report_texts *report_texts_new(struct db *db, const struct report_column *column, const char *const *more,
+				      bool sparse)
 {
 	struct report_texts *t = mem_zalloc(sizeof(*t));
 	unsigned n;
 
 	t->db = db;
 	t->column = column;
+	t->sparse = sparse;
 	t->width = E_COUNT;
 	for (; column[t->ncolumn].name; t->ncolumn++) {
 		t->names[t->ncolumn] = column[t->ncolumn].name;
@@ -576,11 +578,6 @@ static int put_value(struct report_texts *t, struct str *out, const struct db_va
 		put_named(t, out, v, c);
 	}
 	return 0;
-}
-
-void report_texts_sparse(struct report_texts *t)
-{
-	t->sparse = true;
 }
 
 void report_texts_basics(struct db_stmt *st, int64_t *ret_ts, int *ret_kind, int *ret_outcome)

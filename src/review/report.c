@@ -93,6 +93,21 @@ static int check_outcome(const struct command_call *c, struct report_ask *ask, s
 	return ERR_INVALID;
 }
 
+static int check_kind(const struct command_call *c, struct report_ask *ask, struct err *err)
+{
+	const char *kind = arg_text(c, "kind");
+
+	if (!kind)
+		return 0;
+	for (int code = 1; code < KINDS_MAX; code++) {
+		if (audit_kind_name(code) && strcmp(audit_kind_name(code), kind) == 0) {
+			ask->kind = code;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, "kind", "kind: \"%.40s\" is none; toolcrib-audit(7) names them", kind);
+}
+
 /* What was asked, whatever the values mean now; not how many rows of it, and from where on. */
 static void digest_question(const struct command_call *c, struct report_ask *ask)
 {
@@ -155,7 +170,7 @@ int report_ask_check(struct command_call *c, struct report_ask *ask, struct err 
 	t = *ask->tenant ? tenant_by_name(command_env(c)->tenants, ask->tenant, strlen(ask->tenant)) : NULL;
 	if (t)
 		command_record_in(c, t->id);
-	return check_outcome(c, ask, err);
+	return check_outcome(c, ask, err) < 0 || check_kind(c, ask, err) < 0 ? err->code : 0;
 }
 
 static bool is_method(const struct command_call *c, const char *method)
@@ -217,11 +232,24 @@ static void name_sample(struct command_call *c)
 	command_line_default(c, "method", REPORT_BY_RANK);
 }
 
+/* Who looked at one call: its id, as commands have it in their records. */
+static int check_call(struct command_call *c, struct report_ask *ask, struct err *err)
+{
+	const char *text = arg_text(c, "call");
+
+	if (!text)
+		return 0;
+	if (arg_call_check(c, err) < 0)
+		return err->code;
+	(void)snprintf(ask->text, sizeof(ask->text), "%s", text);
+	ask->as_text = true;
+	return 0;
+}
+
 /* What some reports take in their own way. */
 static int check_specials(struct command_call *c, struct report_ask *ask, struct err *err)
 {
 	uint64_t now_us = clock_wall_us(), ms = arg_duration_ms(c, "stale", KEY_STALE_MS);
-	const char *kind = arg_text(c, "kind");
 	char name[REG_FULL_NAME_SIZE];
 
 	ask->number = (int64_t)now_us;
@@ -240,16 +268,11 @@ static int check_specials(struct command_call *c, struct report_ask *ask, struct
 	}
 	if (report_ask_scope(ask) == SCOPE_KEY && !*ask->key)
 		return err_set(err, ERR_INVALID, "key", "say --key or --tool-hash");
-	if (!kind)
-		return 0;
-	for (int code = 1; code < KINDS_MAX; code++) {
-		if (audit_kind_name(code) && strcmp(audit_kind_name(code), kind) == 0) {
-			(void)snprintf(ask->text, sizeof(ask->text), "%d", code);
-			ask->as_text = true;
-			return 0;
-		}
+	if (ask->kind) {
+		(void)snprintf(ask->text, sizeof(ask->text), "%d", (int)ask->kind);
+		ask->as_text = true;
 	}
-	return err_set(err, ERR_INVALID, "kind", "kind: \"%.40s\" is none; toolcrib-audit(7) names them", kind);
+	return check_call(c, ask, err);
 }
 
 static int report_check(struct command_call *c, struct err *err)
@@ -410,6 +433,10 @@ static const struct command_arg audit_either_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: the system's."), REPORT_END };
 static const struct command_arg audit_all_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_END };
+static const struct command_arg audit_access_args[] = {
+	REPORT_TENANT_OR("The log of this tenant; default: every log."),
+	OPT("call", "CALL", ARG_TEXT, COMPLETE_NONE, "Only who asked for this call by its id: its records, payload, proof."),
+	REPORT_END };
 static const struct command_arg audit_tenant_args[] = { REPORT_TENANT, REPORT_END };
 static const struct command_arg audit_system_args[] = { REPORT_END };
 static const struct command_arg audit_credential_args[] = {
@@ -482,7 +509,9 @@ const struct command report_commands[] = {
 	REPORT("admin", "List what administrators did, the newest first",
 	       "Keys and failures to come in with one, tenants, grants, tools, starts and stops, every command, and who "
 	       "read or verified the audit.", audit_either_args, admin_cols),
-	REPORT("access", "List who read, exported, verified or reviewed the audit", NULL, audit_all_args, NULL),
+	REPORT("access", "List who read, exported, verified or reviewed the audit",
+	       "With --call: who looked at that call, by its id.  Lists and exports that it was part of are not among them: "
+	       "their records say which range of the log was read.", audit_access_args, NULL),
 	REPORT("credential", "Show from where a key was used, and for what", NULL, audit_credential_args, NULL),
 	REPORT("credentials", "List how keys were created, used first, rotated and revoked", NULL, audit_credentials_args,
 		credentials_cols),

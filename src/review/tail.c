@@ -8,9 +8,25 @@
 #define TAIL_DEFAULT 10
 #define LAG_MS (10u * 60 * 1000)
 
+/* Which records alone, if not all.  A cursor says what has been exported: of some records it would say so of all. */
+static int check_choice(struct command_call *c, struct report_ask *ask, struct err *err)
+{
+	if (!report_is_chosen(ask))
+		return 0;
+	if (arg_given(c, "cursor")) {
+		(void)err_set(err, ERR_INVALID, "cursor", "cursor: it says how far all records were exported, and here some are "
+			      "left out");
+		err_hint(err, "without --tool, --principal, --key, --outcome and --kind there is a cursor; or --since");
+		return ERR_INVALID;
+	}
+	command_line_default(c, "filtered", "yes");     /* its record names no principal */
+	return 0;
+}
+
 static int new_job(struct command_call *c, struct report_ask **ret, struct err *err)
 {
 	struct report_ask *ask = report_ask_new(c);
+	int rc;
 
 	ask->follow = arg_given(c, "follow");
 	ask->cursor = json_deep_copy(arg_json(c, "cursor"));
@@ -20,7 +36,8 @@ static int new_job(struct command_call *c, struct report_ask **ret, struct err *
 		err_hint(err, "start toolcribd, or leave out --follow");
 		return ERR_INVALID;
 	}
-	return report_ask_check(c, ask, err);
+	rc = report_ask_check(c, ask, err);
+	return rc < 0 ? rc : check_choice(c, ask, err);
 }
 
 static int tail_check(struct command_call *c, struct err *err)
@@ -55,16 +72,18 @@ static const struct command_column tail_cols[] = {
 	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("tool", "TOOL"),
 	COL("principal", "PRINCIPAL"),
 	COL("outcome", "OUTCOME"), COL("ms", "MS"), COL("detail", "DETAIL"), COL_END };
+#define CHOICE REPORT_CALLS, \
+	OPT("kind", "KIND", ARG_TEXT, COMPLETE_NONE, "Only records of this kind, such as call.end: toolcrib-audit(7).")
 #define FOLLOW FLAG("follow", "Go on with what is written from now on, until Ctrl-C.")
 static const struct command_arg audit_tail_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
 	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "Begin with so many of the newest records of each log; default 10."),
-	REPORT_WAIT, ARG_END };
+	CHOICE, REPORT_WAIT, ARG_END };
 static const struct command_arg audit_export_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
 	{ "cursor", "FILE", ARG_CURSOR, true, false, false, COMPLETE_FILE,
 	  "Go on where this file says, and keep it up to date; made when it is not there." },
-	REPORT_SPAN, REPORT_WAIT, ARG_END };
+	CHOICE, REPORT_SPAN, REPORT_WAIT, ARG_END };
 static const struct command_arg audit_export_check_args[] = {
 	{ "cursor", "FILE", ARG_CURSOR, true, true, false, COMPLETE_FILE, "The file of audit export --cursor." },
 	OPT("lag", "TIME", ARG_DURATION, COMPLETE_NONE, "How long a record may wait for its export; default 10m."),
@@ -78,7 +97,9 @@ const struct command tail_commands[] = {
 	{ .noun = "audit", .verb = "export", .help = "Write all records, and follow", .args = audit_export_args,
 	  .detail = "One object for each record, with the bytes that are hashed; --format is jsonl, csv, json or ocsf (API "
 		    "Activity 6003 of OCSF 1.9.0), by default jsonl.  With --cursor each record is written at "
-		    "least once: the file is brought up to date after what it says has been written.",
+		    "least once: the file is brought up to date after what it says has been written.  With --tool, --principal, "
+		    "--key, --outcome or --kind some are left out: the header says so as only, and there is no cursor, so that "
+		    "nobody takes them for all.",
 	  .shape = ADM_REPORT, .stream = true,
 	  .role = ADM_AUDIT, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_EXPORT, .check = audit_export_check },
 	{ .noun = "audit", .verb = "export-check", .help = "List logs whose export stays behind",

@@ -1,6 +1,7 @@
 """audit consistency: whoever holds an old checkpoint learns that the log only grew since, whatever form its records have by then
 (CONSOLE C-108); checked by the RFC's own definition, by verify.py, and by the checkpoints that the log had."""
 import base64
+import collections
 import contextlib
 import functools
 import hashlib
@@ -89,6 +90,31 @@ class Forms(test_seal.Seal):
         self.assertEqual((done.returncode, done.stdout), (3, ""), "no hash of what is not there")
         self.assertRegex(done.stderr, r"the sealed file \S+ is not here")
         self.assertEqual(c.run("audit", "consistency", "--tenant", tenant, "--from", "768").returncode, 0, "tiles are")
+
+
+    def test_c105_some_records_are_chosen_from_any_form(self):
+        """CONSOLE C-105, SC-206: what says beside the records that a part has none leaves none out."""
+        c, tenant = self.crib, ("--tenant", self.tenants[0])
+        c.start(test_seal.PLAIN)
+        every = [json.loads(line) for line in c.cli("audit", "export", *tenant).splitlines()[1:]]
+        end = every[-1]["index"]
+        counts = collections.Counter(row["kind"] for row in every)
+        rare = min(counts, key=counts.get)
+        tool, name = (next(row[what] for row in every if row[what]) for what in ("tool", "principal"))
+        for change in (), ("audit", "seal"):
+            if change:
+                c.cli("--yes", *change)
+            for words, test in ((("--kind", rare), lambda r: r["kind"] == rare),
+                                (("--outcome", "tool_error"), lambda r: r["outcome"] == "tool_error"),
+                                (("--kind", "call.begin", "--tool", tool, "--principal", name),
+                                 lambda r: (r["kind"], r["tool"], r["principal"]) == ("call.begin", tool, name))):
+                wanted = [row for row in every if test(row)]
+                self.assertTrue(wanted)
+                rows = [json.loads(line) for line in c.cli("audit", "export", *tenant, *words).splitlines()[1:]]
+                self.assertEqual([row for row in rows if row["index"] <= end], wanted, (words, change))
+                for n in 1, 700:
+                    shown = [r["index"] for r in c.json("audit", "tail", *tenant, "-n", n, *words)]
+                    self.assertEqual(shown, [r["index"] for r in rows][-n:], (words, change))
 
 
 class Grown(crib.Case):

@@ -163,6 +163,38 @@ class Payload(crib.Case):
         self.assertEqual(said[0], said[1])
         return said[0]
 
+    def test_c107_who_looked_at_a_call_is_known(self):
+        """CONSOLE C-107: who asked for it by its id, and nobody whose command merely mentions it, or who asks this."""
+        c = self.ready()
+        call, other = self.call(), self.call()
+        c.tenant("other", "*")
+
+        def looked(*words):
+            return [row["detail"].partition(": ")[2] for row in c.json("audit", "access", "--call", *words)]
+        self.assertEqual(looked(call), [])
+        self.payload(call)
+        c.cli("audit", "show", call)
+        c.cli("audit", "checkpoint")
+        c.cli("audit", "proof", call)
+        c.cli("audit", "show", other)
+        c.cli("audit", "calls", "--tenant", "acme")
+        c.cli("audit", "access", "--call", call, "--tenant", "acme")
+        c.run("audit", "show", call, "--tenant", "other")       # it shows nothing, there
+        c.config("")
+        c.cli("audit", "review", "sign", "--tenant", "acme", "--note", f": audit show call={call}")
+        want = [f"audit {verb} call={call}" for verb in ("proof", "show", "payload")]
+        self.assertEqual(looked(call), want)
+        self.assertEqual(looked(call, "--tenant", "acme"), want)
+        self.assertEqual(looked(other), [f"audit show call={other}"])
+        self.assertEqual(len(c.json("audit", "access", "--call", call, "--limit", "1")), 1)
+        said = [c.cli("--json", "audit", "access", "--tenant", "other", "--call", which).splitlines()[1:]
+                for which in (call, "01a1fd98-f89c-711b-bb7a-8a8267c5baed")]
+        self.assertEqual(said, [[], []], "another tenant's call is none")
+        for bad in "nonsense", call.upper(), call + "0", "%" * 36, "":
+            done = c.run("audit", "access", "--call", bad)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), bad)
+            self.assertIn("is no id of a call", done.stderr)
+
     def test_both_verifiers_check_an_opening(self):
         """N-14: what `audit payload --opening` says is checked against a proof, without the store; the table has it, too."""
         c = self.ready()
