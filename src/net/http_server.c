@@ -332,16 +332,32 @@ static bool closes(const struct http_request *r)
 	return r->close || r->body_missing || (c->last && is_last);
 }
 
+enum { DECIMAL_MAX = 20 };
+
+/* What each answer has is not formatted: that took longer than all else of its head.  Returns the end, without NUL. */
+static char *put_decimal(char *to, size_t v)
+{
+	char digits[DECIMAL_MAX];
+	size_t at = sizeof(digits);
+	do {
+		digits[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	return mempcpy(to, digits + at, sizeof(digits) - at);
+}
+
 static void emit_head(struct http_request *r, int status, const char *headers, const char *framing)
 {
-	char line[80];
-	int n = snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\n", status, http_status_text(status));
-	emit(r, line, (size_t)n);
+	char line[9 + DECIMAL_MAX + 1] = "HTTP/1.1 ", *end = put_decimal(line + 9, (size_t)status);
+	*end++ = ' ';
+	emit(r, line, (size_t)(end - line));
+	emit_text(r, http_status_text(status));
+	emit_text(r, "\r\n");
 	emit_text(r, date_line(r->conn));
 	if (r->id[0]) {
-		char name[sizeof(r->id) + 20];
-		n = snprintf(name, sizeof(name), "X-Request-Id: %s\r\n", r->id);
-		emit(r, name, (size_t)n);
+		emit_text(r, "X-Request-Id: ");
+		emit_text(r, r->id);
+		emit_text(r, "\r\n");
 	}
 	if (headers)
 		emit_text(r, headers);
@@ -371,7 +387,7 @@ void http_reply(struct http_request *r, int status, const char *headers, const c
 	assert(!r->answered && !r->chunked);
 	char framing[48] = "";
 	if (status != 204)
-		snprintf(framing, sizeof(framing), "Content-Length: %zu\r\n", len);
+		memcpy(put_decimal(stpcpy(framing, "Content-Length: "), len), "\r\n", sizeof("\r\n"));
 	emit_head(r, status, headers, framing);
 	if (status != 204 && !r->is_head)
 		emit(r, body, len);
@@ -684,7 +700,8 @@ static void name_request(struct http_request *r, const struct http_head *h)
 	}
 	if (!c->tag[0])
 		id_random_text(c->tag, HTTP_TAG_LEN);
-	snprintf(r->id, sizeof(r->id), "%s-%u", c->tag, ++c->serial);
+	_Static_assert(HTTP_TAG_LEN + 1 + DECIMAL_MAX <= HTTP_REQUEST_ID_MAX, "a name that we give fits");
+	*put_decimal(stpcpy(stpcpy(r->id, c->tag), "-"), ++c->serial) = '\0';
 }
 
 const char *http_request_id(const struct http_request *r)

@@ -342,9 +342,11 @@ static bool is_address(struct http_text name)
 {
 	char text[ADDR_TEXT_SIZE];
 	struct addr a;
-	int n = snprintf(text, sizeof(text), "%.*s:0", (int)name.len, name.p ? name.p : "");
 
-	return n > 0 && (size_t)n < sizeof(text) && addr_parse(text, &a, NULL) == 0;
+	if (!name.p || name.len + sizeof(":0") > sizeof(text))
+		return false;
+	memcpy(mempcpy(text, name.p, name.len), ":0", sizeof(":0"));
+	return addr_parse(text, &a, NULL) == 0;
 }
 
 static bool listed(struct http_text value, char *const *list, size_t n)
