@@ -20,6 +20,7 @@ function judge() {
 	name = ""; text = ""; excused = 0
 }
 FNR == 1 { judge(); pending = 0; file = FILENAME }
+/^-- takes:/ { next }
 /^-- name:/ { name = $3; excused = pending; pending = 0; next }
 /^--/ { if (text != "") judge(); if (/any tenant: ./) pending = 1; next }
 { text = text " " $0 }

@@ -2,6 +2,8 @@
 # -- name: topic_verb_what   starts a statement (a migration: step_NNNN_what, of keys.db keys_step_NNNN_what, of sealed files
 #                            segment_step_NNNN_what, in this order and before all others); it runs to the next name
 # -- only: DIALECT           the text below is for that dialect alone; "-- only: all" ends it
+# -- takes: int text ...     the types of ?1, ?2, ... of a statement of sql/queries, any of them also NULL: int, text, blob, real, or
+#                            row (db_bind_row()); several such lines go on
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
 function replace(s, what, by,   n, part, i, out) {
 	n = split(s, part, what); out = part[1]
@@ -22,6 +24,7 @@ function flush() {
 	if (text != "" && (only == "all" || only == dialect)) sql[name] = sql[name] (sql[name] ? " " : "") text
 	text = ""
 }
+BEGIN { letter["int"] = "i"; letter["text"] = "t"; letter["blob"] = "b"; letter["real"] = "f"; letter["row"] = "r" }
 /^-- name:/ { flush(); name = $3; only = "all"
 	if (name in seen) fail(name " twice")
 	seen[name]; order[++n] = name
@@ -32,6 +35,11 @@ function flush() {
 		fail("steps of sealed files come behind those of keys.db and in order")
 	next }
 /^-- only:/ { flush(); only = $3; next }
+/^-- takes:/ { for (i = 3; i <= NF; i++) {
+		if (!($i in letter)) fail(name " takes " $i ", which is no type")
+		takes[name] = takes[name] letter[$i]
+	}
+	next }
 /^[ \t]*--/ || /^[ \t]*$/ { next }
 /--/ { fail("put comments on lines of their own") }
 { for (t = $0; match(t, /'[^']*'/); t = substr(t, RSTART + RLENGTH))
@@ -45,16 +53,19 @@ END {
 	if (mode == "h") {
 		print "#ifndef DB_SQL_GEN_H\n#define DB_SQL_GEN_H\nenum sql_id {"
 		for (i = 1; i <= n; i++) printf "\tSQL_%s,\n", toupper(order[i])
-		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 ",\n\tSQL__KEYS_STEPS = " keys_steps + 0 ",\n\tSQL__SEGMENT_STEPS = " segment_steps + 0 "\n};\nstruct sql_text { const char *name, *text; unsigned params; };"
+		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 ",\n\tSQL__KEYS_STEPS = " keys_steps + 0 ",\n\tSQL__SEGMENT_STEPS = " segment_steps + 0 "\n};\nstruct sql_text { const char *name, *text, *types; unsigned params; };"
 		print "extern const struct sql_text sql_" dialect "[SQL__COUNT];\n#endif"
 		exit
 	}
 	print "#include \"config.h\"\n#include \"db/sql_gen.h\"\nconst struct sql_text sql_" dialect "[SQL__COUNT] = {"
 	for (i = 1; i <= n; i++) {
 		if (!(order[i] in sql)) fail(order[i] " has no text for " dialect)
+		max = params(sql[order[i]])
+		if (max != length(takes[order[i]]))
+			fail(order[i] " has " max " parameters, and -- takes: names " length(takes[order[i]]))
 		s = sql[order[i]]; if (dialect == "pgsql") gsub(/[?]/, "$", s)
 		s = replace(replace(s, "[\\\\]", "\\\\"), "\"", "\\\"")
-		printf "\t[SQL_%s] = { \"%s\",\n\t\t\"%s\", %d },\n", toupper(order[i]), order[i], s, params(sql[order[i]])
+		printf "\t[SQL_%s] = { \"%s\",\n\t\t\"%s\", \"%s\", %d },\n", toupper(order[i]), order[i], s, takes[order[i]], max
 	}
 	print "};"
 }

@@ -15,31 +15,40 @@ SELECT max(id) FROM main.rec;
 
 -- audit_log_create(): is the origin taken?  Unique index.
 -- name: audit_get_origin
+-- takes: text
 SELECT id FROM log WHERE origin = ?1;
 
 -- name: audit_insert_log
+-- takes: text int
 INSERT INTO log(origin, tenant_id, state) VALUES(?1, ?2, 1);
 
 -- name: audit_insert_head
+-- takes: int
 INSERT INTO head(log, size) VALUES(?1, 0);
 
 -- audit_logs_flush().  Primary key.
 -- name: audit_update_head
+-- takes: int int blob blob
 UPDATE head SET size = ?2, root = ?3, frontier = ?4 WHERE log = ?1;
 
 -- audit_growth_open().  Primary key.
 -- name: audit_get_head
+-- takes: int
 SELECT root, frontier FROM head WHERE log = ?1;
 
 -- audit_append(): a text that is not in memory.  Unique index.
 -- name: audit_get_text
+-- takes: int text
 SELECT id FROM dict WHERE kind = ?1 AND text = ?2;
 
 -- name: audit_insert_text
+-- takes: int text
 INSERT INTO dict(kind, text) VALUES(?1, ?2);
 
 -- audit_append().
 -- name: audit_insert_rec
+-- takes: int blob int int blob int int int int int int int int int int int int int int int int int int int int blob
+-- takes: blob int int int int int int int int int int int int int blob blob int blob int int
 INSERT INTO main.rec(enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client,
   tport, rev, kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome,
   xstat, sig, dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
@@ -48,19 +57,23 @@ VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?1
 
 -- audit_last_kind().  rec_pos.
 -- name: audit_last_kind
+-- takes: int
 SELECT kind, ts FROM rec WHERE log = ?1 ORDER BY idx DESC LIMIT 1;
 
 -- audit_recover(): rows of calls from meta.open_from on, but for leftovers of blocks.  Primary keys.
 -- name: audit_list_tail
+-- takes: int
 SELECT id, log, idx, kind, call FROM main.rec r WHERE id >= ?1 AND call IS NOT NULL
   AND idx >= coalesce((SELECT first + cnt FROM main.blk WHERE log = r.log ORDER BY first DESC LIMIT 1), 0) ORDER BY id;
 
 -- audit_recover(): what call.recovered repeats of its begin.  Primary key.
 -- name: audit_get_begin
+-- takes: int
 SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE id = ?1;
 
 -- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_pos.
 -- name: audit_list_rows
+-- takes: int int int int row
 SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
@@ -68,6 +81,7 @@ FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- The same of a store with blocks, whose records have no other leaf than the one that is computed.
 -- name: audit_list_forms
+-- takes: int int int int row
 SELECT row_out(?5, enc, CASE WHEN id >= 0 THEN leaf END, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
@@ -75,6 +89,7 @@ FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- The same of rows that blocks have replaced.  rec_pos.
 -- name: audit_list_leftovers
+-- takes: int int int int row
 SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
@@ -82,11 +97,13 @@ FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- audit_reader_next().  Primary key.
 -- name: audit_get_entry
+-- takes: int
 SELECT kind, text FROM dict WHERE id = ?1;
 
 -- audit_verify(): the next log, of one tenant or of all, with what its head and its records say, and whether the last
 -- thing was a stop.  Primary key, rec_pos.
 -- name: audit_next_head
+-- takes: int int
 SELECT l.id, l.origin, h.size, coalesce((SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0), h.root, l.min_idx, l.pruned_by,
   (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0),
   (SELECT kind FROM main.rec WHERE log = 1 ORDER BY idx DESC LIMIT 1) IS 1602
@@ -94,6 +111,7 @@ FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_i
 
 -- audit_verify(): how many records are to be read, as far as can be said before.  Primary keys.
 -- name: verify_count
+-- takes: int
 SELECT CAST(coalesce(sum(max(h.size - l.min_idx, 0)), 0) AS INTEGER) FROM log l JOIN head h ON h.log = l.id WHERE ?1 = 0 OR l.tenant_id = ?1;
 
 -- read_life(): the last start, stop or crash that the system's log has.  rec_pos, backwards.
@@ -128,10 +146,12 @@ UNION ALL SELECT 'rows of ' || n || ' of log ' || x || ', which is not there' FR
 
 -- audit_query(): the log of a tenant.  Unique index.
 -- name: audit_get_log
+-- takes: int
 SELECT id FROM log WHERE tenant_id = ?1;
 
 -- audit_query(): newest first, begins left out.  rec_ts.
 -- name: audit_list_rec
+-- takes: int int int text text text int int int
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
   tool, tdef, rule, obj, sbox
 FROM rec_text
@@ -144,6 +164,7 @@ ORDER BY ts DESC, id DESC LIMIT ?9;
 
 -- audit_query(): of one kind, newest first: neither begins nor ends of calls.  rec_kind.
 -- name: audit_list_kind
+-- takes: int int int text text text int int int
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
   tool, tdef, rule, obj, sbox
 FROM rec_text
@@ -156,6 +177,7 @@ ORDER BY ts DESC, id DESC LIMIT ?9;
 
 -- audit_query(): begins alone, newest first.  rec_pos.
 -- name: audit_list_begin
+-- takes: int int int text text text int
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
   tool, tdef, rule, obj, sbox
 FROM rec_text
@@ -168,6 +190,7 @@ ORDER BY idx DESC LIMIT ?7;
 -- audit_query_call(): a call that has ended, its begin found by the end.  rec_call, rec_pos; the plus
 -- keeps the planner from walking through the whole log by rec_ts.
 -- name: audit_list_call
+-- takes: int blob
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
   tool, tdef, rule, obj, sbox
 FROM rec_text
@@ -178,6 +201,7 @@ ORDER BY idx;
 
 -- audit_query_call(): a call that has ended of a store with blocks, at times from ?3 to before ?4.  Times of blocks, primary key.
 -- name: audit_list_call_forms
+-- takes: int blob int int
 WITH e(idx, beg) AS MATERIALIZED (
   SELECT idx, beg FROM rec WHERE log = ?1 AND call = ?2 AND kind <> 1001 AND ts >= ?3 AND ts < ?4)
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
@@ -188,6 +212,7 @@ ORDER BY idx;
 
 -- audit_query_call(): of the same times: 1, an end; 0, a begin alone; or NULL.
 -- name: audit_find_call_forms
+-- takes: int blob int int
 SELECT max(kind <> 1001) FROM rec WHERE log = ?1 AND call = ?2 AND ts >= ?3 AND ts < ?4;
 
 -- audit_query_call(): whether a clock was ever set.  Zones of the system's log.
@@ -196,10 +221,12 @@ SELECT 1 FROM rec WHERE log = 1 AND kind = 1605 LIMIT 1;
 
 -- audit_query_call(): a call that runs, whose begin is in a block.  Primary key; there are as many as calls that run.
 -- name: audit_get_open_call
+-- takes: int blob
 SELECT idx FROM open_call WHERE log = ?1 AND call = ?2 ORDER BY idx LIMIT 1;
 
 -- audit_query_call(): a call that runs, not before meta.open_from.  Primary key.
 -- name: audit_list_running
+-- takes: int blob int
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
   tool, tdef, rule, obj, sbox
 FROM rec_text
@@ -208,6 +235,7 @@ ORDER BY id LIMIT 1;
 
 -- audit_query_at(): the begin that an end points to.  rec_pos.
 -- name: audit_list_at
+-- takes: int int
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
   tool, tdef, rule, obj, sbox
 FROM rec_text

@@ -1,6 +1,7 @@
 -- Statements on what is erased.  Each names its caller and its index; a log stands for its tenant.
 
 -- name: erase_count
+-- takes: int text blob
 -- admin: erase: how many records of a log, of a principal in it or of a call have something kept.  rec_call for a call, else
 -- rec_pos over the log.
 SELECT count(*) FROM pay p JOIN rec r ON r.id = p.rec WHERE r.log = ?1

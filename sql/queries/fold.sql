@@ -3,6 +3,7 @@
 
 -- read_line(): where the newest block, or sealed file, ends, the first record of the log, erasures so far.  Primary keys.
 -- name: fold_line
+-- takes: int
 SELECT coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
     (SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1)), l.min_idx,
   (SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), l.origin
@@ -10,11 +11,13 @@ FROM main.log l WHERE l.id = ?1;
 
 -- audit_folder_next(): what is kept beside rows.  rec_pos, primary key.
 -- name: fold_list_kept
+-- takes: int int int
 SELECT r.idx, p.salt, p.nonce, p.ct FROM main.rec r JOIN main.pay p ON p.rec = r.id
 WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx;
 
 -- audit_folder_left(): the oldest leftover, and the block that has it.  rec_pos, primary key.
 -- name: fold_oldest_left
+-- takes: int int
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone, (SELECT min(idx) FROM main.rec WHERE log = ?1 AND idx < ?2)
 FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1
   AND first <= (SELECT min(idx) FROM main.rec WHERE log = ?1 AND idx < ?2));
@@ -22,10 +25,12 @@ FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE 
 -- writer/fold.c: rows that have come, in the order of arrival.  Primary key.
 -- any tenant: what waits is counted of all logs, and goes in the order of arrival.
 -- name: fold_list_rows
+-- takes: int int int
 SELECT id, log, idx FROM main.rec WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3;
 
 -- writer/fold.c: the first row of a log that is not folded.  rec_pos.
 -- name: fold_row_at
+-- takes: int int
 SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
 
 -- writer/fold.c: how many rows there are, about.  Primary key.
@@ -35,13 +40,16 @@ SELECT coalesce(min(id), 0) FROM main.rec;
 
 -- audit_fold_put().
 -- name: fold_put_block
+-- takes: int int int int int int blob blob blob
 INSERT INTO main.blk(log, first, cnt, fmt, ts_min, ts_max, cols, hash, zone) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- name: fold_put_open
+-- takes: int int blob
 INSERT INTO main.open_call(log, idx, call) VALUES(?1, ?2, ?3);
 
 -- audit_append(): the end of a call whose begin is in a block.  Primary key.
 -- name: fold_end_open
+-- takes: int int
 DELETE FROM main.open_call WHERE log = ?1 AND idx = ?2;
 
 -- audit_recover(): begins in blocks that have no end.  Walk of the table, which is small.
@@ -52,10 +60,12 @@ SELECT log, idx, call FROM main.open_call ORDER BY log, idx;
 -- audit_fold_drop(): what is kept beside the rows that fold_drop_rows takes next, which are never all: the newest id is
 -- not given out again, or meta.open_from would name a later row.  rec_pos, primary key.
 -- name: fold_drop_kept
+-- takes: int int int int int
 DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
   AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
 
 -- name: fold_drop_rows
+-- takes: int int int int int
 DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
   AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
 
@@ -78,12 +88,14 @@ SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.
 -- writer_fold_offline(): the next log.  Primary key.
 -- any tenant: all logs are folded.
 -- name: fold_next_log
+-- takes: int
 SELECT id FROM main.log WHERE id > ?1 ORDER BY id LIMIT 1;
 
 -- audit_make_lean(): is any record in a block, are there at most ?1 rows, and at most ?2 that are not leftovers?  rec_pos,
 -- primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_is_small
+-- takes: int int
 SELECT (EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg))
   AND (SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) < ?1 AND ?2 >= (
   SELECT sum(coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
@@ -98,18 +110,21 @@ ON CONFLICT(key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT);
 
 -- fold_erase_block(), fold_prune(): the first block that ends behind an index.  Primary key.
 -- name: fold_next_block
+-- takes: int int
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), 0) AND first + cnt > ?2
 ORDER BY first LIMIT 1;
 
 -- audit_chapter_next(): blocks in no chapter, of which none is pruned, but at most ?2; how many.  Primary keys.
 -- name: fold_list_chapter
+-- takes: int int
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
 WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
   coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0))
 ORDER BY first LIMIT ?2;
 
 -- name: fold_count_loose
+-- takes: int int
 SELECT count(*) FROM (SELECT 1 FROM main.blk
   WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
     coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0))
@@ -117,6 +132,7 @@ SELECT count(*) FROM (SELECT 1 FROM main.blk
 
 -- audit_chapter_put(): behind all others, of blocks that are there.  Primary keys.
 -- name: fold_put_chapter
+-- takes: int int int int int blob blob
 INSERT INTO main.chap(log, first, cnt, ts_min, ts_max, zone, sums)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE EXISTS(SELECT 1 FROM main.blk WHERE log = ?1 AND first = ?2)
   AND ?2 >= max((SELECT min_idx FROM main.log WHERE id = ?1),
@@ -124,23 +140,28 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE EXISTS(SELECT 1 FROM main.blk WHERE log 
 
 -- fold_prune(): some chapters that a cut goes through or behind.  Primary key.
 -- name: fold_prune_chapters
+-- takes: int int int
 DELETE FROM main.chap WHERE log = ?1 AND first IN (SELECT first FROM main.chap WHERE log = ?1 AND first < ?2
   ORDER BY first LIMIT ?3);
 
 -- fold_prune(): some blocks below a cut, the oldest first.  Primary key.
 -- name: fold_prune_blocks
+-- takes: int int int
 DELETE FROM main.blk WHERE log = ?1 AND first IN (SELECT first FROM main.blk WHERE log = ?1 AND first < ?2 AND first + cnt <= ?2
   ORDER BY first LIMIT ?3);
 
 -- fold_prune(): what is kept beside them.  Primary key.
 -- name: fold_prune_groups
+-- takes: int int
 DELETE FROM main.blkpay WHERE log = ?1 AND first < ?2
   AND first < coalesce((SELECT min(first) FROM main.blk WHERE log = ?1), ?2);
 
 -- fold_prune(): calls that began below a cut; there is none.  Primary key.
 -- name: fold_prune_open
+-- takes: int int
 DELETE FROM main.open_call WHERE log = ?1 AND idx < ?2;
 
 -- fold_prune(): the block that a cut goes through.  Primary key.
 -- name: fold_delete_block
+-- takes: int int
 DELETE FROM main.blk WHERE log = ?1 AND first = ?2;

@@ -7,32 +7,40 @@ SELECT EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg);
 
 -- The newest block of a log.  Primary key.
 -- name: forms_newest
+-- takes: int
 SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1;
 
 -- The sealed file that may have the record at ?2; the next one from there on.  Primary key.
 -- name: forms_file_at
+-- takes: int int
 SELECT from_idx, to_idx, month, path FROM main.seg WHERE log = ?1 AND from_idx <= ?2 ORDER BY from_idx DESC LIMIT 1;
 
 -- Where the first sealed file of a log begins: before it, records were pruned.  Primary key.
 -- name: forms_first_file
+-- takes: int
 SELECT from_idx FROM main.seg WHERE log = ?1 ORDER BY from_idx LIMIT 1;
 
 -- forms_remove_pruned(): where a log begins; forms_prune(): the catalog has only files with records from a cut on.  Primary keys.
 -- name: forms_begin
+-- takes: int
 SELECT min_idx FROM main.log WHERE id = ?1;
 
 -- name: forms_prune
+-- takes: int int
 DELETE FROM main.seg WHERE log = ?1 AND to_idx <= ?2;
 
 -- forms_prune(): which of them are in archives; forms_remove_pruned(): one of them, which has gone.  Primary keys.
 -- name: forms_prune_archived
+-- takes: int int
 INSERT INTO main.seg_gone(path, log, from_idx) SELECT path, log, from_idx FROM main.seg
 WHERE log = ?1 AND to_idx <= ?2 AND substr(path, 1, 1) = '/';
 
 -- name: forms_gone
+-- takes: int
 SELECT from_idx, path FROM main.seg_gone WHERE log = ?1 ORDER BY from_idx LIMIT 1;
 
 -- name: forms_forget_gone
+-- takes: int int
 DELETE FROM main.seg_gone WHERE log = ?1 AND from_idx = ?2;
 
 -- forms_away(): where all files should be.  Walk of the table.
@@ -42,32 +50,38 @@ SELECT path FROM main.seg ORDER BY log, from_idx;
 
 -- All sealed files behind one.  Primary key.
 -- name: forms_next_file
+-- takes: int int
 SELECT log, from_idx FROM main.seg WHERE log > ?1 OR (log = ?1 AND from_idx > ?2) ORDER BY log, from_idx LIMIT 1;
 
 -- The next log that has records, also one that is not in table log.  rec_pos, primary keys.
 -- name: forms_next_log
+-- takes: int
 SELECT min(x) FROM (SELECT min(log) AS x FROM main.rec WHERE log > ?1 UNION ALL SELECT min(log) FROM main.blk WHERE log > ?1
   UNION ALL SELECT min(log) FROM main.seg WHERE log > ?1);
 
 -- Blocks from the one that has ?2, or the next, to the one that has ?3.  Primary key.
 -- name: forms_blocks_up
+-- takes: int int int
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3
 ORDER BY first;
 
 -- name: forms_blocks_down
+-- takes: int int int
 SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3
 ORDER BY first DESC;
 
 -- Rows of a log.  rec_pos.
 -- name: forms_rows_up
+-- takes: int int int
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx;
 
 -- name: forms_rows_down
+-- takes: int int int
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
@@ -75,6 +89,7 @@ FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx DESC;
 
 -- One row.  Primary key.
 -- name: forms_row
+-- takes: int
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
@@ -82,10 +97,12 @@ FROM main.rec WHERE id = ?1;
 
 -- The origin of a log.  Primary key.
 -- name: forms_origin
+-- takes: int
 SELECT origin FROM main.log WHERE id = ?1;
 
 -- What is kept beside rows, with the place of the record: of one row, of all.  Primary keys.
 -- name: forms_kept
+-- takes: int
 SELECT p.rec, p.salt, p.nonce, p.ct, r.log, r.idx FROM main.pay p LEFT JOIN main.rec r ON r.id = p.rec WHERE p.rec = ?1;
 
 -- name: forms_all_kept
@@ -93,6 +110,7 @@ SELECT p.rec, p.salt, p.nonce, p.ct, r.log, r.idx FROM main.pay p LEFT JOIN main
 
 -- What is kept beside blocks: the group that may have the record at ?2, the next group.  Primary key.
 -- name: forms_group
+-- takes: int int
 SELECT log, first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
 
 -- name: forms_all_groups
@@ -100,50 +118,63 @@ SELECT log, first, body FROM main.blkpay ORDER BY log, first;
 
 -- Chapters of a log, from the one that has ?2, or the next, to the one that has ?3.  Primary key.
 -- name: forms_chapters_up
+-- takes: int int int
 SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1
   AND first >= coalesce((SELECT max(first) FROM main.chap WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3 ORDER BY first;
 
 -- name: forms_chapters_down
+-- takes: int int int
 SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1
   AND first >= coalesce((SELECT max(first) FROM main.chap WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3 ORDER BY first DESC;
 
 -- Sums of rows: ids of those of a log that has no blocks, in a span of time: all, of a key, of a principal, of a kind that is
 -- no call; and behind the blocks of one that has some.  rec_ts, rec_cred, rec_prn, rec_kind, rec_pos.
 -- name: forms_sums_times
+-- takes: int int int
 SELECT id FROM main.rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3;
 
 -- name: forms_sums_cred
+-- takes: int int int int
 SELECT id FROM main.rec WHERE log = ?1 AND cred = ?4 AND kind <> 1001 AND ts >= ?2 AND ts < ?3;
 
 -- name: forms_sums_prn
+-- takes: int int int int
 SELECT id FROM main.rec WHERE log = ?1 AND prn = ?4 AND kind <> 1001 AND ts >= ?2 AND ts < ?3;
 
 -- name: forms_sums_kind
+-- takes: int int int int
 SELECT id FROM main.rec WHERE log = ?1 AND kind = ?4 AND kind <> 1001 AND kind <> 1002 AND ts >= ?2 AND ts < ?3;
 
 -- name: forms_sums_tail
+-- takes: int int int int
 SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?4 AND +kind <> 1001 AND +ts >= ?2 AND +ts < ?3;
 
 -- What such a row says; what a record says in either form.  Primary key; rec_pos.
 -- name: forms_sums_row
+-- takes: int
 SELECT ts, idx, call IS NOT NULL, beg, dur, n_req, n_res, cred, prn, authn, obo, peer, client, tport, rev, kind, tool, tdef,
   rule, outcome, sbox FROM main.rec WHERE id = ?1;
 
 -- name: forms_sums_record
+-- takes: int int
 SELECT ts, idx, call IS NOT NULL, beg, dur, n_req, n_res, cred, prn, authn, obo, peer, client, tport, rev, kind, tool, tdef,
   rule, outcome, sbox FROM rec WHERE log = ?1 AND idx = ?2;
 
 -- forms_unsealed(): does a log, or any, have sealed files?  Primary key.
 -- any tenant: it is asked of the store as well.
 -- name: forms_any_file
+-- takes: int
 SELECT 1 FROM main.seg WHERE ?1 = 0 OR log = ?1 LIMIT 1;
 
 -- forms_group_read(): the group that may have a record; what folding, erasing and a cut leave of one.  Primary key.
 -- name: forms_group_of
+-- takes: int int
 SELECT first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
 
 -- name: forms_put_group
+-- takes: int int blob
 INSERT INTO main.blkpay(log, first, body) VALUES(?1, ?2, ?3) ON CONFLICT(log, first) DO UPDATE SET body = excluded.body;
 
 -- name: forms_delete_group
+-- takes: int int
 DELETE FROM main.blkpay WHERE log = ?1 AND first = ?2;

@@ -23,6 +23,7 @@ SELECT type, name, sql FROM main.sqlite_master WHERE type IN ('table', 'view') O
 
 -- db_check_structure(): tables with an index, or that are one; but ?1.
 -- name: meta_list_indexed
+-- takes: text
 SELECT name FROM sqlite_schema t WHERE type = 'table' AND name <> ?1 AND (sql LIKE '%WITHOUT ROWID%'
   OR EXISTS(SELECT 1 FROM sqlite_schema i WHERE i.type = 'index' AND i.tbl_name = t.name));
 
@@ -59,17 +60,21 @@ SELECT count(*) FROM sqlite_schema NOT INDEXED WHERE type = 'index'
 
 -- app_checkpoints_start().  Primary key.
 -- name: meta_delete_value
+-- takes: text
 DELETE FROM meta WHERE key = ?1;
 
 -- db_backup().
 -- name: meta_backup
+-- takes: text
 VACUUM INTO ?1;
 
 -- audit: instance and open_from.  Primary key.
 -- name: meta_get_value
+-- takes: text
 SELECT value FROM meta WHERE key = ?1;
 
 -- name: meta_set_value
+-- takes: text text
 INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value;
 
 -- keys_begin(), for a store from before it remembered: the last key that a pseudonym is under, and the key files of secrets.

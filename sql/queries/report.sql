@@ -8,6 +8,7 @@
 
 -- audit calls: records of ends and refusals, with the begins of calls; texts.c makes texts of them.  rec_pos.
 -- name: report_calls
+-- takes: int int int text text text int int int int text int row
 SELECT row_out(?13, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
   e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
   e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl, b.rule, b.obo, b.peer, b.client, b.rev, b.tdef,
@@ -22,6 +23,7 @@ ORDER BY e.idx DESC LIMIT ?8;
 
 -- audit calls --group-by: the names in ?11, with commas around.  Sums.
 -- name: report_calls_grouped
+-- takes: int int int text text text int int int int text
 SELECT CASE WHEN instr(?11, ',client,') THEN coalesce((SELECT text FROM dict WHERE id = r.client), 'none') END AS claimed_client,
   CASE WHEN instr(?11, ',obo,') THEN coalesce((SELECT text FROM dict WHERE id = r.obo), 'none') END AS on_behalf_of,
   CASE WHEN instr(?11, ',tool,') THEN coalesce((SELECT text FROM dict WHERE id = r.tool), 'none') END AS tool,
@@ -47,6 +49,7 @@ GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ORDER BY calls DESC, 1, 2, 3, 4, 5, 6, 7,
 
 -- audit denied.  rec_pos.
 -- name: report_denied
+-- takes: int int int text text text int int int int
 SELECT time, tool, principal, "key", CASE kind_code WHEN 1005 THEN coalesce(rule, 'summary') ELSE rule END AS rule, outcome,
   transport, authn, revision, address, client, call, detail, ts AS _ts, idx AS _idx
 FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +kind_code IN (1003, 1005)
@@ -59,6 +62,7 @@ ORDER BY idx DESC LIMIT ?8;
 
 -- audit denied --by.  Sums.
 -- name: report_denied_by
+-- takes: int int int text text text int int int int text
 SELECT CASE ?11 WHEN 'rule' THEN (SELECT text FROM dict WHERE id = r.rule) WHEN 'tool' THEN (SELECT text FROM dict WHERE id = r.tool)
     WHEN 'principal' THEN (SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
     AND p.pseudonym = d.text WHERE d.id = r.prn)
@@ -77,6 +81,7 @@ GROUP BY 1 ORDER BY denied DESC, value LIMIT ?8;
 
 -- audit auth-failures.  rec_pos.
 -- name: report_auth_failures
+-- takes: int int int text text text int int int int
 SELECT time, tenant, kind, "key", rule, transport, authn, address, client, detail, ts AS _ts, idx AS _idx
 FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +kind_code IN (1101, 1102)
   AND (?6 IS NULL OR (+kind_code = 1101 AND +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)))
@@ -84,6 +89,7 @@ ORDER BY idx DESC LIMIT ?8;
 
 -- audit auth-failures --by.  rec_kind.
 -- name: report_auth_failures_by
+-- takes: int int int text text text int int int int text
 SELECT CASE ?11 WHEN 'source' THEN coalesce(address, 'unknown') WHEN 'rule' THEN rule WHEN 'key' THEN coalesce("key", 'unknown')
   WHEN 'transport' THEN transport ELSE substr(time, 1, 13) END AS value, tenant,
   count(*) AS failures, min(time) AS first, max(time) AS last
@@ -92,6 +98,7 @@ GROUP BY 1 ORDER BY failures DESC, value LIMIT ?8;
 
 -- audit admin.  rec_kind.
 -- name: report_admin
+-- takes: int int int text text text int int int
 SELECT time, idx AS "index", kind, object, principal, "key", actor, detail, before, after, ts AS _ts, idx AS _idx
 FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
 ORDER BY +idx DESC LIMIT ?8;
@@ -99,6 +106,7 @@ ORDER BY +idx DESC LIMIT ?8;
 -- audit access: who read, exported, verified, reviewed.  With ?11, a call, what begins with it: the first of the command's
 -- arguments, so that no text of another one counts; but not who asked this question.  rec_kind.
 -- name: report_access
+-- takes: int int int text text text int int int int text
 SELECT time, tenant, kind, actor, transport, detail, ts AS _ts, idx AS _idx
 FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
   AND (?11 IS NULL OR (substr(detail, instr(detail, '=') - 5, 42) = ' call=' || ?11
@@ -107,36 +115,42 @@ ORDER BY +idx DESC LIMIT ?8;
 
 -- audit credentials: the life of keys.  rec_kind.
 -- name: report_credentials
+-- takes: int int int text text text int int int
 SELECT time, tenant, kind, "key", principal, object, actor, detail, before, after, ts AS _ts, idx AS _idx
 FROM v_keys WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
 ORDER BY +idx DESC LIMIT ?8;
 
 -- audit config: configuration and policies.  rec_kind.
 -- name: report_config
+-- takes: int int int text text text int int int
 SELECT time, tenant, kind, object, detail, before, after, ts AS _ts, idx AS _idx
 FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1401, 1402, 1403, 1404, 1604)
 ORDER BY +idx DESC LIMIT ?8;
 
 -- audit clock: steps and states of the clock.  rec_kind.
 -- name: report_clock
+-- takes: int int int text text text int int int
 SELECT time, kind, clock, detail, ts AS _ts, idx AS _idx
 FROM v_lifecycle WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1605, 1606)
 ORDER BY +idx DESC LIMIT ?8;
 
 -- audit key-history: keys at rest, secrets.  rec_kind.
 -- name: report_keys
+-- takes: int int int text text text int int int
 SELECT time, tenant, kind, object, actor, detail, before, after, ts AS _ts, idx AS _idx
 FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1521, 1522, 1908, 1909, 2003)
 ORDER BY +idx DESC LIMIT ?8;
 
 -- audit reviews.  rec_kind.
 -- name: report_reviews
+-- takes: int int int text text text int int int
 SELECT time, tenant, actor, detail, ts AS _ts, idx AS _idx
 FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code = 1804
 ORDER BY +idx DESC LIMIT ?8;
 
 -- audit erasures: asked for, done, ground, who approved.  rec_kind.
 -- name: report_erasures
+-- takes: int int int text text text int int int
 SELECT time, tenant, kind, object, range_from, range_to - 1 AS range_to, ground, ticket, approver, detail, ts AS _ts, idx AS _idx
 FROM v_retention WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9 AND kind_code IN (1906, 1907)
 ORDER BY +idx DESC LIMIT ?8;
@@ -145,6 +159,7 @@ ORDER BY +idx DESC LIMIT ?8;
 -- for registry.quarantine), or whoever
 -- granted it was not recorded as somebody else than who asked.  rec_kind; approvals by rec_kind of the system log.
 -- name: report_dual_control
+-- takes: int int int text text text int int int
 SELECT time, tenant, kind, object, approver, detail, ts AS _ts, idx AS _idx
 FROM v_retention d WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
   AND (kind_code IN (1902, 1904, 1906) OR (kind_code = 1903 AND approver IS NOT NULL))
@@ -165,12 +180,14 @@ ORDER BY _idx DESC LIMIT ?8;
 -- audit segments: the catalog; log 0: of every log.  Primary key, or a walk of the table, which is small.
 -- any tenant: who asks for every log may read them.
 -- name: report_segments
+-- takes: int int int text text text int int
 SELECT l.tenant_id, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), s.month, s.to_idx - s.from_idx, s.bytes, s.path, s.from_idx,
   s.log, (SELECT r.ts FROM rec r WHERE r.log = s.log AND r.idx = s.set_by)
 FROM log l JOIN seg s ON s.log = l.id
 WHERE (?1 = 0 OR l.id = ?1) AND s.ts_max >= ?2 AND s.ts_min < ?3 ORDER BY s.log, s.from_idx LIMIT ?8;
 
 -- name: report_anchors
+-- takes: int int int text text text int int
 SELECT strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS time,
   CASE a.kind WHEN 1 THEN 'anchor in a file' WHEN 2 THEN 'anchor by a command' WHEN 3 THEN 'anchor in a bucket' ELSE 'anchor ' || a.kind END AS what, a.size AS covers,
   (SELECT h.size FROM head h WHERE h.log = 1) - a.size AS behind,
@@ -188,6 +205,7 @@ WHERE s.ts >= ?2 AND s.ts < ?3 ORDER BY time DESC LIMIT ?8;
 -- and grants of what needed a second administrator.  A rejection is a command's record, so these are looked through from the
 -- first request on.  rec_kind; objects by the unique index.
 -- name: report_definition_events
+-- takes: int int int text text text int int int int text
 WITH name(id) AS (
     SELECT id FROM dict WHERE kind = 112 AND text = ?11
     UNION ALL SELECT id FROM dict WHERE kind = 112 AND text >= ?11 || '@' AND text < ?11 || 'A'),
@@ -215,6 +233,7 @@ ORDER BY _idx DESC LIMIT ?8;
 
 -- audit credential: from where a key was used, and for what.  Sums.
 -- name: report_credential
+-- takes: int int int text text text int int
 SELECT CASE r.tport WHEN 1 THEN 'stdio' WHEN 2 THEN 'tcp' WHEN 3 THEN 'unix' WHEN 4 THEN 'http' WHEN 5 THEN 'admin' END AS transport, (SELECT text FROM dict WHERE id = r.peer) AS address,
   (SELECT text FROM dict WHERE id = r.client) AS client, (SELECT text FROM dict WHERE id = r.rev) AS revision,
   (SELECT text FROM dict WHERE id = r.tool) AS tool, CASE r.outcome WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' WHEN 2 THEN 'invalid' WHEN 3 THEN 'denied' WHEN 4 THEN 'rate_limited'
@@ -228,12 +247,14 @@ GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first, 1, 2, 3, 4, 5, 6 LIMIT ?8;
 
 -- audit credential --timeline: all that was done with a key and to it.  rec_pos.
 -- name: report_credential_timeline
+-- takes: int int int text text text int int int int
 SELECT time, kind, tool, outcome, rule, principal, object, call, detail, ts AS _ts, idx AS _idx
 FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND +kind_code <> 1001
 ORDER BY idx DESC LIMIT ?8;
 
 -- audit subject: what there is about a principal; names are those of the first record of each.  Sums, rec_pos.
 -- name: report_subject
+-- takes: int int int text text text int int
 WITH kinds(n, a, z, idx) AS MATERIALIZED (
     SELECT sum(n), min(ts_min), max(ts_max), min(idx_min) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3
       AND r.of_prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) GROUP BY kind, tool)
@@ -245,6 +266,7 @@ ORDER BY records DESC, kind, tool LIMIT ?8;
 
 -- audit subject --export: all of it.  rec_pos.
 -- name: report_subject_export
+-- takes: int int int text text text int int int int
 SELECT time, idx AS "index", kind, tool, outcome, ms, rule, principal, pseudonym, "key", object, transport, revision, definition, sandbox,
   address, client, on_behalf_of, request_bytes, result_bytes, stored_bytes, level, call, detail, ts AS _ts, idx AS _idx
 FROM v_records WHERE log_id = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3 AND +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND +kind_code <> 1001
@@ -253,6 +275,7 @@ ORDER BY idx DESC LIMIT ?8;
 -- audit coverage: each day that has records, and what the server did then.  Sums; the first record of a day by position is the
 -- first by time as well unless the clock was set back: rec_pos, else rec_ts, or blocks of that time.
 -- name: report_coverage
+-- takes: int int int text text text int int
 WITH RECURSIVE
   own(d, called, kind, n, a, z, low, high) AS MATERIALIZED (
     SELECT day, called, kind, sum(n), min(ts_min), max(ts_max), min(idx_min), max(idx_max) FROM rollup r
@@ -289,38 +312,46 @@ FROM newest ORDER BY d DESC LIMIT ?8;
 
 -- audit sample: the call at a position (?10), which has this rank (?12) of all that were counted.  rec_pos.
 -- name: report_sample
+-- takes: int int int text text text int int int int text int
 SELECT ?12 AS rank, time, idx AS "index", tool, principal, outcome, call FROM v_records WHERE log_id = ?1 AND idx = ?10;
 
 -- audit sample --kind.  rec_pos.
 -- name: report_sample_kind
+-- takes: int int int text text text int int int int text int
 SELECT ?12 AS rank, time, idx AS "index", kind, object, principal, detail FROM v_records WHERE log_id = ?1 AND idx = ?10;
 
 -- audit sample: how many calls a part of a log has; with ?12 records of this kind, one of those of a call.  rec_pos.
 -- name: report_sample_count
+-- takes: int int int text text text int int int int text int
 SELECT count(*) FROM rec WHERE log = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
   AND (+kind = ?12 OR (?12 IS NULL AND +kind IN (1002, 1003, 1004)));
 
 -- audit sample: how many parts of a log have, ?8: chapters where there are such; NULL: they are to be counted.  Zones.
 -- name: report_sample_parts
+-- takes: int int int text text text int int int int text int
 SELECT first, below, n FROM parts WHERE log = ?1 AND since = ?2 AND until = ?3 AND lo = ?10 AND hi = ?9 AND chapters = ?8
   AND of_kind = coalesce(?12, -1);
 
 -- audit sample: where they stand.  rec_pos.
 -- name: report_sample_places
+-- takes: int int int text text text int int int int text int
 SELECT idx FROM rec WHERE log = ?1 AND idx < ?9 AND idx >= ?10 AND +ts >= ?2 AND +ts < ?3
   AND (+kind = ?12 OR (?12 IS NULL AND +kind IN (1002, 1003, 1004))) ORDER BY idx;
 
 -- The same two of any other kind, which are few beside the calls.  rec_kind.
 -- name: report_sample_kind_count
+-- takes: int int int text text text int int int int text int
 SELECT count(*) FROM rec WHERE log = ?1 AND kind = ?12 AND kind <> 1001 AND kind <> 1002 AND ts >= ?2 AND ts < ?3
   AND +idx < ?9 AND +idx >= ?10;
 
 -- name: report_sample_kind_places
+-- takes: int int int text text text int int int int text int
 SELECT idx FROM rec WHERE log = ?1 AND kind = ?12 AND kind <> 1001 AND kind <> 1002 AND ts >= ?2 AND ts < ?3
   AND +idx < ?9 AND +idx >= ?10 ORDER BY +idx;
 
 -- audit sample --method hash: the ?8 calls with the smallest hash of position and seed (?12), as before 0.2.0.  rec_ts.
 -- name: report_sample_hash
+-- takes: int int int text text text int int int int text int
 WITH p(idx, x) AS (
     SELECT idx, (idx * 48271 + ?12 * 69621 + 1) % 2147483647 FROM rec
     WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND ts >= ?2 AND ts < ?3 AND +idx < ?9),
@@ -331,6 +362,7 @@ FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.i
 
 -- The same of a kind.  rec_kind.
 -- name: report_sample_kind_hash
+-- takes: int int int text text text int int int int text int
 WITH p(idx, x) AS (
     SELECT idx, (idx * 48271 + ?12 * 69621 + 1) % 2147483647 FROM rec
     WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?11 AND ts >= ?2 AND ts < ?3 AND +idx < ?9),
@@ -341,6 +373,7 @@ FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.i
 
 -- audit after-revocation: calls that began behind the record of the key's end.  rec_kind, rec_cred, rec_pos.
 -- name: report_after_revocation
+-- takes: int int int text text text int int int
 SELECT e.time AS time, e.tenant AS tenant, d.text AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
   e.call AS call, min(x.idx) AS ended_at, e.beg AS began_at, e.ts AS _ts, e.idx AS _idx
 FROM rec x CROSS JOIN v_records e JOIN dict d ON d.id = x.cred
@@ -352,6 +385,7 @@ GROUP BY e.idx ORDER BY e.idx DESC LIMIT ?8;
 -- audit continuity: runs of the server, how each ended, how long nothing ran until the next; with ?11 those of commands
 -- without a server as well.  rec_kind of the system log.
 -- name: report_continuity
+-- takes: int int int text text text int int int int text
 WITH life(ts, idx, kind, detail, shown) AS (
     SELECT ts, idx, kind_code, detail, kind_code = 1601 AND (?11 IS NOT NULL OR coalesce(detail, '') NOT LIKE 'cli,%')
     FROM v_lifecycle WHERE log_id = ?1 AND kind_code IN (1601, 1602, 1603)),
@@ -372,6 +406,7 @@ FROM run WHERE shown AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT ?8;
 -- of a failure has the time of its end, and how long it was; no call is longer than the longest.  rec_kind of the system log,
 -- sums, rec_ts.
 -- name: report_continuity_executions
+-- takes: int int int text text text int int int
 WITH f(a, z) AS (
     SELECT x.ts - coalesce(x.dur, 0), x.ts FROM rec x WHERE x.log = 1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind = 1610)
 SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS principal, e.outcome AS outcome, e.call AS call,
@@ -384,6 +419,7 @@ ORDER BY +e.idx DESC LIMIT ?8;
 
 -- audit blast-radius --key: what a key was used for, and what else its tenant's grants open to it.  Sums.
 -- name: report_blast_key
+-- takes: int int int text text text int int
 SELECT (SELECT text FROM dict WHERE id = r.tool) AS tool, (SELECT text FROM dict WHERE id = r.tdef) AS definition, sum(r.n) AS calls,
   sum((r.outcome = 0) * r.n) AS ok, strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last, 'used' AS how
@@ -396,6 +432,7 @@ ORDER BY calls DESC, tool, definition, how LIMIT ?8;
 
 -- audit blast-radius --tool-hash: who called this definition of a tool.  Sums.
 -- name: report_blast_tool
+-- takes: int int int text text text int int int int text
 SELECT (SELECT name FROM tenant WHERE id = l.tenant_id) AS tenant, (SELECT text FROM dict WHERE id = r.tool) AS tool,
   (SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
     AND p.pseudonym = d.text WHERE d.id = r.prn) AS principal,
@@ -409,6 +446,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY calls DESC, tool, principal, 4 LIMIT ?8;
 -- audit drift: calls whose definition was never stored here.  Such texts of the dictionary first, then between which positions
 -- calls have one: sums, rec_pos.
 -- name: report_drift
+-- takes: int int int text text text int int int
 WITH bad(id) AS MATERIALIZED (SELECT d.id FROM dict d WHERE d.kind = 35
   AND NOT EXISTS (SELECT 1 FROM tool_version v WHERE lower(hex(v.digest)) = d.text)),
   hit(lo, hi) AS MATERIALIZED (SELECT min(r.idx_min), max(r.idx_max) FROM (SELECT 1 FROM bad LIMIT 1) CROSS JOIN rollup r
@@ -421,6 +459,7 @@ ORDER BY e.idx DESC LIMIT ?8;
 
 -- audit isolation: keys and principals of one tenant in the log of another.  rec_cred, rec_prn: a look for each.
 -- name: report_isolation
+-- takes: int int int text text text int int
 SELECT 'key' AS what, c.accessor AS who, t.name AS belongs_to, l.origin AS found_in
 FROM log l JOIN cred c ON c.tenant_id <> l.tenant_id JOIN tenant t ON t.id = c.tenant_id
 JOIN dict d ON d.kind = 16 AND d.text = c.accessor
@@ -434,6 +473,7 @@ LIMIT ?8;
 
 -- The same of a store with blocks.  Sums.
 -- name: report_isolation_forms
+-- takes: int int int text text text int int
 WITH seen(cred, prn) AS MATERIALIZED (SELECT DISTINCT cred, prn FROM rollup WHERE log = ?1 AND since = 0 AND until = 9223372036854775807)
 SELECT 'key' AS what, c.accessor AS who, t.name AS belongs_to, l.origin AS found_in
 FROM log l JOIN cred c ON c.tenant_id <> l.tenant_id JOIN tenant t ON t.id = c.tenant_id
@@ -448,6 +488,7 @@ LIMIT ?8;
 
 -- audit sandbox: how far each tool's processes were confined.  Sums.
 -- name: report_sandbox
+-- takes: int int int text text text int int
 SELECT (SELECT name FROM tenant WHERE id = l.tenant_id) AS tenant, (SELECT text FROM dict WHERE id = r.tool) AS tool,
   coalesce((SELECT text FROM dict WHERE id = r.sbox), 'no process') AS sandbox, sum(r.n) AS calls,
   strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
@@ -459,6 +500,7 @@ GROUP BY 1, 2, 3 ORDER BY calls DESC, tool, sandbox LIMIT ?8;
 -- audit oversight: calls that asked a person, and the round that brought the answer; calls that a person had to agree to, what
 -- was said last, and the call that it let run.  rec_pos, rec_prn, rec_call.
 -- name: report_oversight
+-- takes: int int int text text text int int int int
 SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question' END AS what, q.tool AS tool, q.principal AS principal, q.call AS call,
   strftime('%Y-%m-%dT%H:%M:%S', coalesce(d.ts, a.ts) / 1000000, 'unixepoch') || printf('.%06dZ', coalesce(d.ts, a.ts) % 1000000) AS answered,
   CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
@@ -494,6 +536,7 @@ ORDER BY q.idx DESC LIMIT ?8;
 
 -- The same of a store with blocks, which are read in their order up to the answer.
 -- name: report_oversight_forms
+-- takes: int int int text text text int int int int
 SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question' END AS what, q.tool AS tool, q.principal AS principal, q.call AS call,
   strftime('%Y-%m-%dT%H:%M:%S', coalesce(d.ts, a.ts) / 1000000, 'unixepoch') || printf('.%06dZ', coalesce(d.ts, a.ts) % 1000000) AS answered,
   CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
@@ -530,6 +573,7 @@ ORDER BY q.idx DESC LIMIT ?8;
 -- audit approvals: what was asked of persons, and what came of it, a row for each record.  seconds: since it was asked.  rec_pos,
 -- rec_call.
 -- name: report_approvals
+-- takes: int int int text text text int int int int
 SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
@@ -573,6 +617,7 @@ ORDER BY v.idx DESC LIMIT ?8;
 
 -- The same of a store with blocks.  Zones of blocks.
 -- name: report_approvals_forms
+-- takes: int int int text text text int int int int
 SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
@@ -617,6 +662,7 @@ ORDER BY v.idx DESC LIMIT ?8;
 -- audit approvals --by: how many, how many of those that were decided were refused, and half of the decisions came within so
 -- many seconds.  rec_kind, rec_call.
 -- name: report_approvals_by
+-- takes: int int int text text text int int int int text
 WITH said(who, kind, waited) AS MATERIALIZED (
     SELECT CASE ?11 WHEN 'person' THEN substr(v.approver, 1, instr(v.approver || ' (', ' (') - 1) WHEN 'tool' THEN v.tool
       ELSE v.principal END, v.kind_code, v.ts - h.ts
@@ -638,6 +684,7 @@ FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY agreed + refused DESC, v
 
 -- The same of a store with blocks.  Zones of blocks.
 -- name: report_approvals_by_forms
+-- takes: int int int text text text int int int int text
 WITH said(who, kind, waited) AS MATERIALIZED (
     SELECT CASE ?11 WHEN 'person' THEN substr(v.approver, 1, instr(v.approver || ' (', ' (') - 1) WHEN 'tool' THEN v.tool
       ELSE v.principal END, v.kind_code, v.ts - h.ts
@@ -660,6 +707,7 @@ FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY agreed + refused DESC, v
 -- audit tasks: a row for each task that was made, and how its end is on record: in the end of a call, or in a record of its own.
 -- A task of one run has it beside its call; of several, it is sought among what the principal did later.  rec_pos, rec_call, rec_prn.
 -- name: report_tasks
+-- takes: int int int text text text int int int int
 SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
   CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
@@ -677,6 +725,7 @@ ORDER BY v.idx DESC LIMIT ?8;
 
 -- The same of a store with blocks, which are read in their order up to the end.
 -- name: report_tasks_forms
+-- takes: int int int text text text int int int int
 SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
   CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
@@ -693,6 +742,7 @@ ORDER BY v.idx DESC LIMIT ?8;
 
 -- audit tasks --open: those that have no end on record.
 -- name: report_tasks_open
+-- takes: int int int text text text int int int int
 SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
   CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
@@ -710,6 +760,7 @@ ORDER BY v.idx DESC LIMIT ?8;
 
 -- The same of a store with blocks.
 -- name: report_tasks_open_forms
+-- takes: int int int text text text int int int int
 SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
   CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
@@ -726,6 +777,7 @@ ORDER BY v.idx DESC LIMIT ?8;
 
 -- audit tasks --by: how many, how they ended, and half of those within so many seconds.  rec_kind, rec_call, rec_prn.
 -- name: report_tasks_by
+-- takes: int int int text text text int int int int text
 WITH made(what, state, waited) AS MATERIALIZED (
     SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END END,
@@ -749,6 +801,7 @@ FROM made m WHERE what IS NOT NULL GROUP BY what ORDER BY made DESC, value LIMIT
 
 -- The same of a store with blocks.  Zones of blocks.
 -- name: report_tasks_by_forms
+-- takes: int int int text text text int int int int text
 WITH made(what, state, waited) AS MATERIALIZED (
     SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END END,
@@ -773,6 +826,7 @@ FROM made m WHERE what IS NOT NULL GROUP BY what ORDER BY made DESC, value LIMIT
 -- before it (at least 50); calls between 22 and 6 h UTC by who makes less than a twentieth of its calls then; a day with 20
 -- refusals or more.  Sums.
 -- name: report_anomalies
+-- takes: int int int text text text int int
 WITH c(prn, tool, day, night, kind, n, a, z) AS MATERIALIZED (
     SELECT prn, tool, day, night, kind, sum(n), min(ts_min), max(ts_max) FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.called = 1
     GROUP BY prn, tool, day, night, kind HAVING prn IS NOT NULL),
@@ -805,6 +859,7 @@ ORDER BY f.ts DESC, what, 3, 4 LIMIT ?8;
 
 -- audit capacity: each log's share, and how it grew.  Primary key, rec_ts.
 -- name: report_capacity
+-- takes: int int int text text text int int int int text int
 SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) AS tenant, h.size AS records,
   (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 86400000000 ORDER BY x.ts LIMIT 1) AS last_day,
   (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 604800000000 ORDER BY x.ts LIMIT 1) AS last_week,
@@ -813,6 +868,7 @@ FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 
 -- The same of a store with blocks: what comes first by position says before which time the first one is.  Times of blocks.
 -- name: report_capacity_forms
+-- takes: int int int text text text int int int int text int
 SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) AS tenant, h.size AS records,
   h.size - (SELECT x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 86400000000
     AND x.ts <= (SELECT y.ts FROM rec y WHERE y.log = l.id AND y.kind <> 1001 AND y.ts >= ?12 - 86400000000 ORDER BY y.idx LIMIT 1)
@@ -826,6 +882,7 @@ FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 -- audit capacity --tables: what each table and each index takes of the file, by looking at all its pages, and of each record
 -- that it has: rows, records in blocks, or all.  dbstat; rec_pos, primary keys.
 -- name: report_capacity_tables
+-- takes: int int int text text text int int
 WITH of(cut, size, line, row) AS MATERIALIZED (
   SELECT l.min_idx, h.size,
     coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1),
@@ -841,12 +898,14 @@ FROM dbstat s LEFT JOIN sqlite_master m ON m.name = s.name WHERE s.aggregate = T
 
 -- audit capacity --events: when room was short.  rec_kind of the system log.
 -- name: report_capacity_events
+-- takes: int int int text text text int int int
 SELECT time, kind, detail, ts AS _ts, idx AS _idx FROM v_lifecycle
 WHERE log_id = ?1 AND kind_code IN (1608, 1609, 1610) AND +ts >= ?2 AND +ts < ?3 AND +idx < ?9
 ORDER BY +idx DESC LIMIT ?8;
 
 -- key list --review.  Index cred_principal; rec_kind, rec_cred for the newest record of each key.
 -- name: report_key_review
+-- takes: int int int text text text int int int int text int
 SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
   CASE WHEN c.revoked_us IS NOT NULL THEN 'revoked' WHEN c.expires_us <= ?12 THEN 'expired' WHEN p.state <> 1 OR c.suspended_us IS NOT NULL THEN 'suspended'
     WHEN t.state <> 1 THEN 'tenant not active' ELSE 'active' END AS state,
@@ -865,6 +924,7 @@ WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) ORDER BY p.name, c.id LIMIT
 -- key list --stale: keys that may still be used but were not since ?2, whose secret is older, or that never end.  Index
 -- cred_principal.
 -- name: report_key_stale
+-- takes: int int int text text text int int int int text int
 SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
   CASE WHEN c.last_used_us IS NULL THEN 'never used' WHEN c.last_used_us < ?2 THEN 'not used since'
     WHEN c.expires_us IS NULL THEN 'no expiry' ELSE 'not rotated since' END AS why,
@@ -878,6 +938,7 @@ ORDER BY p.name, c.id LIMIT ?8;
 
 -- key list --unused-scopes: grants that a key could use and did not since ?2.  Index cred_principal, rec_cred.
 -- name: report_key_unused
+-- takes: int int int text text text int int int int text int
 SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal, g.glob AS "grant", nullif(g.alias, '') AS alias,
   (?12 - g.created_us) / 86400000000 AS granted_days, c.label AS label
 FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
@@ -890,6 +951,7 @@ ORDER BY p.name, c.id, g.glob LIMIT ?8;
 
 -- The same of a store with blocks.  Sums.
 -- name: report_key_unused_forms
+-- takes: int int int text text text int int int int text int
 WITH used("key", tool) AS MATERIALIZED (SELECT DISTINCT d.text, n.text FROM rollup r JOIN dict d ON d.id = r.cred JOIN dict n ON n.id = r.tool
   WHERE r.log = ?1 AND r.since = ?2 AND r.until = 9223372036854775807 AND d.kind = 16)
 SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal, g.glob AS "grant", nullif(g.alias, '') AS alias,
@@ -904,28 +966,33 @@ ORDER BY p.name, c.id, g.glob LIMIT ?8;
 -- tool-health, stats: calls by tool, or by slots of time that are ?12 long: how many of a kind and outcome, the longest; and
 -- with a step how many took how long.  Sums, in one pass.
 -- name: report_durations
+-- takes: int int int text
 SELECT r.tool, r.kind, r.outcome, r.step, r.n, r.dur_max FROM rollup_hist r
 WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END;
 
 -- name: report_durations_by_time
+-- takes: int int int text text text int int int int text int
 SELECT r.slot, r.kind, r.outcome, r.step, r.n, r.dur_max FROM rollup_hist r
 WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.every = ?12
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END;
 
 -- The header of a report: the log.  Primary keys.
 -- name: report_head
+-- takes: int
 SELECT l.origin, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), h.size, l.min_idx
 FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
 
 -- The header: positions of the first and last record in a span of time.  rec_ts.
 -- name: report_head_span
+-- takes: int int int
 SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts, idx LIMIT 1),
   (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts DESC, idx DESC LIMIT 1);
 
 -- The same of a store with blocks: what comes first by position says before which time the first one is, so that blocks of
 -- other times are left out.  Times of blocks.
 -- name: report_head_span_forms
+-- takes: int int int
 SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
     AND ts <= (SELECT ts FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY idx LIMIT 1) ORDER BY ts, idx LIMIT 1),
   (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
@@ -934,11 +1001,13 @@ SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts 
 
 -- The header: the newest record of a verification, of those that are signed.  rec_kind.
 -- name: report_head_verified
+-- takes: int int
 SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = 1803 AND +idx < ?2 ORDER BY ts DESC LIMIT 1;
 
 -- The header: how far a log is signed, and the time of the last record in it; that of the checkpoint's row is nobody's word.
 -- Primary keys, rec_pos.
 -- name: report_head_signed
+-- takes: int
 SELECT r.ts, c.size FROM cp c LEFT JOIN rec r ON r.log = c.log AND r.idx = c.size - 1
 WHERE c.log = ?1 AND c.size <= (SELECT h.size FROM head h WHERE h.log = ?1) ORDER BY c.size DESC LIMIT 1;
 
@@ -948,15 +1017,18 @@ SELECT ts, idx FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind
 
 -- The header: how many of a kind.  rec_kind.
 -- name: report_head_count
+-- takes: int int
 SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?2;
 
 -- The header of what counts by sums: chapters that have none, in a span of time.  Primary key.
 -- name: report_head_decoded
+-- takes: int int int
 SELECT count(*) FROM chap WHERE log = ?1 AND ts_max >= ?2 AND ts_min < ?3 AND length(sums) = 1;
 
 -- The header of audit capacity: bytes of the file, those of them that no page uses, records that are there, records since ?1,
 -- the time of the first.  rec_ts, rec_pos.
 -- name: report_room
+-- takes: int
 SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
   (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size - l.min_idx), 0),
   coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1
@@ -966,6 +1038,7 @@ FROM head h JOIN log l ON l.id = h.log;
 
 -- The same of a store with blocks, as report_capacity_forms.
 -- name: report_room_in_forms
+-- takes: int
 SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
   (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size - l.min_idx), 0),
   coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1
@@ -993,6 +1066,7 @@ FROM of;
 
 -- audit tail, export; texts.c makes texts of them.  rec_pos.
 -- name: report_records
+-- takes: int int int int int row
 SELECT row_out(?6, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
   e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
   e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl) AS _row, e.idx AS _at
@@ -1000,6 +1074,7 @@ FROM rec e WHERE e.log = ?1 AND e.idx >= ?2 AND e.idx < ?3 AND +e.ts < ?5 ORDER 
 
 -- The same when not all are wanted: those of a part from ?10 to below ?9 that ?12, a kind or 0, and the others choose.  rec_pos.
 -- name: report_records_chosen
+-- takes: int int int text text text int int int int text int row
 SELECT row_out(?13, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
   e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
   e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl) AS _row, e.idx AS _at
@@ -1012,6 +1087,7 @@ ORDER BY e.idx LIMIT ?8;
 
 -- audit tail: the newest of them in a part.  rec_pos.
 -- name: report_newest_chosen
+-- takes: int int int text text text int int int int text int
 SELECT e.idx FROM rec e WHERE e.log = ?1 AND e.idx >= ?10 AND e.idx < ?9 AND +e.ts >= ?2 AND +e.ts < ?3
   AND (?5 IS NULL OR +e.prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?6 IS NULL OR +e.cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
@@ -1021,6 +1097,7 @@ ORDER BY e.idx DESC LIMIT ?8;
 
 -- The same for copies that are carried outside: carry.c.  rec_pos.
 -- name: report_carried
+-- takes: int int int row
 SELECT row_out(?4, e.idx, e.kind, e.ts, e.call, e.prev, e.trace, e.ext, e.cred, e.prn, e.tool, e.rule, e.obo, e.peer, e.client,
   e.rev, e.tdef, e.pol, e.scope, e.sbox, e.obj, e.boot, e.build, e.actor, e.authn, e.tport, e.clk, e.outcome, e.flags, e.n_req,
   e.n_res, e.n_sto, e.xstat, e.sig, e.dur, e.cpu, e.rss, e.beg, e.sys, e.mdl) AS _row, e.idx AS _at, e.leaf AS _leaf
@@ -1028,85 +1105,105 @@ FROM rec e WHERE e.log = ?1 AND e.idx >= ?2 AND e.idx < ?3 ORDER BY e.idx;
 
 -- A word of a record.  Primary key.
 -- name: report_word
+-- takes: int
 SELECT text FROM dict WHERE id = ?1;
 
 -- Who is meant by a pseudonym of a tenant's log (?2), as long as anybody knows.  Primary key; index principal.
 -- name: report_person
+-- takes: int int
 SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = ?2 AND p.pseudonym = d.text WHERE d.id = ?1;
 
 -- audit export-check.  Primary key.
 -- name: report_export_check
+-- takes: int
 SELECT l.origin, h.size FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
 
 -- audit export-check: the time of a record.  rec_pos.
 -- name: report_record_time
+-- takes: int int
 SELECT ts FROM rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
 
 -- The log of a tenant, also of a removed one.  UNIQUE(name), unique index.
 -- name: report_find_log
+-- takes: text
 SELECT l.id, t.id FROM tenant t JOIN log l ON l.tenant_id = t.id WHERE t.name = ?1;
 
 -- The log of a key's tenant, which may have to be a certain one.  UNIQUE(accessor).
 -- name: report_find_key
+-- takes: text text
 SELECT l.id, l.tenant_id FROM cred c JOIN log l ON l.tenant_id = c.tenant_id JOIN tenant t ON t.id = c.tenant_id
 WHERE c.accessor = ?1 AND (?2 IS NULL OR t.name = ?2);
 
 -- The next log behind ?1.  Primary key.
 -- name: report_next_log
+-- takes: int
 SELECT id, tenant_id FROM log WHERE id > ?1 ORDER BY id LIMIT 1;
 
 -- Where a report has to look: is there anything of a principal (?6: its pseudonym) in the part of a log between two places
 -- (ids ?4 and ?5, of times from ?2 to before ?3)?  The engine knows what times a part can have: walk.c.  rec_prn.
 -- name: report_probe_prn
+-- takes: int int int int int text
 SELECT 1 FROM rec WHERE log = ?1 AND prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?6) AND kind <> 1001
   AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
 
 -- The same of a key.  rec_cred.
 -- name: report_probe_cred
+-- takes: int int int int int text
 SELECT 1 FROM rec WHERE log = ?1 AND cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND kind <> 1001
   AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
 
 -- The same of a tool.  rec_tool.
 -- name: report_probe_tool
+-- takes: int int int int int text
 SELECT 1 FROM rec WHERE log = ?1 AND tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?6) AND kind <> 1001
   AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
 
 -- The same of an outcome but ok.  rec_out.
 -- name: report_probe_out
+-- takes: int int int int int int
 SELECT 1 FROM rec WHERE log = ?1 AND outcome = ?6 AND outcome <> 0
   AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
 
 -- The same of a kind of record.  rec_kind.
 -- name: report_probe_kind
+-- takes: int int int int int int
 SELECT 1 FROM rec WHERE log = ?1 AND kind = ?6 AND kind <> 1001 AND kind <> 1002
   AND ts >= ?2 AND ts < ?3 AND +id >= ?4 AND +id <= ?5 LIMIT 1;
 
 -- The same five of a store with blocks: between two positions (?4 and ?5).  Zones of blocks.
 -- name: report_forms_prn
+-- takes: int int int int int text
 SELECT 1 FROM rec WHERE log = ?1 AND prn = (SELECT id FROM dict WHERE kind = 17 AND text = ?6) AND kind <> 1001
   AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
 
 -- name: report_forms_cred
+-- takes: int int int int int text
 SELECT 1 FROM rec WHERE log = ?1 AND cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND kind <> 1001
   AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
 
 -- name: report_forms_tool
+-- takes: int int int int int text
 SELECT 1 FROM rec WHERE log = ?1 AND tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?6) AND kind <> 1001
   AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
 
 -- name: report_forms_out
+-- takes: int int int int int int
 SELECT 1 FROM rec WHERE log = ?1 AND outcome = ?6 AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
 
 -- name: report_forms_kind
+-- takes: int int int int int int
 SELECT 1 FROM rec WHERE log = ?1 AND kind = ?6 AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
 
 -- The record at a position of a log or the next one behind it, and the last one below.  rec_pos.
 -- name: report_place_from
+-- takes: int int
 SELECT idx, id, ts FROM rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
 
 -- name: report_place_below
+-- takes: int int
 SELECT idx, id, ts FROM rec WHERE log = ?1 AND idx < ?2 ORDER BY idx DESC LIMIT 1;
 
 -- When the clock was set, by the records of that.  rec_kind.
 -- name: report_steps
+-- takes: int
 SELECT id, ts FROM rec WHERE log = 1 AND kind = 1605 AND kind <> 1001 AND kind <> 1002 ORDER BY ts LIMIT ?1;

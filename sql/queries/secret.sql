@@ -9,6 +9,7 @@ SELECT id, name, key_id, value FROM secret ORDER BY id;
 SELECT name, key_id, created_us, changed_us, actor FROM secret ORDER BY name;
 
 -- name: secret_find
+-- takes: text
 -- vault_set, vault_remove, admin: is it set?  UNIQUE(name).
 SELECT id FROM secret WHERE name = ?1;
 
@@ -17,26 +18,32 @@ SELECT id FROM secret WHERE name = ?1;
 SELECT count(*) FROM secret;
 
 -- name: secret_insert
+-- takes: text text int text
 -- vault_set: the row, whose id its box needs.
 INSERT INTO secret(name, key_id, value, created_us, changed_us, actor) VALUES (?1, ?2, x'', ?3, ?3, ?4);
 
 -- name: secret_set_value
+-- takes: int text blob int text
 -- vault_set.  Primary key.
 UPDATE secret SET key_id = ?2, value = ?3, changed_us = ?4, actor = ?5 WHERE id = ?1;
 
 -- name: secret_delete
+-- takes: int
 -- vault_remove.  Primary key.
 DELETE FROM secret WHERE id = ?1;
 
 -- name: secret_stale
+-- takes: text int
 -- vault_rekey: boxes under other keys than the current one.  Walk of the table; there are few.
 SELECT id, name, key_id, value FROM secret WHERE key_id <> ?1 ORDER BY id LIMIT ?2;
 
 -- name: secret_count_stale
+-- takes: text
 -- vault_rekey.  Walk of the table.
 SELECT count(*) FROM secret WHERE key_id <> ?1;
 
 -- name: secret_rewrite
+-- takes: int text blob
 -- vault_rekey.  Primary key.
 UPDATE secret SET key_id = ?2, value = ?3 WHERE id = ?1;
 

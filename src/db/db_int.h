@@ -88,6 +88,7 @@ struct db_stmt {
 	uint64_t bound;                         /* bit pos - 1 */
 	struct db_row *row;                     /* of row_out(), or NULL */
 	unsigned params;
+	const char *types;                      /* of them, a letter each (contrib/sqlgen.awk); NULL of an ad hoc one */
 	struct db_value bind[];                 /* borrowed; an ad hoc one's are NULL until they are bound */
 };
 

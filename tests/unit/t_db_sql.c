@@ -177,12 +177,75 @@ static void reports_use_the_index_made_for_them(void **state)
 			fail_msg("%s does not use %s", sql_sqlite[rows[i].id].name, rows[i].index);
 }
 
+enum bound { AS_TEXT, AS_NULL, AS_INT, AS_BLOB, AS_REAL, AS_ROW };
+
+static int ask_meta(struct db *db, enum bound how, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);       /* takes: text */
+	int rc;
+
+	switch (how) {
+	case AS_TEXT:
+		db_bind_textz(st, 1, "no such key");
+		break;
+	case AS_NULL:
+		db_bind_null(st, 1);
+		break;
+	case AS_INT:
+		db_bind_i64(st, 1, 7);
+		break;
+	case AS_BLOB:
+		db_bind_blob(st, 1, "no such key", 11);
+		break;
+	case AS_REAL:
+		db_bind_f64(st, 1, 7.5);
+		break;
+	case AS_ROW:
+		db_bind_row(st, 1);
+		break;
+	}
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	return rc;
+}
+
+static void a_statement_refuses_what_it_does_not_take(void **state)
+{
+	const bool was = db_check_types(true);
+	struct err err = { 0 };
+	struct db *db = NULL;
+	struct db_stmt *st;
+	char path[600];
+
+	assert_int_equal(db_open(tmpdir_path(dir, "toolcrib.db", path, sizeof path), DB_READER, false, &db, &err), 0);
+	assert_int_equal(ask_meta(db, AS_TEXT, &err), 0);
+	assert_int_equal(ask_meta(db, AS_NULL, &err), 0);
+	for (enum bound how = AS_INT; how <= AS_ROW; how++) {
+		assert_int_equal(ask_meta(db, how, &err), ERR_INTERNAL);
+		assert_string_equal(err.where, "meta_get_value");
+	}
+	assert_string_equal(err.msg, "?1 takes no row");
+	assert_int_equal(ask_meta(db, AS_INT, &err), ERR_INTERNAL);
+	assert_string_equal(err.msg, "?1 is bound as type i and takes t");
+	st = db_stmt_get(db, SQL_REPORT_RECORDS);
+	for (unsigned i = 1; i <= 6; i++)
+		db_bind_i64(st, i, 0);
+	assert_int_equal(db_step(st, &err), ERR_INTERNAL);
+	assert_string_equal(err.msg, "?6 takes its row");
+	db_stmt_put(&st);
+	assert_true(db_check_types(false));
+	assert_int_equal(ask_meta(db, AS_INT, &err), 0);        /* where nothing is tried it is SQLite's to say */
+	(void)db_check_types(was);
+	db_close(&db);
+}
+
 SINGLE_THREAD_SUITE(sql)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_statement_prepares), cmocka_unit_test(no_report_walks_through_the_records),
 		cmocka_unit_test(scans_of_a_verification_read_one_index_each),
 		cmocka_unit_test(reports_use_the_index_made_for_them),
+		cmocka_unit_test(a_statement_refuses_what_it_does_not_take),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
