@@ -12,7 +12,7 @@
 
 #include "block_int.h"
 
-enum { LEVEL = 6, STEP = 49152 };       /* STEP: more than a column of numbers can have */
+enum { LEVEL = 4, STEP = 49152 };       /* STEP: more than a column of numbers can have */
 
 struct block_zlib {
 	z_stream in, out;
