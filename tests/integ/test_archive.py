@@ -230,7 +230,10 @@ class Enemy(Archive):
         """Neither a start nor what is archived next removes the last good one, whatever became of the other."""
         c = self.crib
         self.archive("--tenant", self.tenants[0])
-        *_, (old, moved) = [(row[-1], path) for row, path in zip(self.were, self.paths()) if path.startswith("/")]
+        moved = [(row, path) for row, path in zip(self.were, self.paths()) if path.startswith("/")]
+        vouch = [idx for log, idx in c.rows("SELECT rec_log, rec_idx FROM cred") if log == moved[0][0][0]]
+        # One that has records which vouch for rows, so that a start has to read it.
+        (*_, old), moved = next((row, path) for row, path in moved if any(row[1] <= idx < row[2] for idx in vouch))
         moved, original = pathlib.Path(moved), c.store / old
         good = moved.read_bytes()
         original.write_bytes(good)

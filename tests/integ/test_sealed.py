@@ -15,7 +15,7 @@ from unittest import mock
 import crib
 import test_forms
 
-FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", crib.days_back(60), "--level", "request")
+FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", crib.days_back(100), "--level", "request")
 FOLDS = (("--block", 300, "--chapter", 3), ("--block", 90, "--tail", 300, "--chapter", 2, "--seed", 4))
 if crib.sanitized("toolcrib-report"):   # as in test_forms.py
     FOLDS = FOLDS[1:]
