@@ -76,17 +76,30 @@ bool audit_sealed_said(const struct audit_sealed *row, const void *ext, size_t l
  *	while it is not full and there is another one: audit_seal_checks_put()
  *	audit_seal_checks_next() tells of the first one, until it is 0 */
 struct audit_seal_checks;
+/* What one verification leaves to the next (SC-705, decision 0143): files that were whole, ascending by log and place.
+ * One whose row still says all that it said then is opened alone: it is as large as that says, and says the same of
+ * itself; else it is looked at as any other. */
+struct audit_seal_whole { int64_t log, from; uint8_t row[32]; };
+struct audit_seal_known { struct audit_seal_whole *v; size_t n, cap; };
+struct str;
+struct unpack;
+void audit_seal_known_save(const struct audit_seal_known *known, struct str *to);
+void audit_seal_known_load(struct audit_seal_known *ret, struct unpack *in);    /* into an empty one, or in->bad */
+void audit_seal_known_fini(struct audit_seal_known *known);
 struct audit_seal_checked {
 	int64_t log;
 	bool follows;                   /* it begins where the one before it ends */
 	bool whole, archived;           /* it can be read; it is in an archive */
 };
-struct audit_seal_checks *audit_seal_checks_new(struct db *db, unsigned threads);       /* db: a reader; borrowed */
+/* db: a reader.  was: of an earlier verification; now: gets those of this one.  All borrowed. */
+struct audit_seal_checks *audit_seal_checks_new(struct db *db, unsigned threads, const struct audit_seal_known *was,
+						struct audit_seal_known *now);
 void audit_seal_checks_free(struct audit_seal_checks **checks);
 bool audit_seal_checks_full(const struct audit_seal_checks *checks);
-/* Not while it is full.  end: where the log's file before it ends, or where the log begins. */
+/* Not while it is full.  end: where the log's file before it ends, or where the log begins.  again: it is looked at
+ * also when it is known. */
 void audit_seal_checks_put(struct audit_seal_checks *checks, const char *origin, const struct audit_sealed *listed,
-			   int64_t end);
+			   int64_t end, bool again);
 /* 1; 0: there is none; or an error of reading the store. */
 int audit_seal_checks_next(struct audit_seal_checks *checks, audit_found_fn *found, void *arg,
 			   struct audit_seal_checked *ret, struct err *err) MUST_CHECK;

@@ -20,6 +20,7 @@
 #include "audit/fold.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/pack.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "bundle/seal.h"
@@ -392,7 +393,7 @@ struct check {
 	struct audit_sealed listed, made;       /* made: its chapters, if it is whole */
 	char *origin;
 	int64_t end;
-	bool absent, bad;
+	bool known, absent, bad;        /* known: that it is what it was is enough */
 	struct kept *found;
 	size_t nfound, beyond;          /* beyond: so many more than there is room for */
 	int rc;
@@ -401,6 +402,8 @@ struct check {
 struct reader { struct audit_seal_checks *of; pthread_t thread; struct db *db; };
 struct audit_seal_checks {
 	struct db *db;
+	const struct audit_seal_known *was;
+	struct audit_seal_known *now;
 	struct reader *reader;
 	unsigned readers;
 	pthread_mutex_t lock;           /* of states, head, tail, stop */
@@ -409,6 +412,110 @@ struct audit_seal_checks {
 	struct check *ring;
 	size_t size, head, tail;
 };
+
+/* --- those that are known */
+
+static void row_digest(const struct audit_sealed *s, uint8_t ret[32])
+{
+	const int64_t all[] = { s->log, s->from, s->to, s->ts_min, s->ts_max, s->bytes };
+	struct str row = STR_INIT;
+
+	for (size_t i = 0; i < NELEMS(all); i++)
+		pack_u64(&row, (uint64_t)all[i]);
+	pack_bytes(&row, s->digest, sizeof(s->digest));
+	pack_bytes(&row, s->root, sizeof(s->root));
+	digest_sha256(row.p, row.len, ret);
+	str_fini(&row);
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct audit_seal_whole *x = a, *y = b;
+
+	if (x->log != y->log)
+		return x->log < y->log ? -1 : 1;
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static bool is_known(const struct audit_seal_known *was, const struct audit_sealed *s)
+{
+	const struct audit_seal_whole key = { .log = s->log, .from = s->from }, *found =
+		was->n > 0 ? bsearch(&key, was->v, was->n, sizeof(key), by_place) : NULL;
+	uint8_t row[32];
+
+	if (!found)
+		return false;
+	row_digest(s, row);
+	return memcmp(row, found->row, sizeof(row)) == 0;
+}
+
+static struct audit_seal_whole *add_known(struct audit_seal_known *k)
+{
+	if (k->n == k->cap) {
+		k->cap = k->cap ? 2 * k->cap : 16;
+		k->v = mem_realloc(k->v, k->cap * sizeof(*k->v));
+	}
+	return &k->v[k->n++];
+}
+
+static void note_known(struct audit_seal_known *k, const struct audit_sealed *s)
+{
+	struct audit_seal_whole one = { .log = s->log, .from = s->from };
+
+	if (k->n > 0 && by_place(&k->v[k->n - 1], &one) >= 0)   /* a catalog that lists it twice */
+		return;
+	row_digest(s, one.row);
+	*add_known(k) = one;
+}
+
+void audit_seal_known_save(const struct audit_seal_known *k, struct str *to)
+{
+	pack_u64(to, k->n);
+	for (size_t i = 0; i < k->n; i++) {
+		pack_u64(to, (uint64_t)k->v[i].log);
+		pack_u64(to, (uint64_t)k->v[i].from);
+		pack_bytes(to, k->v[i].row, sizeof(k->v[i].row));
+	}
+}
+
+void audit_seal_known_load(struct audit_seal_known *k, struct unpack *in)
+{
+	for (size_t n = unpack_count(in, 48); n > 0 && !in->bad; n--) {
+		struct audit_seal_whole *one = add_known(k);
+
+		one->log = (int64_t)unpack_u64(in);
+		one->from = (int64_t)unpack_u64(in);
+		unpack_bytes(in, one->row, sizeof(one->row));
+		in->bad |= k->n > 1 && by_place(one - 1, one) >= 0;
+	}
+}
+
+void audit_seal_known_fini(struct audit_seal_known *k)
+{
+	free(k->v);
+	*k = (struct audit_seal_known){ NULL, 0, 0 };
+}
+
+/* What is there is as large as its row says, and says of itself what it said. */
+static bool is_as_it_was(const struct check *c, const char *path)
+{
+	const struct audit_sealed *s = &c->listed;
+	const struct segment_info *info;
+	struct segment *file = NULL;
+	struct err ignored;
+	struct stat st;
+	uint8_t root[32];
+	bool same;
+
+	if (lstat(path, &st) != 0 || st.st_size != s->bytes || segment_open(path, &file, &ignored) < 0)
+		return false;
+	info = segment_info(file);
+	tree_root(&info->after, root);
+	same = strcmp(info->origin, c->origin) == 0 && info->from == s->from && info->to == s->to &&
+		memcmp(root, s->root, sizeof(root)) == 0;
+	segment_close(&file);
+	return same;
+}
 
 /* --- reading one */
 
@@ -483,7 +590,8 @@ static void read_file(struct check *c, struct db *db)
 		c->bad = true;
 	} else if (!path_exists(path)) {
 		c->absent = c->bad = true;
-	} else {
+	} else if (!c->known || !is_as_it_was(c, path)) {
+		c->known = false;
 		check_whole(c, db, path);
 	}
 	free(path);
@@ -521,7 +629,7 @@ static int compare(struct check *c, struct db *db, struct err *err)
 		keep_all(c, AUDIT_FINDING_SEGMENT_MISSING, "it is not here");
 		c->found[c->nfound - 1].gap = was_moved(db, &c->listed);
 	}
-	if (c->bad)
+	if (c->bad || c->known)         /* its chapters were looked at with it */
 		return 0;
 	rc = audit_seal_chapters_same(db, &c->made, &same, err);
 	if (rc == 0 && !same)
@@ -615,13 +723,16 @@ static bool start(struct reader *r)
 	return started;
 }
 
-struct audit_seal_checks *audit_seal_checks_new(struct db *db, unsigned threads)
+struct audit_seal_checks *audit_seal_checks_new(struct db *db, unsigned threads, const struct audit_seal_known *was,
+						struct audit_seal_known *now)
 {
 	struct audit_seal_checks *s = mem_zalloc(sizeof(*s));
 	struct err ignored;
 
 	threads = threads == 0 ? 1 : threads > READERS_MAX ? READERS_MAX : threads;
 	s->db = db;
+	s->was = was;
+	s->now = now;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->todo, NULL);
 	pthread_cond_init(&s->done, NULL);
@@ -674,12 +785,13 @@ bool audit_seal_checks_full(const struct audit_seal_checks *s)
 }
 
 void audit_seal_checks_put(struct audit_seal_checks *s, const char *origin, const struct audit_sealed *listed,
-			   int64_t end)
+			   int64_t end, bool again)
 {
+	const bool known = !again && is_known(s->was, listed);
 	struct check *c = &s->ring[s->tail % s->size];
 
 	pthread_mutex_lock(&s->lock);
-	*c = (struct check){ .listed = *listed, .origin = mem_strdup(origin), .end = end };
+	*c = (struct check){ .listed = *listed, .origin = mem_strdup(origin), .end = end, .known = known };
 	s->tail++;
 	pthread_cond_signal(&s->todo);
 	pthread_mutex_unlock(&s->lock);
@@ -705,6 +817,8 @@ int audit_seal_checks_next(struct audit_seal_checks *s, audit_found_fn *found, v
 	rc = c->rc < 0 ? c->rc : compare(c, s->db, err);
 	if (c->rc < 0)
 		*err = c->err;
+	if (rc == 0 && c->nfound == 0)
+		note_known(s->now, &c->listed);
 	tell(c, found, arg);
 	ret->log = c->listed.log;
 	ret->whole = rc == 0 && !c->bad;

@@ -17,6 +17,9 @@
 
 #include "verify_int.h"
 
+/* Of the store: files that were whole, for an earlier verification and for this one. */
+struct verify_files { struct audit_seal_known was, now; };
+
 struct verify_sealed {
 	int64_t listed, met;            /* rows of the catalog whose records are to be read; such records */
 };
@@ -25,6 +28,26 @@ static void tell(struct verify_log *c, enum audit_finding_code code, int64_t fro
 {
 	verify_tell(c->v, &(struct audit_finding){ .code = code, .origin = c->head->origin, .from = from, .to = to,
 		.detail = detail });
+}
+
+/* --- those that are known (SC-705) */
+
+static void sealed_know(struct verify *v, struct unpack *in)
+{
+	v->files = mem_zalloc(sizeof(*v->files));
+	audit_seal_known_load(&v->files->was, in);
+}
+
+/* Some of its records are to be read again (SC-706). */
+static bool is_chosen(const struct verify *v, const struct audit_sealed *l)
+{
+	for (size_t i = 0; v->mark && i < v->mark->nagain; i++) {
+		const struct verify_range *r = &v->mark->again[i];
+
+		if (r->log == l->log && r->from < l->to && l->from < r->to)
+			return true;
+	}
+	return false;
 }
 
 /* --- all files */
@@ -61,7 +84,7 @@ static int look_at_files(struct verify *v, struct audit_seal_checks *checks, int
 		if (audit_seal_checks_full(checks) && (rc = take_file(v, checks, err)) < 0)
 			break;
 		audit_sealed_row(st, log, &l);
-		audit_seal_checks_put(checks, origin, &l, end);
+		audit_seal_checks_put(checks, origin, &l, end, is_chosen(v, &l));
 		end = l.to;
 	}
 	db_stmt_put(&st);
@@ -88,13 +111,42 @@ static int look_at_logs(struct verify *v, struct audit_seal_checks *checks, stru
 
 static int sealed_open(struct verify *v, struct err *err)
 {
-	struct audit_seal_checks *checks = audit_seal_checks_new(v->db, v->with->threads);
-	int rc = look_at_logs(v, checks, err);
+	struct audit_seal_checks *checks;
+	int rc;
 
+	if (!v->files)
+		v->files = mem_zalloc(sizeof(*v->files));
+	checks = audit_seal_checks_new(v->db, v->with->threads, &v->files->was, &v->files->now);
+	rc = look_at_logs(v, checks, err);
 	while (rc == 0 && (rc = take_file(v, checks, err)) == 1)
 		rc = 0;
 	audit_seal_checks_free(&checks);
 	return rc;
+}
+
+static void sealed_save(const struct verify *v, struct str *to)
+{
+	audit_seal_known_save(&v->files->now, to);
+}
+
+/* The opening has taken it up; here it is looked at as strictly as all else. */
+static void sealed_load(struct verify *v, struct unpack *in)
+{
+	struct audit_seal_known known = { NULL, 0, 0 };
+
+	(void)v;
+	audit_seal_known_load(&known, in);
+	audit_seal_known_fini(&known);
+}
+
+static void sealed_free(struct verify *v)
+{
+	if (!v->files)
+		return;
+	audit_seal_known_fini(&v->files->was);
+	audit_seal_known_fini(&v->files->now);
+	free(v->files);
+	v->files = NULL;
 }
 
 /* --- the records that say so, of those that are read */
@@ -184,6 +236,7 @@ static void sealed_close(struct verify_log *c)
 }
 
 const struct verify_step verify_sealed = {
-	.name = "sealed", .open = sealed_open, .start_log = sealed_start, .record = sealed_record, .end = sealed_end,
-	.close = sealed_close, .form = 1,
+	.name = "sealed", .know = sealed_know, .open = sealed_open,
+	.start_log = sealed_start, .record = sealed_record, .end = sealed_end,
+	.close = sealed_close, .free = sealed_free, .save = sealed_save, .load = sealed_load, .form = 2,
 };

@@ -751,10 +751,30 @@ static int open_steps(struct verify *v, struct err *err)
 	return rc < 0 ? rc : each_step(v, start_step, err);
 }
 
+/* Before anything is opened. */
+static void know(struct verify *v)
+{
+	const struct verify_state *s = v->state;
+	struct unpack in = { .bad = true };
+
+	if (s && (s->way.there || s->base.there))
+		in = s->way.there ? s->way.store : s->base.store;
+	for (size_t i = 0; i < NELEMS(steps) && !in.bad; i++) {
+		struct unpack part;
+
+		unpack_part(&in, &part);
+		if (steps[i]->know && unpack_u64(&part) == steps[i]->form && !part.bad)
+			steps[i]->know(v, &part);
+	}
+}
+
 static int check_store(struct verify *v, struct err *err)
 {
 	int64_t after = 0;
-	int rc = open_steps(v, err);
+	int rc;
+
+	know(v);
+	rc = open_steps(v, err);
 
 	if (rc < 0 || v->sum->foreign)
 		return rc;
@@ -785,6 +805,7 @@ static int verify_as(struct verify *v, const struct verify_marking *mark, struct
 
 	*v->sum = (struct audit_coverage){ 0 };
 	rc = mark ? state_new(mark, &v->state, err) : 0;
+	v->mark = mark;
 	v->indexes = !mark || !mark->base || mark->indexes;
 	if (rc == 0)
 		rc = check_store(v, err);

@@ -27,12 +27,14 @@ struct verify {
 	bool logless;                   /* records of no log were looked for before the first one; integrity.c */
 	bool stopped;                   /* the system log ends with server.stop; checkpoints.c */
 	uint64_t next_epoch;            /* of its first checkpoint behind the mark, UINT64_MAX: none; checkpoints.c */
+	const struct verify_marking *mark;      /* or NULL */
 	struct verify_state *state;     /* of an earlier verification, and what is kept of this one; or NULL */
 	uint64_t opened_bad, opened_gaps;       /* findings of before the first log */
 	bool indexes;                   /* those of the records are compared: there is none, or it is asked for */
 	bool way;                       /* what is saved is of a verification that goes on, not of one that has ended */
 	/* What a step keeps from one log to the next; NULL: it has no such thing, or the store as a whole is not looked at. */
 	struct units *units;            /* forms.c */
+	struct verify_files *files;     /* sealed.c */
 	struct verify_file *file;       /* integrity.c */
 	struct verify_texts *texts;     /* the same */
 	struct verify_clock *clock;     /* lifecycle.c */
@@ -102,6 +104,7 @@ struct verify_log {
  * order.  Negative only when the store cannot be read; then no end comes, but close and free do. */
 struct verify_step {
 	const char *name;
+	void (*know)(struct verify *v, struct unpack *in);      /* before that: what load will take up, if it is not bad */
 	int (*open)(struct verify *v, struct err *err);                 /* before the first log */
 	int (*begin)(struct verify_log *c, struct err *err);            /* a log is about to be read */
 	int (*record)(struct verify_log *c, const struct audit_read *got, struct err *err);     /* c->tree has it already */

@@ -371,6 +371,46 @@ class Verified(crib.Case):
         for other in said[1:]:
             self.assertEqual(other, said[0])
 
+    def test_sc705_a_mark_knows_files(self):
+        """A file that was read for the mark is read again when its turn comes, or when it, or its row, is another one; in no hash of the log is
+        how its bytes lie, so nothing else shows that they were changed."""
+        mark, pins = self.crib.dir / "mark", crib.evidence(self.store)
+        def verify(*options):
+            return self.said((crib.BUILD / "toolcrib-verify",), store, *pins, *options)
+        store = self.copied()
+        self.assertEqual(verify("--mark", mark)[0], 0)
+        flip(one_file(store), "SELECT hash FROM blk")
+        self.assertEqual(verify("--mark", mark)[0], 0)
+        for options in ((), ("--mark", mark, "--scrub", "1/1")):
+            status, found, text = verify(*options)
+            self.assertEqual((status, found[0][0], found[0][4].partition(": ")[2]),
+                             (4, "ROOT", "the records do not give the root behind them"), text)
+        for code, words, done in DONE:
+            if code not in ("SEGMENT_MISSING", "SEGMENT") or not words:
+                continue
+            store = self.copied()
+            path = one_file(store)
+            size = path.stat().st_size
+            done(store)
+            status, found, text = verify("--mark", mark)
+            first = self.of_files(found)[0]
+            self.assertEqual((status, first[0], first[4].partition(": ")[2]), (4, code, words.format(path=path, size=size)), text)
+
+    def test_sc705_a_file_that_the_mark_does_not_have_is_read(self):
+        """Its records were in blocks when the mark was made."""
+        store, mark = self.crib.dir / "later", self.crib.dir / "mark"
+        for words in (("b_fill", store, "--records", 700, *SMALL), ("b_fold", store, "--block", 100)):
+            done = test_forms.run(crib.BUILD / "tests/bench" / words[0], *words[1:])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        def verify(*options):
+            return self.said((crib.BUILD / "toolcrib-verify",), store, *crib.evidence(store), *options)
+        self.assertEqual(verify("--mark", mark)[0], 0)
+        done = test_forms.run(crib.BUILD / "tests/bench/b_fold", store, "--seal", "all")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({one[0] for one in verify("--mark", mark)[1]}, {"UNCOVERED_TAIL"})     # which has no mark
+        flip(one_file(store), "SELECT hash FROM blk")
+        self.assertEqual(verify("--mark", mark)[1][0][0], "ROOT")
+
     def test_of_a_file_so_many_findings_are_told(self):
         for n, told, last in ((128, 128, "it is damaged"), (129, 128, "so much is wrong with it that 2 findings more are not told")):
             store = self.copied()

@@ -368,6 +368,7 @@ static void take_first(struct audit_seal_checks *checks, unsigned *taken, struct
 static void check_files(struct fix *f, unsigned threads, struct str *said)
 {
 	struct audit_sealed one, other;
+	struct audit_seal_known was = { NULL, 0, 0 }, now = { NULL, 0, 0 };
 	struct audit_seal_checks *checks;
 	struct db *db = NULL;
 	unsigned taken = 0;
@@ -376,16 +377,18 @@ static void check_files(struct fix *f, unsigned threads, struct str *said)
 	read_catalog(db, &one);
 	other = one;
 	(void)snprintf(other.path, sizeof(other.path), "segments/%d/209901-%d.tcs", SEAL_LOG, 0);
-	checks = audit_seal_checks_new(db, threads);
+	checks = audit_seal_checks_new(db, threads, &was, &now);
 	for (unsigned i = 0; i < CHECKED; i++) {
 		if (audit_seal_checks_full(checks))
 			take_first(checks, &taken, said);
-		audit_seal_checks_put(checks, log_origin, i % ABSENT ? &one : &other, i % APART ? one.from : one.to);
+		audit_seal_checks_put(checks, log_origin, i % ABSENT ? &one : &other, i % APART ? one.from : one.to, false);
 	}
 	while (taken < CHECKED)
 		take_first(checks, &taken, said);
 	assert_int_equal(audit_seal_checks_next(checks, hear, said, &(struct audit_seal_checked){ 0 }, &f->err), 0);
 	audit_seal_checks_free(&checks);
+	assert_int_equal(now.n, 1);             /* which is known once, however often a catalog lists it */
+	audit_seal_known_fini(&now);
 	db_close(&db);
 }
 
