@@ -101,9 +101,10 @@ static void on_job(void *arg, int rc, const struct err *err)
 	fill.done = true;
 }
 
-void fill_job(const char *what, fill_job_fn *run, bool volatile_only)
+void fill_job(const char *what, fill_job_fn *run, enum fill_how how)
 {
-	const struct writer_job j = { .name = "fill", .run = run, .patient = true, .volatile_only = volatile_only,
+	const struct writer_job j = { .name = "fill", .run = run, .patient = true, .volatile_only = how != FILL_RECORDS,
+		.between = how == FILL_BETWEEN,
 		.done = on_job };
 
 	fill.done = false;
@@ -280,7 +281,7 @@ static void set_up(void)
 			command("grant", "add", json_pack("{s:s, s:[s]}", "tenant", fill.tenant[i].name, "tool", "*"));
 	}
 	make_people();
-	fill_job("look", look, true);
+	fill_job("look", look, FILL_ROWS);
 }
 
 /* --- filling */
@@ -326,7 +327,7 @@ static void one_batch(void)
 	if (opt.threads > 0)
 		fill_blocks_batch();
 	else
-		fill_job("records", fill_batch, false);
+		fill_job("records", fill_batch, FILL_RECORDS);
 	sign();
 }
 
@@ -354,7 +355,7 @@ static int append_fail(void *arg, struct db *db, struct audit_logs *logs, struct
  * says itself. */
 static void half_way(void)
 {
-	fill_job("audit.fail", append_fail, false);
+	fill_job("audit.fail", append_fail, FILL_RECORDS);
 	fill.app->clock.offset_us = (int64_t)clock_wall_us() - (int64_t)clock_mono_us();
 	command("key", "revoke", json_pack("{s:[s]}", "accessor", fill.person[opt.people + GONE].cred));
 	sign();
@@ -499,7 +500,7 @@ int main(int argc, char **argv)
 		fill_blocks_end();
 	took = seconds(began_ns);
 	while (fill.made < fill.indexes)
-		fill_job("index", make_index, true);
+		fill_job("index", make_index, FILL_ROWS);
 	app_close(&fill.app);
 	indexed = seconds(began_ns);
 	json_t *said = json_pack("{s:I, s:f, s:f, s:o}", "records", (json_int_t)fill.n, "seconds", indexed, "rows_seconds", took,

@@ -98,9 +98,10 @@ extern struct fill {
 /* --- b_fill.c */
 
 void fill_die(const char *what, const struct err *err) __attribute__((noreturn));
-/* Work of the writer's thread, which is waited for. */
+/* Work of the writer's thread, which is waited for: with records, without, or between transactions. */
+enum fill_how { FILL_RECORDS, FILL_ROWS, FILL_BETWEEN };
 typedef int fill_job_fn(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
-void fill_job(const char *what, fill_job_fn *run, bool volatile_only);
+void fill_job(const char *what, fill_job_fn *run, enum fill_how how);
 
 /* --- fill_calls.c */
 

@@ -20,6 +20,7 @@
 #include "keys/keys.h"
 
 #include "../../src/audit/audit_int.h"
+#include "../../src/db/db_int.h"
 
 #include "fill.h"
 
@@ -85,6 +86,7 @@ static struct {
 	struct db *reader;
 	struct audit_folder *folder;
 	struct audit_folded **folded; size_t nfolded;
+	bool ended;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .made = PTHREAD_COND_INITIALIZER };
 
 static void must(int rc, const struct err *err)
@@ -380,7 +382,7 @@ static void run_pieces(void)
 	all.ready = all.npiece;
 	pthread_cond_broadcast(&all.more);
 	pthread_mutex_unlock(&all.lock);
-	fill_job("blocks", put_pieces, true);
+	fill_job("blocks", put_pieces, FILL_ROWS);
 	pthread_mutex_lock(&all.lock);
 	all.npiece = all.ready = all.taken = all.put = 0;
 	pthread_mutex_unlock(&all.lock);
@@ -456,9 +458,9 @@ static bool fold_once(void)
 	}
 	if (all.nfolded == 0)
 		return false;
-	fill_job("fold", put_folded, true);
-	fill_job("see", see, true);
-	fill_job("drop", drop_folded, true);
+	fill_job("fold", put_folded, FILL_ROWS);
+	fill_job("see", see, FILL_ROWS);
+	fill_job("drop", drop_folded, FILL_ROWS);
 	for (size_t i = 0; i < all.nfolded; i++)
 		audit_folded_free(&all.folded[i]);
 	return true;
@@ -614,7 +616,7 @@ void fill_blocks_batch(void)
 		;
 	draw_calls();
 	if (all.nwanted > 0)
-		fill_job("keys", meet, true);
+		fill_job("keys", meet, FILL_ROWS);
 	add_chapters();
 	for (uint64_t t = 0; t < opt.tenants; t++)
 		cut_log(&all.log[t]);
@@ -624,6 +626,16 @@ void fill_blocks_batch(void)
 }
 
 /* --- begin and end */
+
+/* A store that is not whole yet is no use to anybody: it is flushed once, at its end. */
+static int durable(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const char *sql = all.ended ? "PRAGMA synchronous=full" : "PRAGMA synchronous=off";
+
+	(void)arg;
+	(void)logs;
+	return sqlite3_exec(db->native, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : err_set(err, ERR_INTERNAL, "", "%s", sql);
+}
 
 static void begin_maker(struct maker *m, const char *file)
 {
@@ -647,8 +659,9 @@ void fill_blocks_begin(void)
 
 	all.log = mem_calloc(opt.tenants, sizeof(*all.log));
 	all.folded = mem_calloc(opt.tenants, sizeof(struct audit_folded *));
-	fill_job("introduce", introduce, true);
-	fill_job("look", look, true);
+	fill_job("flush at the end", durable, FILL_BETWEEN);
+	fill_job("introduce", introduce, FILL_ROWS);
+	fill_job("look", look, FILL_ROWS);
 	must(db_open_store(db_of_file(file), &all.reader, &err), &err);
 	all.folder = audit_folder_new(all.reader);
 	for (uint64_t t = 0; t < opt.tenants; t++) {
@@ -687,6 +700,8 @@ void fill_blocks_end(void)
 		any = all.npiece > 0;
 		run_pieces();
 	}
+	all.ended = true;
+	fill_job("flush", durable, FILL_BETWEEN);
 	pthread_mutex_lock(&all.lock);
 	all.stop = true;
 	pthread_cond_broadcast(&all.more);
