@@ -13,6 +13,7 @@ struct map;
 
 struct map *map_new(void);
 void map_free(struct map **m);                        /* values are the caller's */
+void map_free_all(struct map **m);                    /* and each value by free() */
 size_t map_count(const struct map *m);
 void *map_get(const struct map *m, const void *key, size_t len);   /* NULL when absent */
 /* Returns the old value or NULL; value is not NULL. */

@@ -55,6 +55,7 @@ struct audit_log {
 
 struct audit_text {
 	int64_t id;
+	enum audit_column col;
 	size_t len;                     /* of key */
 	char key[];                     /* tag of the column (2 bytes), text */
 };
@@ -79,6 +80,7 @@ struct undo {
 struct audit_logs {
 	struct map *by_tenant;          /* struct audit_log */
 	struct map *texts;              /* struct audit_text */
+	struct audit_text *near[256];   /* some of them */
 	struct map *calls;              /* struct audit_open by call id */
 	struct list open, dirty, lagging, behind;
 	bool heads_due;                 /* somebody will ask for table head */

@@ -54,20 +54,11 @@ static void texts_init(struct texts *t, struct db *db)
 	*t = (struct texts){ db, map_new() };
 }
 
-static void texts_fini(struct texts *t)
-{
-	void *value;
-
-	for (size_t it = 0; map_next(t->by_id, &it, NULL, NULL, &value);)
-		free(value);
-	map_free(&t->by_id);
-}
-
 static void texts_trim(struct texts *t)
 {
 	if (map_count(t->by_id) < TEXTS_MAX)
 		return;
-	texts_fini(t);
+	map_free_all(&t->by_id);
 	texts_init(t, t->db);
 }
 
@@ -174,7 +165,7 @@ void audit_folder_free(struct audit_folder **fp)
 	if (!f)
 		return;
 	*fp = NULL;
-	texts_fini(&f->texts);
+	map_free_all(&f->texts.by_id);
 	block_maker_free(&f->maker);
 	audit_reader_free(&f->rows);
 	free(f->leaf);
@@ -812,7 +803,7 @@ int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 		if (rc == 0)
 			rc = put_block(db, log, &rest, err);
 	}
-	texts_fini(&dict);
+	map_free_all(&dict.by_id);
 	block_maker_free(&m);
 	return rc < 0 ? rc : forms_group_cut(db, log, cut, err);
 }

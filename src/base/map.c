@@ -92,6 +92,15 @@ void map_free(struct map **m)
 	*m = NULL;
 }
 
+void map_free_all(struct map **m)
+{
+	void *value;
+
+	for (size_t it = 0; *m && map_next(*m, &it, NULL, NULL, &value);)
+		free(value);
+	map_free(m);
+}
+
 size_t map_count(const struct map *m)
 {
 	return m->count;

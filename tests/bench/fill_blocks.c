@@ -219,14 +219,11 @@ static void copy_block(struct piece *p, const struct block *b)
 /* What it has learned of texts is forgotten when it is much, and nothing of it is undone. */
 static void trim(struct audit_logs *logs)
 {
-	void *text;
-
 	logs->undo_len = 0;
 	if (logs->texts && map_count(logs->texts) < 65536)
 		return;
-	for (size_t it = 0; logs->texts && map_next(logs->texts, &it, NULL, NULL, &text);)
-		free(text);
-	map_free(&logs->texts);
+	memset(logs->near, 0, sizeof(logs->near));
+	map_free_all(&logs->texts);
 	logs->texts = map_new();
 }
 
