@@ -83,7 +83,7 @@ def wait_for(what, condition, deadline=DEADLINE):
         if got:
             return got
         if time.monotonic() > end:
-            raise AssertionError(f"not within {deadline} s: {what}")
+            raise AssertionError(f"not within {deadline} s: {what() if callable(what) else what}")
         time.sleep(0.005)
 
 

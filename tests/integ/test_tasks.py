@@ -469,7 +469,8 @@ exec sleep 600
         c.tool(tool("tells", f"{{type: exec, argv: [/bin/sh, -c, {json.dumps(says)}], stdin: json, output: stream}}",
                     "{support: required}", extra="limits: {timeout: 10m}\n"))
         task = self.peer.call("tells", {}, crib.MODERN, EXT)["result"]["taskId"]
-        said = crib.wait_for("what it says", lambda: self.get(task)["result"].get("statusMessage"))
+        said = crib.wait_for(lambda: f"what it says, beside {self.get(task)}, {c.rows('SELECT kind, time, detail FROM v_records ORDER BY time DESC LIMIT 9')}",
+                             lambda: self.get(task)["result"].get("statusMessage"))
         self.assertIn("1 of 3", said)
         self.assertNotIn("\a", said)
         self.assertEqual(self.get(task)["result"]["status"], "working")
