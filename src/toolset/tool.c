@@ -528,7 +528,7 @@ int tool_asked(const struct command_call *c, struct db *db, bool removed, struct
 static int tool_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	uint32_t version = arg_uint(c, "version", 0);
-	const bool whole = !arg_given(c, "tenant");     /* others' grants and what waits are none of a tenant's business */
+	const bool whole = !arg_given(c, "tenant");     /* others' grants are none of a tenant's business */
 	struct tool_row tool;
 	struct db_stmt *st;
 	struct pending_row p;
@@ -564,7 +564,7 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 		reply_text(c->out, "state", tool_state_name(tool.state));
 		if (whole)
 			reply_int(c->out, "grants", grants);
-		if (waits && whole)
+		if (waits)
 			reply_int(c->out, "waits", p.version);
 		reply_raw(c->out, "definition", text, len);
 		reply_row_end(c->out);
