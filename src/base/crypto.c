@@ -10,9 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#define OPENSSL_SUPPRESS_DEPRECATED     /* SHA256_Init() and its like: see digest_sha256_parts() */
 #include <openssl/evp.h>
-#include <openssl/sha.h>
 #include <sodium.h>
 
 #include "base/crypto.h"
@@ -32,6 +30,10 @@ struct digest {
 /* Fetched once: a lookup by name costs more than hashing a kilobyte. */
 static EVP_MD *sha256;
 static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+/* Each thread's own, for digests in one go: to make one costs as much as to hash half a kilobyte.  Between digests it
+ * is at the start of one, so nothing that was hashed stays in it. */
+static pthread_key_t spare_key;
+static _Thread_local EVP_MD_CTX *spare;
 
 /* OpenSSL fails here only without memory or without its own provider: nothing could be recorded. */
 static void must(int ok)
@@ -42,34 +44,58 @@ static void must(int ok)
 	abort();
 }
 
+static void spare_free(void *ctx)
+{
+	EVP_MD_CTX_free(ctx);
+}
+
 static void sha256_fetch(void)
 {
 	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-	must(sha256 != NULL);
+	must(sha256 != NULL && pthread_key_create(&spare_key, spare_free) == 0);
 }
 
-/* One that has what it needs for SHA-256: small, so it lives on the reserve (decision 0045). */
+/* OpenSSL 3.0 allocates at each start: it is small, so it lives on the reserve (decision 0045). */
+static void context_start(EVP_MD_CTX *ctx)
+{
+	must(EVP_DigestInit_ex2(ctx, sha256, NULL) || (mem_give_up_reserve() && EVP_DigestInit_ex2(ctx, sha256, NULL)));
+}
+
 static EVP_MD_CTX *context_new(void)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 
 	if (!ctx && mem_give_up_reserve())
 		ctx = EVP_MD_CTX_new();
-	must(ctx && (EVP_DigestInit_ex2(ctx, sha256, NULL) ||
-		     (mem_give_up_reserve() && EVP_DigestInit_ex2(ctx, sha256, NULL))));
+	must(ctx != NULL);
+	context_start(ctx);
 	return ctx;
 }
 
-/* In one go, as for each leaf and node of a tree: the state is on the stack, and no provider is asked, which costs as
- * much as to hash 200 bytes (decision 0142). */
+static EVP_MD_CTX *spare_get(void)
+{
+	if (!spare) {
+		pthread_once(&sha256_once, sha256_fetch);
+		spare = context_new();
+		must(pthread_setspecific(spare_key, spare) == 0);
+	}
+	return spare;
+}
+
+/* The result, and the context at the start of the next digest. */
+static void spare_end(EVP_MD_CTX *ctx, uint8_t ret[DIGEST_SIZE])
+{
+	must(EVP_DigestFinal_ex(ctx, ret, NULL));
+	context_start(ctx);
+}
+
 void digest_sha256_parts(const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
 {
-	SHA256_CTX ctx;
+	EVP_MD_CTX *ctx = spare_get();
 
-	must(SHA256_Init(&ctx));
 	for (size_t i = 0; i < nparts; i++)
-		must(SHA256_Update(&ctx, part[i].p, part[i].len));
-	must(SHA256_Final(ret, &ctx));
+		must(EVP_DigestUpdate(ctx, part[i].p, part[i].len));
+	spare_end(ctx, ret);
 }
 
 void digest_sha256(const void *p, size_t n, uint8_t ret[DIGEST_SIZE])
@@ -123,23 +149,21 @@ uint64_t digest_short(const uint8_t key[DIGEST_SHORT_KEY], const void *p, size_t
 
 enum { HMAC_BLOCK = 64 };
 
-/* By OpenSSL's SHA-256 for its speed; what it leaves behind may be a key. */
+/* By OpenSSL's SHA-256 for its speed. */
 static void hmac_pass(const struct digest_part *key, uint8_t pad, const struct digest_part *part, size_t nparts,
 		      uint8_t ret[DIGEST_SIZE])
 {
+	EVP_MD_CTX *ctx = spare_get();
 	uint8_t block[HMAC_BLOCK];
-	SHA256_CTX ctx;
 
 	memset(block, pad, sizeof(block));
 	for (size_t i = 0; i < key->len; i++)
 		block[i] ^= ((const uint8_t *)key->p)[i];
-	must(SHA256_Init(&ctx));
-	must(SHA256_Update(&ctx, block, sizeof(block)));
+	must(EVP_DigestUpdate(ctx, block, sizeof(block)));
 	for (size_t i = 0; i < nparts; i++)
-		must(SHA256_Update(&ctx, part[i].p, part[i].len));
-	must(SHA256_Final(ret, &ctx));
+		must(EVP_DigestUpdate(ctx, part[i].p, part[i].len));
+	spare_end(ctx, ret);
 	sodium_memzero(block, sizeof(block));
-	sodium_memzero(&ctx, sizeof(ctx));
 }
 
 static void hmac(const struct digest_part *key, const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
