@@ -23,6 +23,7 @@ void str_init(struct str *s, size_t max);
 void str_fini(struct str *s);                         /* frees; s may be used again as empty */
 void str_wipe(struct str *s);                         /* str_fini(), after overwriting what it holds */
 void str_reset(struct str *s);                        /* len 0, failed false; keeps the memory */
+void str_room(struct str *s, size_t n);               /* a hint: n more bytes will come, and grow it once */
 void str_put(struct str *s, const void *p, size_t n);
 void str_puts(struct str *s, const char *z);
 void str_putc(struct str *s, char c);

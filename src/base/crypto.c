@@ -156,9 +156,10 @@ static void hmac_pass(const struct digest_part *key, uint8_t pad, const struct d
 	EVP_MD_CTX *ctx = spare_get();
 	uint8_t block[HMAC_BLOCK];
 
-	memset(block, pad, sizeof(block));
-	for (size_t i = 0; i < key->len; i++)
-		block[i] ^= ((const uint8_t *)key->p)[i];
+	memset(block, 0, sizeof(block));
+	memcpy(block, key->p, key->len);
+	for (size_t i = 0; i < sizeof(block); i++)      /* of a known length: a few instructions for all */
+		block[i] ^= pad;
 	must(EVP_DigestUpdate(ctx, block, sizeof(block)));
 	for (size_t i = 0; i < nparts; i++)
 		must(EVP_DigestUpdate(ctx, part[i].p, part[i].len));

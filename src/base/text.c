@@ -94,6 +94,12 @@ static bool reserve(struct str *s, size_t n)
 	return !s->failed;
 }
 
+void str_room(struct str *s, size_t n)
+{
+	if (!s->failed && (!s->max || n <= s->max - s->len))
+		(void)reserve(s, n);
+}
+
 void str_put(struct str *s, const void *p, size_t n)
 {
 	if (!reserve(s, n))

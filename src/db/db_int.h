@@ -86,6 +86,7 @@ struct db_stmt {
 	unsigned no_param;                      /* bound, and not there; 0 = none */
 	unsigned row_param;                     /* db_bind_row(); 0 = none */
 	uint64_t bound;                         /* bit pos - 1 */
+	uint64_t filled;                        /* the same: what SQLite has is not NULL */
 	struct db_row *row;                     /* of row_out(), or NULL */
 	unsigned params;
 	const char *types;                      /* of them, a letter each (contrib/sqlgen.awk); NULL of an ad hoc one */

@@ -466,7 +466,7 @@ static void follow_wants(struct scan *s, const struct frame *f, const char *name
 	for (size_t i = 0; i < s->nwant; i++) {
 		const char *token = s->want[i].pointer + f->prefix + 1;
 
-		if (!(f->live & 1u << i) || strncmp(token, name, len) != 0)
+		if (!(f->live & 1u << i) || (len && *token != *name) || strncmp(token, name, len) != 0)
 			continue;
 		if (token[len] == '\0')
 			s->ends |= 1u << i;

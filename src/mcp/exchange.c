@@ -33,6 +33,7 @@
 enum { ELICITATION_ID_LEN = 22, ASK_MESSAGE_SIZE = 200 };
 /* Of an answer, whose parts have limits of their own: a string with a limit fails where there is no memory. */
 #define REPLY_MAX (SIZE_MAX / 4)
+enum { REPLY_ROOM = 500 };              /* what most answers fit into */
 
 struct mcp_ask {
 	struct mcp_memory *memory;
@@ -474,6 +475,8 @@ static struct str *reply_begin(struct mcp_req *req)
 
 	if (x->closed || req->mute)
 		return NULL;
+	if (!x->reply.p)
+		str_room(&x->reply, REPLY_ROOM);
 	if (x->batch)
 		str_putc(&x->reply, x->reply.len ? ',' : '[');
 	return &x->reply;

@@ -209,6 +209,30 @@ static int ask_meta(struct db *db, enum bound how, struct err *err)
 	return rc;
 }
 
+/* The value of the run before does not stay. */
+static void a_parameter_is_null_again(void **state)
+{
+	static const char *const asked[] = { "key", NULL, NULL, "key", "no such key", NULL };
+	struct err err = { 0 };
+	struct db *db = NULL;
+	struct db_stmt *set;
+	char path[600];
+
+	assert_int_equal(db_open(tmpdir_path(dir, "toolcrib.db", path, sizeof path), DB_WRITER, false, &db, &err), 0);
+	set = db_stmt_get(db, SQL_META_SET_VALUE);
+	db_bind_textz(set, 1, "key");
+	db_bind_textz(set, 2, "value");
+	assert_int_equal(db_run(&set, &err), 0);
+	for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+		struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+
+		db_bind_textz(st, 1, asked[i]);
+		assert_int_equal(db_step(st, &err), i % 3 == 0);
+		db_stmt_put(&st);
+	}
+	db_close(&db);
+}
+
 static void a_statement_refuses_what_it_does_not_take(void **state)
 {
 	const bool was = db_check_types(true);
@@ -245,7 +269,7 @@ SINGLE_THREAD_SUITE(sql)
 		cmocka_unit_test(every_statement_prepares), cmocka_unit_test(no_report_walks_through_the_records),
 		cmocka_unit_test(scans_of_a_verification_read_one_index_each),
 		cmocka_unit_test(reports_use_the_index_made_for_them),
-		cmocka_unit_test(a_statement_refuses_what_it_does_not_take),
+		cmocka_unit_test(a_parameter_is_null_again), cmocka_unit_test(a_statement_refuses_what_it_does_not_take),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
