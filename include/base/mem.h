@@ -28,6 +28,10 @@ void mem_reserve(size_t n);
 /* For who allocates by another function, of a library: it has failed; true: try once more. */
 bool mem_give_up_reserve(void);
 FOR_TESTS unsigned mem_reserve_given_up(void);          /* how many times */
+/* First of all: a heap keeps what was freed there for its threads alone, so there are two, not one for each thread. */
+void mem_few_heaps(void);
+/* What has been freed by any thread goes back to the system, as far as whole pages are free; some milliseconds. */
+void mem_give_back(void);
 /* NULL: there is no memory; p stays as it is. */
 void *mem_try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
 /* From now on those who try get no piece of more than n bytes; SIZE_MAX: as ever. */

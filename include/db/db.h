@@ -233,6 +233,8 @@ void db_copy_free(struct db_copy **copy);              /* without db_copy_end():
 const char *db_engine(bool *ret_fixed);
 FOR_TESTS bool db_engine_is_fixed(int number);        /* as sqlite3_libversion_number() counts: 3051003 */
 
+/* Pages that it keeps beside the file are forgotten: who reads them next reads the file.  No statement is under way. */
+void db_give_back(struct db *db);
 /* Pages of the write-ahead log not yet copied, for metrics. */
 unsigned db_wal_pages(struct db *db);
 #ifdef BENCH_BUILD

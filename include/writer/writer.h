@@ -33,8 +33,9 @@ struct writer_limits {
 	 * free.  NULL: nobody counts. */
 	void (*counted)(void *arg, int64_t tenant_id, size_t bytes, bool low);
 	void *arg;
+	uint32_t rest_ms;               /* without work, until pages and memory that a burst has left are given back */
 };
-#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20, 10, 0, NULL, NULL }
+#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20, 10, 0, NULL, NULL, 5000 }
 #define WRITER_RECORD_BYTES 512         /* that a record takes beside its texts and values: leaf, indexes, box */
 
 /* Who watches over the logs from outside (signed checkpoints). */
@@ -187,5 +188,7 @@ int writer_recover(struct writer *w, const struct audit_calls *calls) MUST_CHECK
  * before the return.  ERR_TIMEOUT when the deadline passed: a thread hangs in the kernel, end the process.
  * ERR_IO, ERR_CORRUPT: the store had failed, there is no server.stop. */
 int writer_close(struct writer **w, uint32_t deadline_ms, struct err *err);
+
+FOR_TESTS unsigned writer_rested(const struct writer *w);      /* how often; any thread */
 
 #endif

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 #endif
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -19,6 +20,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+
+enum { HEAPS = 2 };                     /* the loop's, and one for threads that wait more than they compute */
 
 /* --- the heap */
 
@@ -66,6 +69,16 @@ void mem_reserve(size_t n)
 	is_short = false;
 	reserve = take_reserve(n);
 	pthread_mutex_unlock(&reserve_lock);
+}
+
+void mem_few_heaps(void)
+{
+	(void)mallopt(M_ARENA_MAX, HEAPS);
+}
+
+void mem_give_back(void)
+{
+	(void)malloc_trim(0);
 }
 
 bool mem_give_up_reserve(void)

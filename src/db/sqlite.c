@@ -415,6 +415,11 @@ int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err
 
 /* --- Upkeep of the file: checkpoints, the size of the log, backups. */
 
+void db_give_back(struct db *db)
+{
+	(void)sqlite3_db_release_memory(db->native);
+}
+
 unsigned db_wal_pages(struct db *db)
 {
 	return db->wal_frames - db->wal_copied;

@@ -112,6 +112,7 @@ static void set_up_process(void)
 	(void)signal(SIGXFSZ, SIG_IGN);
 	(void)umask(0077);
 	mem_reserve(MEM_RESERVE);
+	mem_few_heaps();
 	/* A connection is a descriptor; children get a limit of their own. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
 		files.rlim_cur = files.rlim_max;

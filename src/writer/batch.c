@@ -214,6 +214,23 @@ static struct witem *take_one(struct wqueue *q)
 	return item;
 }
 
+/* Writer thread: whether something is shown, or it is closed, within so long. */
+static bool wqueue_comes(struct wqueue *q, uint32_t ms)
+{
+	struct timespec until = after_ms(ms);
+	bool comes;
+
+	pthread_mutex_lock(&q->lock);
+	for (int late = 0; !q->shown && !q->closed && !late;) {
+		q->idle = true;
+		late = pthread_cond_timedwait(&q->more, &q->lock, &until);
+	}
+	q->idle = false;
+	comes = q->shown || q->closed;
+	pthread_mutex_unlock(&q->lock);
+	return comes;
+}
+
 /* Writer thread: at most max items, tenants in turn.  With wait it waits until something is shown, and NULL means
  * closed and empty. */
 static struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait)
@@ -685,15 +702,31 @@ static bool tries(const struct writer *w)
 	return w->fails.count > 0 && !atomic_load(&w->failed);
 }
 
+/* What a burst has left goes back to the system (SPEED SP-502): pages of the store, and what all threads have freed. */
+static void rest(struct writer *w)
+{
+	db_give_back(w->db);
+	mem_give_back();
+	atomic_fetch_add(&w->rested, 1);
+}
+
+unsigned writer_rested(const struct writer *w)
+{
+	return atomic_load(&w->rested);
+}
+
 void *writer_main(void *arg)
 {
 	struct writer *w = arg;
 
 	id_random_pool();
 	for (;;) {
-		struct witem *first = wqueue_take(w->queue, w->limits.batch_max, !w->kept && !tries(w));
-		struct witem **tail = &w->kept;
+		const bool wait = !w->kept && !tries(w);
+		struct witem *first, **tail = &w->kept;
 
+		if (wait && !wqueue_comes(w->queue, w->limits.rest_ms))
+			rest(w);
+		first = wqueue_take(w->queue, w->limits.batch_max, wait);
 		while (*tail)
 			tail = &(*tail)->next;
 		*tail = first;

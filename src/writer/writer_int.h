@@ -133,6 +133,7 @@ struct writer {
 	/* both */
 	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
 	_Atomic(const char *) refused;  /* why the last transaction failed, static; NULL = it went well */
+	atomic_uint rested;             /* how often what was left was given back */
 	atomic_ullong turned_us;        /* when the last one came back, however it went */
 	atomic_bool tried;              /* one went well that nobody waited for */
 	_Atomic enum clock_sync clock;  /* what records say of it */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/metric.h"
 
@@ -84,6 +85,33 @@ static void batch_has_a_limit(void **state)
 	fault_set(FAULT_NONE);
 	wait_idle(f);
 	assert_int_equal(metric_get(METRIC_writer_batches) - batches, 4);     /* 1, 10, 10, 1 */
+}
+
+/* SPEED SP-502: once behind each burst, and what comes then is done. */
+static void what_a_burst_left_is_given_back(void **state)
+{
+	struct fix *f = *state;
+
+	close_writer(f);
+	f->limits.rest_ms = 1;
+	open_writer(f);
+	for (unsigned burst = 1; burst <= 3; burst++) {
+		unsigned before = writer_rested(f->w);
+
+		hang(f);
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, (int)burst), 0);
+		assert_int_equal(submit(f, AUDIT_CALL_END, 3, 9999), 0);
+		assert_in_range(writer_rested(f->w), before, before + 1);       /* before it hung, not while it does */
+		before = writer_rested(f->w);
+		fault_set(FAULT_NONE);
+		wait_idle(f);
+		for (uint64_t end = clock_mono_us() + WAIT_MS * 1000; writer_rested(f->w) == before;)
+			assert_true(clock_mono_us() < end);
+		assert_int_equal(writer_rested(f->w), before + 1);
+	}
+	assert_int_equal(f->n, 9);
+	for (size_t i = 0; i < f->n; i++)
+		assert_int_equal(f->log[i].rc, 0);
 }
 
 static void full_queue_refuses_call(void **state)
@@ -380,7 +408,7 @@ SUITE(batch)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_waits_is_one_transaction), T(what_one_turn_submits_is_one_transaction), T(tenants_take_turns),
-		T(batch_has_a_limit), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(tk37_a_change_is_one), T(texts_are_copied),
+		T(batch_has_a_limit), T(what_a_burst_left_is_given_back), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(tk37_a_change_is_one), T(texts_are_copied),
 		T(close_commits_what_waits), T(start_and_stop_alternate), T(log_file_stays_small), T(notices_need_no_callback),
 		T(missing_store_is_an_error), T(empty_file_becomes_a_store), T(sc604_the_writer_has_random_bytes_by_the_page),
 	};
