@@ -23,6 +23,7 @@ static struct {
 	pthread_cond_t changed;
 	enum fault fault;
 	unsigned hanging;       /* threads that hang now */
+	bool pass;              /* one of them may go on, and the next one hangs */
 	unsigned syncs, writes; /* flushes; writes of the log */
 	sqlite3_vfs *real, vfs;
 	sqlite3_io_methods methods;
@@ -56,6 +57,25 @@ static inline void fault_wait_hanging(struct ev_loop *loop)
 	pthread_mutex_lock(&fault_disk.lock);
 	while (!fault_disk.hanging)
 		pthread_cond_wait(&fault_disk.changed, &fault_disk.lock);
+	pthread_mutex_unlock(&fault_disk.lock);
+}
+
+static inline bool fault_hangs(void)
+{
+	bool hangs;
+
+	pthread_mutex_lock(&fault_disk.lock);
+	hangs = fault_disk.hanging && !fault_disk.pass;
+	pthread_mutex_unlock(&fault_disk.lock);
+	return hangs;
+}
+
+/* While it hangs: this flush is done, the next one hangs. */
+static inline void fault_pass(void)
+{
+	pthread_mutex_lock(&fault_disk.lock);
+	fault_disk.pass = true;
+	pthread_cond_broadcast(&fault_disk.changed);
 	pthread_mutex_unlock(&fault_disk.lock);
 }
 
@@ -105,10 +125,11 @@ static int fault_sync(sqlite3_file *f, int flags)
 	pthread_mutex_lock(&fault_disk.lock);
 	fault_disk.syncs += ((struct fault_file *)(void *)f)->counted;
 	fault_disk.hanging++;
-	while (fault_disk.fault == FAULT_HANG) {
+	while (fault_disk.fault == FAULT_HANG && !fault_disk.pass) {
 		pthread_cond_broadcast(&fault_disk.changed);
 		pthread_cond_wait(&fault_disk.changed, &fault_disk.lock);
 	}
+	fault_disk.pass = false;
 	fault_disk.hanging--;
 	fail = fault_disk.fault == FAULT_SYNC;
 	pthread_mutex_unlock(&fault_disk.lock);

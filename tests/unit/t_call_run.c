@@ -33,6 +33,90 @@ static void begin_and_end_are_durable_in_time(void **state)
 	heard_free(h);
 }
 
+static unsigned answered(struct heard *const *h, unsigned n)
+{
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		sum += h[i]->ends;
+	return sum;
+}
+
+static unsigned kept(struct rig *r, int kind)
+{
+	return (unsigned)rig_records(r, r->acme, kind);
+}
+
+/* SPEED SP-001, a flush at a time, of handlers that have their result at once: what has started has its begin behind an
+ * earlier flush, what was answered its end, and no flush brings both of a call. */
+static void no_flush_has_both_records_of_a_call(void **state)
+{
+	enum { CALLS = 20 };
+	struct rig *r = *state;
+	struct heard *h[CALLS];
+	unsigned begins = 0, flushes = 0;
+	bool never = false;
+
+	fake.instant = true;
+	fault_set(FAULT_HANG);
+	for (int i = 0; i < CALLS; i++)
+		h[i] = rig_start(r, &echo);
+	while (answered(h, CALLS) < CALLS) {
+		(void)ev_loop_run_until(r->loop, &never, 2);
+		if (!fault_hangs())
+			continue;
+		assert_in_range(kept(r, AUDIT_CALL_END), answered(h, CALLS), begins);
+		begins = kept(r, AUDIT_CALL_BEGIN);
+		assert_in_range(fake.started, 0, begins);
+		flushes++;
+		fault_pass();
+	}
+	assert_int_equal(kept(r, AUDIT_CALL_END), CALLS);
+	assert_int_equal(fake.started, CALLS);
+	assert_in_range(flushes, 2, 2 * CALLS);
+	for (int i = 0; i < CALLS; i++) {
+		assert_string_equal(h[i]->text, "at once");
+		heard_free(h[i]);
+	}
+}
+
+/* The same of the flush of an end that fails: nothing is told. */
+static void no_answer_follows_a_flush_that_failed(void **state)
+{
+	struct rig *r = *state;
+	struct heard *h;
+
+	h = rig_start(r, &echo);
+	rig_wait_start(r);
+	fault_set(FAULT_SYNC);
+	fake_result("done");
+	rig_wait_end(r, h);
+	assert_null(h->text);
+	assert_int_equal(h->refusal, REFUSE_AUDIT);
+	assert_true(h->executed);
+	heard_free(h);
+	h = rig_call(r, &echo);
+	assert_int_equal(h->refusal, REFUSE_AUDIT);
+	assert_false(h->executed);
+	assert_int_equal(fake.started, 1);
+	heard_free(h);
+}
+
+static void nothing_starts_behind_a_flush_that_failed(void **state)
+{
+	struct rig *r = *state;
+	struct heard *h;
+
+	fake.instant = true;
+	fault_set(FAULT_SYNC);
+	h = rig_call(r, &echo);
+	assert_null(h->text);
+	assert_int_equal(h->refusal, REFUSE_AUDIT);
+	assert_false(h->executed);
+	assert_int_equal(fake.started, 0);
+	heard_free(h);
+}
+
 static void records_say_who_what_and_how(void **state)
 {
 	struct rig *r = *state;
@@ -674,6 +758,9 @@ SUITE(run)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(begin_and_end_are_durable_in_time),
+		RIG_TEST(no_flush_has_both_records_of_a_call),
+		RIG_TEST(no_answer_follows_a_flush_that_failed),
+		RIG_TEST(nothing_starts_behind_a_flush_that_failed),
 		RIG_TEST(records_say_who_what_and_how),
 		RIG_TEST(level_stands_in_the_begin_and_a_lesser_one_in_the_log),
 		RIG_TEST(failure_of_the_tool_is_a_result),
