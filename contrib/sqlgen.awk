@@ -1,9 +1,11 @@
-# awk -v dialect=sqlite -v mode=h|c -f contrib/sqlgen.awk sql/migrate/*.sql sql/queries/*.sql
+# awk -v dialect=sqlite|pgsql -v mode=h|c -f contrib/sqlgen.awk sql/migrate/*.sql sql/queries/*.sql
 # -- name: topic_verb_what   starts a statement (a migration: step_NNNN_what, of keys.db keys_step_NNNN_what, of sealed files
 #                            segment_step_NNNN_what, in this order and before all others); it runs to the next name
 # -- only: DIALECT           the text below is for that dialect alone; "-- only: all" ends it
 # -- takes: int text ...     the types of ?1, ?2, ... of a statement of sql/queries, any of them also NULL: int, text, blob, real, or
 #                            row (db_bind_row()); several such lines go on
+# For PostgreSQL statements without a text of that dialect have none, "row_out(?N, a, b)" is "a, b", and its steps are those named
+# pgsql_step_NNNN_what and pgsql_keys_step_NNNN_what, which are no names of enum sql_id.
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
 function replace(s, what, by,   n, part, i, out) {
 	n = split(s, part, what); out = part[1]
@@ -18,6 +20,25 @@ function params(s,   max, n) {
 	}
 	return max
 }
+# Without row_out(?N, and what closes it.
+function columns(s,   at, n, i, depth, c) {
+	while (match(s, /row_out[(][?][0-9]+, /)) {
+		at = RSTART; n = RLENGTH; depth = 1
+		for (i = at + n; depth > 0 && i <= length(s); i++) {
+			c = substr(s, i, 1)
+			if (c == "(") depth++
+			if (c == ")") depth--
+		}
+		s = substr(s, 1, at - 1) substr(s, at + n, i - at - n - 1) substr(s, i)
+	}
+	return s
+}
+function quoted(s) { return "\"" replace(replace(s, "[\\\\]", "\\\\"), "\"", "\\\"") "\"" }
+function steps_of(what,   i) {
+	print "const char *const sql_" what "s[] = {"
+	for (i = 1; i <= made[what]; i++) print "\t" quoted(sql[what, i]) ","
+	print "\tNULL,\n};"
+}
 function fail(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
 function flush() {
 	gsub(/[ \t\n]+/, " ", text); sub(/^ /, "", text); sub(/;? *$/, "", text)
@@ -27,7 +48,14 @@ function flush() {
 BEGIN { letter["int"] = "i"; letter["text"] = "t"; letter["blob"] = "b"; letter["real"] = "f"; letter["row"] = "r" }
 /^-- name:/ { flush(); name = $3; only = "all"
 	if (name in seen) fail(name " twice")
-	seen[name]; order[++n] = name
+	seen[name]
+	if (name ~ /^pgsql_(keys_)?step_/) {
+		step = at = name; sub(/_[0-9]+_.*/, "", step); sub(/^[a-z_]*/, "", at)
+		if (substr(at, 1, 4) + 0 != ++made[step]) fail("steps come in order")
+		name = step SUBSEP made[step]
+		next
+	}
+	order[++n] = name
 	if (name ~ /^step_/ && (++steps != n || substr(name, 6, 4) + 0 != n)) fail("steps come first and in order")
 	if (name ~ /^keys_step_/ && (steps + ++keys_steps != n || substr(name, 11, 4) + 0 != keys_steps))
 		fail("steps of keys.db come behind those of the store and in order")
@@ -54,18 +82,23 @@ END {
 		print "#ifndef DB_SQL_GEN_H\n#define DB_SQL_GEN_H\nenum sql_id {"
 		for (i = 1; i <= n; i++) printf "\tSQL_%s,\n", toupper(order[i])
 		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 ",\n\tSQL__KEYS_STEPS = " keys_steps + 0 ",\n\tSQL__SEGMENT_STEPS = " segment_steps + 0 "\n};\nstruct sql_text { const char *name, *text, *types; unsigned params; };"
-		print "extern const struct sql_text sql_" dialect "[SQL__COUNT];\n#endif"
+		print "extern const struct sql_text sql_sqlite[SQL__COUNT], sql_pgsql[SQL__COUNT];"
+		print "extern const char *const sql_pgsql_steps[], *const sql_pgsql_keys_steps[];      /* a NULL ends them */\n#endif"
 		exit
 	}
-	print "#include \"config.h\"\n#include \"db/sql_gen.h\"\nconst struct sql_text sql_" dialect "[SQL__COUNT] = {"
+	print "#include \"config.h\"\n#include <stddef.h>\n#include \"db/sql_gen.h\"\nconst struct sql_text sql_" dialect "[SQL__COUNT] = {"
 	for (i = 1; i <= n; i++) {
+		if (dialect == "pgsql" && (!(order[i] in sql) || order[i] ~ /^(keys_|segment_)?step_/)) {
+			printf "\t[SQL_%s] = { .name = \"%s\" },\n", toupper(order[i]), order[i]
+			continue
+		}
 		if (!(order[i] in sql)) fail(order[i] " has no text for " dialect)
-		max = params(sql[order[i]])
+		s = sql[order[i]]; max = params(s)
 		if (max != length(takes[order[i]]))
 			fail(order[i] " has " max " parameters, and -- takes: names " length(takes[order[i]]))
-		s = sql[order[i]]; if (dialect == "pgsql") gsub(/[?]/, "$", s)
-		s = replace(replace(s, "[\\\\]", "\\\\"), "\"", "\\\"")
-		printf "\t[SQL_%s] = { \"%s\",\n\t\t\"%s\", \"%s\", %d },\n", toupper(order[i]), order[i], s, takes[order[i]], max
+		if (dialect == "pgsql") { s = columns(s); gsub(/[?]/, "$", s) }
+		printf "\t[SQL_%s] = { \"%s\",\n\t\t%s, \"%s\", %d },\n", toupper(order[i]), order[i], quoted(s), takes[order[i]], max
 	}
 	print "};"
+	if (dialect == "pgsql") { steps_of("pgsql_step"); steps_of("pgsql_keys_step") }
 }

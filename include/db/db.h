@@ -151,8 +151,8 @@ void db_bind_textz(struct db_stmt *st, unsigned pos, const char *z);            
 void db_bind_blob(struct db_stmt *st, unsigned pos, const void *p, size_t len);
 void db_bind_null(struct db_stmt *st, unsigned pos);
 /* Whether a value of another type than the statement takes ("-- takes:" in sql/queries) is refused by its first step.
- * Builds with crash points do; of the whole process.  Returns what was. */
-FOR_TESTS bool db_check_types(bool on);
+ * Builds with crash points do, and who has opened a server; of the whole process.  Returns what was. */
+bool db_check_types(bool on);
 /* 1 = a row, 0 = done, negative = error (constraint: ERR_CONFLICT). */
 int db_step(struct db_stmt *st, struct err *err) MUST_CHECK;
 /* Step a statement that returns no row, and put it. */

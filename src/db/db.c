@@ -64,6 +64,7 @@ struct db_stmt *db_stmt_new(struct db *db, const char *name, const char *text, u
 	st->name = name;
 	st->text = text;
 	st->params = params;
+	st->id = SQL__COUNT;
 	return st;
 }
 
@@ -77,6 +78,7 @@ struct db_stmt *db_stmt_get(struct db *db, enum sql_id id)
 		struct db_stmt *fresh = db_stmt_new(db, sql->name, sql->text, sql->params);
 
 		fresh->types = sql->types;
+		fresh->id = id;
 		fresh->temp = st != NULL;
 		if (!st)
 			db->named[id] = fresh;
@@ -274,6 +276,11 @@ const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len)
 const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len)
 {
 	return st->engine->blob(st, col, ret_len);
+}
+
+const struct db_value *db_row(struct db_stmt *st, unsigned n)
+{
+	return st->engine->row(st, n);
 }
 
 const char *db_col_name(struct db_stmt *st, unsigned col)

@@ -22,6 +22,7 @@ enum db_ctl { CTL_BEGIN, CTL_BEGIN_WRITE, CTL_COMMIT, CTL_ROLLBACK, CTL_ITEM, CT
 
 /* Where a file of the store was when it was opened; ino 0 = not seen yet. */
 struct db_place { dev_t dev; ino_t ino; };
+struct pg_conn;
 
 /* What an engine does for db.c, which is the face of all.  Values wait in st->bind: an engine is asked once for all
  * of a statement, not for each. */
@@ -42,12 +43,19 @@ struct db_engine {
 	double (*f64)(const struct db_stmt *st, unsigned col);
 	const char *(*text)(const struct db_stmt *st, unsigned col, size_t *ret_len);
 	const void *(*blob)(const struct db_stmt *st, unsigned col, size_t *ret_len);
+	const struct db_value *(*row)(struct db_stmt *st, unsigned n);  /* db_row() */
 	int64_t (*last_id)(const struct db *db), (*changes)(const struct db *db);
+	/* NULL of SQLite, whose own are behind the face in migrate.c and foreign.c: */
+	int (*migrate)(struct db *db, struct err *err);
+	int (*version)(struct db *db, int *ret, struct err *err);
+	void (*deadline)(struct db *db, uint64_t mono_us);
+	void (*interrupt)(struct db *db);       /* any thread */
 };
 
 struct db {
 	const struct db_engine *engine;
 	sqlite3 *native;
+	struct pg_conn *pg;
 	enum db_mode mode;
 	char *path;
 	struct db_stmt *named[SQL__COUNT];      /* prepared at first use */
@@ -77,10 +85,13 @@ struct db {
 };
 
 struct db_row;
+struct pg_stmt;
 struct db_stmt {
 	struct db *db;
 	sqlite3_stmt *native;                   /* NULL: does not prepare, the first step says why */
 	const struct db_engine *engine;
+	struct pg_stmt *pg;
+	enum sql_id id;                         /* SQL__COUNT: of an ad hoc one */
 	const char *name, *text;                /* of sql/; "sql" and NULL for an ad hoc one */
 	bool lent, temp, stepped;               /* temp: freed by put */
 	unsigned no_param;                      /* bound, and not there; 0 = none */

@@ -407,6 +407,10 @@ static int look(void *arg)
 
 void db_deadline(struct db *db, uint64_t mono_us)
 {
+	if (db->engine->deadline) {
+		db->engine->deadline(db, mono_us);
+		return;
+	}
 	db->deadline_us = mono_us;
 	db->memory_max = sqlite3_memory_used() + MEMORY_MAX;
 	sqlite3_progress_handler(db->native, OPS_BETWEEN_LOOKS, look, db);
@@ -414,7 +418,10 @@ void db_deadline(struct db *db, uint64_t mono_us)
 
 void db_interrupt(struct db *db)
 {
-	sqlite3_interrupt(db->native);
+	if (db->engine->interrupt)
+		db->engine->interrupt(db);
+	else
+		sqlite3_interrupt(db->native);
 }
 
 /* --- copies, and SQLite's calls */

@@ -266,7 +266,11 @@ static int check_schema(struct db *db, const struct schema *s, int version, stru
 int db_check_version(struct db *db, int *ret_version, struct err *err)
 {
 	bool fresh = false;
-	int rc = read_version(db, &store_schema, ret_version, &fresh, err);
+	int rc;
+
+	if (db->engine->version)
+		return db->engine->version(db, ret_version, err);
+	rc = read_version(db, &store_schema, ret_version, &fresh, err);
 
 	if (rc == 0 && fresh) {
 		err_set(err, ERR_INVALID, db->path, "the store is empty");
@@ -441,7 +445,7 @@ static int migrate(struct db *db, const struct schema *s, struct err *err)
 
 int db_migrate(struct db *db, struct err *err)
 {
-	return migrate(db, &store_schema, err);
+	return db->engine->migrate ? db->engine->migrate(db, err) : migrate(db, &store_schema, err);
 }
 
 int db_migrate_keys(struct db *db, struct err *err)

@@ -105,12 +105,14 @@ int db_row_define(sqlite3 *native)
 					  NULL, NULL);
 }
 
-const struct db_value *db_row(struct db_stmt *st, unsigned n)
+static int64_t lite_i64(const struct db_stmt *st, unsigned col);
+
+static const struct db_value *lite_row(struct db_stmt *st, unsigned n)
 {
 	struct db_row *row = st->row;
 
 	/* A plan that sorts would have made all rows before the first one comes out. */
-	if (!row || row->n != n || row->number != db_col_i64(st, 0))
+	if (!row || row->n != n || row->number != lite_i64(st, 0))
 		return NULL;
 	for (unsigned i = 0; i < n; i++)
 		if (row->v[i].type == DB_TEXT || row->v[i].type == DB_BLOB)
@@ -762,7 +764,7 @@ static const struct db_engine sqlite = {
 	.name = "sqlite", .sql = sql_sqlite, .close = lite_close, .control = lite_control, .alive = lite_alive,
 	.start = lite_start, .step = lite_step, .reset = lite_reset, .finish = lite_finish, .columns = lite_columns,
 	.type = lite_type, .i64 = lite_i64, .f64 = lite_f64, .text = lite_text, .blob = lite_blob,
-	.column_name = lite_column_name, .last_id = lite_last_id, .changes = lite_changes,
+	.row = lite_row, .column_name = lite_column_name, .last_id = lite_last_id, .changes = lite_changes,
 };
 
 struct db *db_new(enum db_mode mode, const char *path)

@@ -1,0 +1,252 @@
+/* Connections of PostgreSQL: its library, addresses, settings that are read back, and what a database must be.  Called
+ * by the engine, and again at whatever needs a connection when one was lost. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "db/db.h"
+
+#include "pg_int.h"
+
+#define NELEMS(a) (sizeof(a) / sizeof((a)[0]))
+
+/* --- the library */
+
+static const char *not_there;           /* which of its functions */
+
+static void load(void)
+{
+	static const struct { const char *name; size_t at; } calls[] = {
+#define PG_CALL(name) { #name, offsetof(struct pg_calls, name) },
+		PG_CALLS(PG_CALL)
+#undef PG_CALL
+	};
+	void *lib = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
+
+	not_there = lib ? NULL : "libpq.so.5";
+	for (size_t i = 0; lib && i < NELEMS(calls); i++) {
+		void *call = dlsym(lib, calls[i].name);
+
+		memcpy((char *)&pg + calls[i].at, &call, sizeof(call));
+		if (!call)
+			not_there = calls[i].name;
+	}
+}
+
+static int load_once(struct err *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int rc = 0;
+
+	pthread_once(&once, load);
+	if (not_there) {
+		rc = err_set(err, ERR_UNREACHABLE, "database", "PostgreSQL's library is missing, or too old: %s",
+			     not_there);
+		err_hint(err, "install libpq5, of PostgreSQL 14 or later");
+	}
+	return rc;
+}
+
+/* --- settings (CLUSTER K-117), and what a database must be */
+
+static const char settings[] = "SET client_min_messages = warning; SET search_path = toolcrib, pg_temp; "
+	"SET TimeZone = 'UTC'; SET synchronous_commit = on; SET plan_cache_mode = force_generic_plan; "
+	"SET standard_conforming_strings = on; SET statement_timeout = 0";
+/* Whoever is away with a lock in his hand may not hold up others. */
+static const char for_writers[] = "SET lock_timeout = '2s'; SET idle_in_transaction_session_timeout = '5s'";
+static const char for_readers[] = "SET default_transaction_read_only = on";
+
+enum { OF_ALL, OF_WRITER, OF_SERVANT, OF_STANDBY };     /* whom a check is for; a servant writes, and owns nothing */
+static const struct check {
+	int whose;
+	const char *sql, *want, *wrong, *cure;
+} checks[] = {
+	{ OF_ALL, "pg_encoding_to_char(encoding)", "UTF8", "its encoding is %s, not UTF8",
+	  "make it anew: CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C'" },
+	{ OF_ALL, "CASE WHEN datlocprovider = 'c' AND datcollate IN ('C', 'POSIX') THEN 'C' ELSE datcollate END", "C",
+	  "its collation is %s, not C: lists would sort differently than their cursors expect",
+	  "make it anew: CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C'" },
+	{ OF_ALL, "current_setting('TimeZone')", "UTC", "its time zone is %s and cannot be made UTC",
+	  "see who set it" },
+	{ OF_WRITER, "current_setting('synchronous_commit')", "on", "synchronous_commit is %s and cannot be made on",
+	  "see who set it" },
+	{ OF_WRITER, "current_setting('transaction_read_only')", "off", "it is a standby, or may only be read",
+	  "name all hosts in database.url, and target_session_attrs=read-write" },
+	{ OF_WRITER, "current_setting('fsync')", "on", "fsync is %s: what was committed would be lost with its machine",
+	  "set fsync = on in postgresql.conf" },
+	{ OF_WRITER, "current_setting('full_page_writes')", "on",
+	  "full_page_writes is %s: a crash could leave half a page", "set full_page_writes = on in postgresql.conf" },
+	{ OF_STANDBY, "CASE current_setting('synchronous_standby_names') WHEN '' THEN 'empty' ELSE 'there' END",
+	  "there", "synchronous_standby_names is %s; commits would be lost with this machine",
+	  "set it, or database.require_standby: false" },
+	{ OF_SERVANT, "CASE WHEN rolsuper THEN 'superuser' ELSE 'role' END", "role",
+	  "its user is a %s, who may change any record", "connect as the role toolcrib, which may not" },
+	{ OF_SERVANT, "CASE WHEN has_table_privilege(to_regclass('toolcrib.rec'), 'UPDATE') OR "
+	  "has_table_privilege(to_regclass('toolcrib.rec'), 'TRUNCATE') THEN 'update' ELSE 'append' END", "append",
+	  "its user may %s records", "connect as the role toolcrib, which owns no table" },
+};
+
+static bool concerns(const struct db *db, const struct check *c)
+{
+	const bool writer = db->mode == DB_WRITER;
+
+	switch (c->whose) {
+	case OF_WRITER:
+		return writer;
+	case OF_SERVANT:
+		return writer && !db->pg->at.owner;
+	case OF_STANDBY:
+		return writer && db->pg->at.require_standby;
+	default:
+		return true;
+	}
+}
+
+static int check_all(struct db *db, struct err *err)
+{
+	struct str sql = STR_INIT;
+	PGresult *r = NULL;
+	int rc;
+
+	str_puts(&sql, "SELECT ");
+	for (size_t i = 0; i < NELEMS(checks); i++)
+		str_printf(&sql, "%s(%s)::text", i ? ", " : "", checks[i].sql);
+	str_puts(&sql, " FROM pg_database, pg_roles WHERE datname = current_database() AND rolname = current_user");
+	rc = pg_exec(db, sql.p, &r, err);
+	str_fini(&sql);
+	if (rc == 0 && pg.PQntuples(r) != 1)
+		rc = err_set(err, ERR_CORRUPT, "database", "it does not know itself");
+	for (int i = 0; rc == 0 && i < (int)NELEMS(checks); i++) {
+		char now[64];
+
+		text_printable(pg.PQgetvalue(r, 0, i), (size_t)pg.PQgetlength(r, 0, i), now, sizeof(now));
+		if (!concerns(db, &checks[i]) || strcmp(now, checks[i].want) == 0)
+			continue;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-extra-args"
+		rc = err_set(err, ERR_UNREACHABLE, "database", checks[i].wrong, now);
+#pragma GCC diagnostic pop
+		err_hint(err, "%s", checks[i].cure);
+	}
+	pg.PQclear(r);
+	return rc;
+}
+
+/* --- connecting */
+
+/* The server warns while it commits when nobody but it has what was committed. */
+static void notice(void *arg, const PGresult *r)
+{
+	struct pg_conn *conn = arg;
+
+	conn->warned = true;
+}
+
+/* A password in an address would stand in the configuration, which is exported and shown. */
+static int parse(const char *url, PQconninfoOption **ret, struct err *err)
+{
+	static const char scheme[] = "postgresql:";
+	const char *rest = strncmp(url, scheme, strlen(scheme)) == 0 ? url + strlen(scheme) : NULL;
+	char *said = NULL;
+	int rc = 0;
+
+	if (rest && strncmp(rest, "//", 2) == 0)
+		rest = url;
+	*ret = rest ? pg.PQconninfoParse(rest, &said) : NULL;
+	pg.PQfreemem(said);                     /* it repeats what was written, a password perhaps */
+	if (!*ret) {
+		rc = err_set(err, ERR_INVALID, "database.url", "no address of a database");
+		err_hint(err, "as in postgresql:host=pg1,pg2 dbname=toolcrib user=toolcrib sslmode=verify-full");
+		return rc;
+	}
+	for (const PQconninfoOption *o = *ret; rc == 0 && o->keyword; o++)
+		if (o->val && strcmp(o->keyword, "password") == 0) {
+			rc = err_set(err, ERR_INVALID, "database.url", "a password stands in it");
+			err_hint(err, "put it into a file of mode 0600, and passfile=FILE in its place: see pgpass of "
+				 "PostgreSQL");
+		}
+	return rc;
+}
+
+struct words { const char *key[64], *value[64]; size_t n; };
+
+static void word(struct words *w, const char *key, const char *value)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (strcmp(w->key[i], key) == 0)
+			return;
+	if (w->n + 1 < NELEMS(w->key)) {
+		w->key[w->n] = key;
+		w->value[w->n++] = value;
+	}
+}
+
+static int connect_to(struct db *db, struct err *err)
+{
+	struct pg_conn *conn = db->pg;
+	struct words w = { .n = 0 };
+	PQconninfoOption *options = NULL;
+	char seconds[8];
+	int rc = load_once(err);
+
+	if (rc == 0)
+		rc = parse(conn->url, &options, err);
+	snprintf(seconds, sizeof(seconds), "%d", PG_CONNECT_S);
+	word(&w, "client_encoding", "UTF8");
+	for (const PQconninfoOption *o = options; rc == 0 && o->keyword; o++)
+		if (o->val)
+			word(&w, o->keyword, o->val);
+	word(&w, "application_name", "toolcrib");
+	word(&w, "connect_timeout", seconds);
+	word(&w, "tcp_user_timeout", "5000");
+	word(&w, "keepalives_idle", "2");
+	word(&w, "keepalives_interval", "2");
+	word(&w, "keepalives_count", "3");
+	if (rc == 0)
+		conn->c = pg.PQconnectdbParams(w.key, w.value, 0);
+	if (options)
+		pg.PQconninfoFree(options);
+	if (rc < 0)
+		return rc;
+	if (pg.PQstatus(conn->c) != CONNECTION_OK)
+		rc = pg_unsent(db, "cannot connect", err);
+	else if (pg.PQserverVersion(conn->c) < 150000)
+		rc = err_set(err, ERR_UNREACHABLE, "database", "it is PostgreSQL %d, and 15 is the least",
+			     pg.PQserverVersion(conn->c) / 10000);
+	if (rc < 0)
+		return rc;
+	conn->cancel = pg.PQgetCancel(conn->c);
+	(void)pg.PQsetNoticeReceiver(conn->c, notice, conn);
+	(void)pg.PQsetnonblocking(conn->c, 1);
+	return 0;
+}
+
+static int set_up(struct db *db, struct err *err)
+{
+	int rc = connect_to(db, err);
+
+	if (rc == 0)
+		rc = pg_exec(db, settings, NULL, err);
+	if (rc == 0)
+		rc = pg_exec(db, db->mode == DB_WRITER ? for_writers : for_readers, NULL, err);
+	if (rc == 0)
+		rc = check_all(db, err);
+	if (rc < 0)
+		pg_lost(db);
+	return rc;
+}
+
+int pg_alive(struct db *db, struct err *err)
+{
+	if (db->pg->c && pg.PQstatus(db->pg->c) != CONNECTION_BAD)
+		return 0;
+	if (db->in_txn)
+		return pg_unsent(db, "transaction", err);
+	pg_lost(db);
+	return set_up(db, err);
+}

@@ -1,0 +1,277 @@
+/* PostgreSQL as an engine: transactions, and the row of functions that db.c knows it by. */
+#include "config.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "db/db.h"
+#include "db/server.h"
+
+#include "db_int.h"
+
+#ifdef HAVE_PGSQL
+
+#include "pg_int.h"
+
+static bool in_state(const struct db *db, PGTransactionStatusType a, PGTransactionStatusType b)
+{
+	PGTransactionStatusType now = db->pg->c ? pg.PQtransactionStatus(db->pg->c) : PQTRANS_UNKNOWN;
+
+	return now == a || now == b;
+}
+
+/* An item that failed can still be undone. */
+static bool engine_alive(const struct db *db)
+{
+	return in_state(db, PQTRANS_INTRANS, PQTRANS_ACTIVE) ||
+		(db->pg->items > 0 && in_state(db, PQTRANS_INERROR, PQTRANS_INERROR));
+}
+
+/* AUDIT A-101: what was sent and not answered may be there or not, and so is what no standby has said that it has. */
+static int commit(struct db *db, struct err *err)
+{
+	PGresult *r = NULL;
+	int rc;
+
+	db->pg->warned = false;
+	rc = pg_exec(db, "COMMIT", &r, err);
+	if (rc == ERR_UNREACHABLE || rc == ERR_TIMEOUT || (rc == 0 && db->pg->warned)) {
+		rc = err_set(err, ERR_UNCERTAIN, "database", db->pg->warned
+			     ? "committed here, and perhaps on no standby"
+			     : "the connection was lost while it committed");
+	} else if (rc == 0 && strcmp(pg.PQcmdStatus(r), "COMMIT") != 0) {
+		rc = err_set(err, db->txn_rc ? (enum err_code)db->txn_rc : ERR_INTERNAL, "database",
+			     "the transaction was given up before its end");
+	}
+	pg.PQclear(r);
+	return rc;
+}
+
+static int end_item(struct db *db, enum db_ctl what, struct err *err)
+{
+	const bool failed = in_state(db, PQTRANS_INERROR, PQTRANS_INERROR);
+	int rc = 0;
+
+	if (what == CTL_ITEM_UNDO || failed)
+		rc = pg_exec(db, "ROLLBACK TO item", NULL, err);
+	if (rc < 0 || what == CTL_ITEM_UNDO) {
+		if (rc == 0)
+			db->txn_rc = 0;
+		return rc;
+	}
+	rc = pg_exec(db, "RELEASE item", NULL, err);
+	if (rc == 0)
+		db->pg->items--;
+	return rc == 0 && failed ? err_set(err, db->txn_rc ? (enum err_code)db->txn_rc : ERR_INTERNAL, "database",
+					   "a statement of the item had failed") : rc;
+}
+
+static int engine_control(struct db *db, enum db_ctl what, struct err *err)
+{
+	int rc = what == CTL_BEGIN || what == CTL_BEGIN_WRITE ? pg_alive(db, err) : 0;
+
+	if (rc == 0 && what == CTL_ROLLBACK && (!db->pg->c || in_state(db, PQTRANS_IDLE, PQTRANS_IDLE)))
+		return 0;                       /* it is undone already */
+	if (rc == 0)
+		rc = db->pg->c ? pg_settle(db, err) : pg_unsent(db, "transaction", err);
+	if (rc < 0)
+		return rc;
+	switch (what) {
+	case CTL_BEGIN:
+		db->pg->items = 0;
+		return pg_exec(db, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", NULL, err);
+	case CTL_BEGIN_WRITE:
+		db->pg->items = 0;
+		return pg_exec(db, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", NULL, err);
+	case CTL_COMMIT:
+		return commit(db, err);
+	case CTL_ROLLBACK:
+		return pg_exec(db, "ROLLBACK", NULL, err);
+	case CTL_ITEM:
+		rc = pg_exec(db, "SAVEPOINT item", NULL, err);
+		db->pg->items += rc == 0;
+		return rc;
+	case CTL_ITEM_KEEP:
+	case CTL_ITEM_UNDO:
+		return end_item(db, what, err);
+	case CTL_DATA_VERSION:
+	case CTL__COUNT:
+		break;
+	}
+	return err_set(err, ERR_INTERNAL, "database", "no such control");
+}
+
+/* --- the schema: steps of sql/pgsql, made by the owner of the tables, each in a transaction */
+
+/* Numbers are those that SQLite's steps count: the first step here is as much as all of them up to this one. */
+enum { BASE = 41 };
+
+static int known(void)
+{
+	int n = 0;
+
+	while (sql_pgsql_steps[n])
+		n++;
+	return BASE + n - 1;
+}
+
+/* One number. */
+static int ask(struct db *db, const char *sql, int *ret, struct err *err)
+{
+	PGresult *r = NULL;
+	int rc = pg_exec(db, sql, &r, err);
+
+	if (rc == 0)
+		*ret = pg.PQntuples(r) == 1 ? (int)strtol(pg.PQgetvalue(r, 0, 0), NULL, 10) : 0;
+	pg.PQclear(r);
+	return rc;
+}
+
+/* 0: there is none. */
+static int version(struct db *db, int *ret, struct err *err)
+{
+	int there = 0, rc = ask(db, "SELECT (to_regclass('toolcrib.meta') IS NOT NULL)::int", &there, err);
+
+	*ret = 0;
+	if (rc == 0 && there)
+		rc = ask(db, "SELECT value FROM toolcrib.meta WHERE key = 'schema'", ret, err);
+	if (rc == 0 && *ret > known())
+		rc = err_set(err, ERR_CONFLICT, "database", "made by a newer toolcrib: schema %d, this one knows %d",
+			     *ret, known());
+	return rc;
+}
+
+static int pg_version(struct db *db, int *ret, struct err *err)
+{
+	int rc = version(db, ret, err);
+
+	if (rc == 0 && *ret == 0)
+		rc = err_set(err, ERR_INVALID, "database", "there is no store in it");
+	return rc;
+}
+
+/* Rights are given to roles that are the whole server's, so whoever has it makes them. */
+static int check_roles(struct db *db, struct err *err)
+{
+	static const char sql[] = "SELECT count(*) FROM pg_roles WHERE rolname IN ('toolcrib', 'toolcrib_audit')";
+	int n = 0, rc = ask(db, sql, &n, err);
+
+	if (rc == 0 && n != 2) {
+		rc = err_set(err, ERR_NOT_FOUND, "database", "the server lacks one of the roles that get rights");
+		err_hint(err, "CREATE ROLE toolcrib LOGIN; CREATE ROLE toolcrib_audit LOGIN");
+	}
+	return rc;
+}
+
+static int step(struct db *db, int at, struct err *err)
+{
+	char note[96];
+	int rc = db_txn_begin(db, true, err);
+
+	if (rc < 0)
+		return rc;
+	rc = pg_exec(db, sql_pgsql_steps[at - BASE], NULL, err);
+	(void)snprintf(note, sizeof(note), "UPDATE toolcrib.meta SET value = '%d' WHERE key = 'schema'", at);
+	if (rc == 0)
+		rc = pg_exec(db, note, NULL, err);
+	rc = db_txn_end(db, rc, err);
+	return rc < 0 ? err_wrap(err, "schema %d", at) : 0;
+}
+
+static int pg_migrate(struct db *db, struct err *err)
+{
+	int at = 0, rc;
+
+	if (!db->pg->at.owner)
+		return err_set(err, ERR_DENIED, "database", "its owner alone makes tables");
+	rc = version(db, &at, err);
+	if (rc == 0 && at < known())
+		rc = check_roles(db, err);
+	for (at = at ? at + 1 : BASE; rc == 0 && at <= known(); at++)
+		rc = step(db, at, err);
+	return rc;
+}
+
+/* --- the row */
+
+static void engine_interrupt(struct db *db)
+{
+	char why[8];
+
+	if (db->pg->cancel)
+		(void)pg.PQcancel(db->pg->cancel, why, (int)sizeof(why));
+}
+
+static void engine_deadline(struct db *db, uint64_t mono_us)
+{
+	db->deadline_us = mono_us;
+}
+
+static int64_t engine_last_id(const struct db *db)
+{
+	return 0;                               /* here statements return what they made */
+}
+
+static int64_t engine_changes(const struct db *db)
+{
+	return db->pg->changes;
+}
+
+static void engine_close(struct db *db)
+{
+	pg_lost(db);
+	free(db->pg->url);
+	free(db->pg);
+}
+
+static struct db_engine pgsql = {
+	.name = "pgsql", .sql = sql_pgsql, .close = engine_close, .control = engine_control, .alive = engine_alive,
+	.last_id = engine_last_id, .changes = engine_changes, .deadline = engine_deadline,
+	.interrupt = engine_interrupt,
+};
+
+static void put_together(void)
+{
+	pg_stmt_calls(&pgsql);
+	pgsql.migrate = pg_migrate;
+	pgsql.version = pg_version;
+}
+
+int db_open_server(const struct db_server *at, enum db_mode mode, struct db **ret, struct err *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct db *db = db_new(mode, "database");
+	int rc;
+
+	assert(mode == DB_WRITER || mode == DB_READER);
+	pthread_once(&once, put_together);
+	(void)db_check_types(true);             /* in binary, a value of another type would be read as one of its own */
+	db->engine = &pgsql;
+	db->pg = mem_zalloc(sizeof(*db->pg));
+	db->pg->at = *at;
+	db->pg->at.url = db->pg->url = mem_strdup(at->url);
+	rc = pg_alive(db, err);
+	if (rc < 0) {
+		db_close(&db);
+		return rc;
+	}
+	*ret = db;
+	return 0;
+}
+
+#else
+
+int db_open_server(const struct db_server *at, enum db_mode mode, struct db **ret, struct err *err)
+{
+	int rc = err_set(err, ERR_UNREACHABLE, "database", "this build knows no PostgreSQL");
+
+	err_hint(err, "configure it with libpq: --with-pgsql");
+	return rc;
+}
+
+#endif

@@ -1,0 +1,455 @@
+/* One body over all engines of the store: what db.h promises holds for each of them, and the same operations come out
+ * the same.  PostgreSQL where its programs are installed; what a server must be is in t_db_server.c. */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include "engines.h"
+#include "suite.h"
+
+/* --- what holds for each */
+
+static int put_meta(struct fix *f, const char *key, const char *value)
+{
+	struct db_stmt *st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, key);
+	db_bind_textz(st, 2, value);
+	return db_run(&st, &f->err);
+}
+
+static bool has_meta(struct fix *f, struct db *db, const char *key)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, key);
+	rc = db_step(st, &f->err);
+	db_stmt_put(&st);
+	if (rc < 0)
+		fail_msg("%s: %s", f->err.where, f->err.msg);
+	return rc == 1;
+}
+
+static void a_commit_keeps_and_a_failure_undoes(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(put_meta(f, "a", "1"), 0);
+	assert_false(has_meta(f, f->reader, "a"));
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(put_meta(f, "b", "1"), 0);
+	assert_int_equal(db_txn_end(f->db, ERR_CONFLICT, &f->err), ERR_CONFLICT);
+	assert_true(has_meta(f, f->reader, "a"));
+	assert_false(has_meta(f, f->reader, "b"));
+	assert_int_equal(put_meta(f, "c", "1"), 0);
+	assert_true(has_meta(f, f->reader, "c"));
+}
+
+static void an_item_fails_alone(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(db_item_begin(f->db, &f->err), 0);
+		assert_int_equal(add(f, i, NULL), 0);
+		if (i == 2)
+			assert_int_equal(add(f, 0, NULL), ERR_CONFLICT);
+		assert_int_equal(db_item_end(f->db, i == 1 ? ERR_INVALID : 0, &f->err), i == 1 ? ERR_INVALID : 0);
+	}
+	assert_true(db_txn_alive(f->db));
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t WHERE k IN (0, 2, 3)"), 3);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t"), 3);
+}
+
+/* Callers look at ERR_CONFLICT and go on in the same transaction. */
+static void a_conflict_leaves_the_transaction(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(add(f, 1, "x"), 0);
+	assert_int_equal(add(f, 1, "y"), ERR_CONFLICT);
+	assert_int_equal(add(f, 2, "x"), ERR_CONFLICT);
+	assert_int_equal(run(f, f->db, "INSERT INTO t(k, s) VALUES (4, 'no')"), ERR_CONFLICT);
+	assert_true(db_txn_alive(f->db));
+	assert_int_equal(number(f, f->db, "SELECT count(*) FROM t"), 1);
+	assert_int_equal(add(f, 3, "z"), 0);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t"), 2);
+}
+
+static void changes_are_counted(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(add(f, i, NULL), 0);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(run(f, f->db, "UPDATE t SET i = 7 WHERE k < 3"), 0);
+	assert_int_equal(db_changes(f->db), 3);
+	assert_int_equal(run(f, f->db, "DELETE FROM t WHERE k > 100"), 0);
+	assert_int_equal(db_changes(f->db), 0);
+	st = say(f, f->db, "INSERT INTO t(k, i) VALUES (?1, 8) RETURNING k, i", "i");
+	db_bind_i64(st, 1, 50);
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_col_i64(st, 0), 50);
+	assert_int_equal(db_col_i64(st, 1), 8);
+	assert_int_equal(db_step(st, &f->err), 0);
+	put(&st);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t WHERE i = 7 OR i = 8"), 4);
+}
+
+static void values_come_back_as_they_were(void **state)
+{
+	struct fix *f = *state;
+	static const int64_t numbers[] = { 0, -1, 1, 255, 256, -32769, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN };
+	static const double reals[] = { 0, -1.5, 1e300, 0.1 };
+	static const char odd[] = "\xef\xbf\xbf \xf0\x9f\x94\xa7 '\"\\ $1 ?1 \n";
+	char *large = mem_alloc(64 << 10);
+	struct db_stmt *st;
+	size_t len;
+
+	for (size_t i = 0; i < 64 << 10; i++)
+		large[i] = (char)i;
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	for (int i = 0; i < 10; i++) {
+		st = say(f, f->db, "INSERT INTO t(k, i, s, b, d) VALUES (?1, ?2, ?3, ?4, ?5)", "iitbf");
+		db_bind_i64(st, 1, i);
+		db_bind_i64(st, 2, numbers[i]);
+		db_bind_text(st, 3, odd, i % 2 ? strlen(odd) : 0);
+		db_bind_blob(st, 4, large, i % 2 ? 64 << 10 : 0);
+		db_bind_f64(st, 5, reals[i % 4]);
+		assert_int_equal(db_step(st, &f->err), 0);
+		put(&st);
+	}
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(add(f, 99, NULL), 0);
+	st = say(f, f->reader, "SELECT i, s, b, d, u FROM t WHERE k < 99 ORDER BY k", "");
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(db_step(st, &f->err), 1);
+		assert_int_equal(db_col_count(st), 5);
+		assert_int_equal(db_col_type(st, 0), DB_INT);
+		assert_true(db_col_i64(st, 0) == numbers[i]);
+		assert_int_equal(db_col_type(st, 1), DB_TEXT);
+		assert_string_equal(db_col_text(st, 1, &len), i % 2 ? odd : "");
+		assert_int_equal(db_col_type(st, 2), DB_BLOB);
+		assert_memory_equal(db_col_blob(st, 2, &len), large, i % 2 ? 64 << 10 : 0);
+		assert_int_equal(len, i % 2 ? 64 << 10 : 0);
+		assert_int_equal(db_col_type(st, 3), DB_FLOAT);
+		assert_true(db_col_f64(st, 3) == reals[i % 4]);
+		assert_int_equal(db_col_type(st, 4), DB_NULL);
+		assert_string_equal(db_col_text(st, 4, &len), "");
+		assert_int_equal(len + (size_t)db_col_i64(st, 4), 0);
+	}
+	assert_int_equal(db_step(st, &f->err), 0);
+	put(&st);
+	st = say(f, f->reader, "SELECT i, k FROM t WHERE k = ?1 OR (?2 IS NULL AND k = 99) ORDER BY k DESC", "ii");
+	db_bind_i64(st, 1, 6);
+	db_bind_null(st, 2);
+	assert_string_equal(db_col_name(st, 1), "k");
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_col_type(st, 0), DB_NULL);
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_string_equal(db_col_text(st, 0, &len), "2147483647");
+	put(&st);
+	free(large);
+}
+
+static void what_is_missing_or_wrong_is_our_bug(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+	bool was = db_check_types(true);
+
+	db_bind_textz(st, 1, "a");
+	assert_int_equal(db_step(st, &f->err), ERR_INTERNAL);
+	db_stmt_put(&st);
+	st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+	db_bind_textz(st, 1, "a");
+	db_bind_i64(st, 2, 3);
+	assert_int_equal(db_step(st, &f->err), ERR_INTERNAL);
+	assert_string_equal(f->err.msg, "?2 is bound as type i and takes t");
+	db_stmt_put(&st);
+	assert_int_equal(put_meta(f, "a", "3"), 0);
+	(void)db_check_types(was);
+}
+
+/* By bytes: cursors are the last name of a page. */
+static void texts_sort_by_their_bytes(void **state)
+{
+	struct fix *f = *state;
+	static const char *const names[] = { "", " ", "-a", "A", "B", "Z", "_", "a", "a-b", "a_b", "aa", "z", "\xc3\x84", "\xc3\xa4", "\xef\xbf\xbf" };
+	const int n = (int)(sizeof names / sizeof names[0]);
+	struct db_stmt *st;
+
+	for (int i = n - 1; i >= 0; i--)
+		assert_int_equal(add(f, i, names[i]), 0);
+	st = say(f, f->reader, "SELECT u FROM t ORDER BY u", "");
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(db_step(st, &f->err), 1);
+		assert_string_equal(db_col_text(st, 0, NULL), names[i]);
+	}
+	put(&st);
+	st = say(f, f->reader, "SELECT count(*) FROM t WHERE u > ?1", "t");
+	db_bind_textz(st, 1, "Z");
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_col_i64(st, 0), n - 6);
+	put(&st);
+}
+
+static void a_statement_nests_in_its_own_rows(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *outer, *st;
+	int seen = 0;
+
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(add(f, i, NULL), 0);
+	assert_int_equal(put_meta(f, "in", "1"), 0);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	outer = say(f, f->db, "SELECT k FROM t WHERE k < 1000 ORDER BY k", "");
+	while (db_step(outer, &f->err) == 1) {
+		assert_int_equal(db_col_i64(outer, 0), seen);
+		if (seen++ % 300 != 0)
+			continue;
+		assert_int_equal(add(f, 10000 + seen, NULL), 0);
+		st = db_stmt_get(f->db, SQL_META_GET_VALUE);
+		db_bind_textz(st, 1, "in");
+		assert_int_equal(db_step(st, &f->err), 1);
+		assert_true(has_meta(f, f->db, "in"));
+		assert_string_equal(db_col_text(st, 0, NULL), "1");
+		db_stmt_put(&st);
+		assert_int_equal(db_item_begin(f->db, &f->err), 0);
+		assert_int_equal(db_item_end(f->db, 0, &f->err), 0);
+	}
+	put(&outer);
+	assert_int_equal(seen, 1000);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t"), 1004);
+	/* What is put before its end leaves the connection to others. */
+	outer = say(f, f->db, "SELECT k FROM t ORDER BY k", "");
+	assert_int_equal(db_step(outer, &f->err), 1);
+	put(&outer);
+	assert_int_equal(number(f, f->db, "SELECT count(*) FROM t"), 1004);
+}
+
+static void an_open_statement_refuses_the_commit(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(add(f, 1, NULL), 0);
+	st = say(f, f->db, "SELECT k FROM t", "");
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), ERR_INTERNAL);
+	put(&st);
+	assert_int_equal(number(f, f->db, "SELECT count(*) FROM t"), 0);
+}
+
+static void a_read_is_of_one_moment(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(add(f, 1, NULL), 0);
+	assert_int_equal(db_txn_begin(f->reader, false, &f->err), 0);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t"), 1);
+	assert_int_equal(add(f, 2, NULL), 0);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t"), 1);
+	assert_int_equal(db_txn_end(f->reader, 0, &f->err), 0);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t"), 2);
+}
+
+static void a_reader_writes_nothing(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(run(f, f->reader, "INSERT INTO t(k) VALUES (1)"), ERR_UNREACHABLE);
+	assert_int_equal(run(f, f->reader, "DELETE FROM t"), ERR_UNREACHABLE);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) FROM t"), 0);
+}
+
+static void records_are_appended_alone(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+
+	assert_true(run(f, f->db, "INSERT INTO log(id, origin, state) VALUES (1, 'o', 1)") == 0);
+	st = say(f, f->db, "INSERT INTO rec(log, idx, ts, enc, kind, leaf) VALUES (1, 0, 5, 1, 1001, ?1)", "b");
+	db_bind_blob(st, 1, "leaf", 4);
+	if (db_step(st, &f->err) != 0)
+		fail_msg("%s", f->err.msg);
+	put(&st);
+	assert_true(run(f, f->db, "UPDATE rec SET ts = 6") < 0);
+	assert_int_equal(number(f, f->db, "SELECT ts FROM rec"), 5);
+}
+
+/* AUDIT A-417: what a record vouched for says so when it is changed, or gone. */
+static void rows_say_that_they_were_changed(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+
+	st = say(f, f->db, "INSERT INTO secret(name, key_id, value, created_us, changed_us, actor, rec_log, rec_idx) "
+		 "VALUES ('s', '', ?1, 0, 0, '', 1, 7)", "b");
+	db_bind_blob(st, 1, "box", 3);
+	assert_int_equal(db_step(st, &f->err), 0);
+	put(&st);
+	assert_int_equal(run(f, f->db, "UPDATE secret SET actor = 'x'"), 0);
+	assert_int_equal(number(f, f->db, "SELECT rec_idx FROM secret"), 7);
+	assert_int_equal(run(f, f->db, "UPDATE secret SET name = 't'"), 0);
+	assert_int_equal(number(f, f->db, "SELECT rec_idx FROM secret"), -8);
+	assert_int_equal(run(f, f->db, "UPDATE secret SET rec_idx = 9"), 0);
+	assert_int_equal(number(f, f->db, "SELECT rec_idx FROM secret"), 9);
+	assert_int_equal(run(f, f->db, "DELETE FROM secret"), 0);
+	assert_int_equal(number(f, f->db, "SELECT rec_idx * 100 + kind FROM row_gone"), 908);
+}
+
+static void a_deadline_ends_a_query(void **state)
+{
+	struct fix *f = *state;
+
+	db_deadline(f->reader, clock_mono_us() + 50000);
+	assert_int_equal(run(f, f->reader, f->e->slow), ERR_TIMEOUT);
+	db_deadline(f->reader, 0);
+	assert_int_equal(number(f, f->reader, "SELECT 1 + 1"), 2);
+}
+
+/* --- the same operations, the same outcome */
+
+struct seed { uint64_t s; };
+static unsigned rnd(struct seed *r, unsigned n)
+{
+	r->s = r->s * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (unsigned)(r->s >> 33) % n;
+}
+
+/* One operation, as a word of what came out. */
+static int operation(struct fix *f, struct seed *r, bool *txn, bool *item)
+{
+	char key[8];
+	int rc;
+
+	snprintf(key, sizeof key, "k%u", rnd(r, 30));
+	switch (rnd(r, 12)) {
+	case 0:
+		if (*txn)
+			return 100;
+		*txn = true;
+		return db_txn_begin(f->db, true, &f->err);
+	case 1:
+		if (!*txn || *item)
+			return 101;
+		*txn = false;
+		return db_txn_end(f->db, rnd(r, 3) ? 0 : ERR_CANCELLED, &f->err);
+	case 2:
+		if (!*txn || *item)
+			return 102;
+		*item = true;
+		return db_item_begin(f->db, &f->err);
+	case 3:
+		if (!*item)
+			return 103;
+		*item = false;
+		return db_item_end(f->db, rnd(r, 2) ? 0 : ERR_CANCELLED, &f->err);
+	case 4:
+		return run(f, f->db, rnd(r, 2) ? "DELETE FROM t WHERE k % 7 = 3" : "UPDATE t SET i = coalesce(i, 0) + 1 WHERE k % 5 = 1");
+	case 5:
+		return (int)(number(f, f->db, "SELECT coalesce(max(k), -1) FROM t") & 0xffff);
+	case 6:
+		return (int)db_changes(f->db);
+	case 7:
+		return put_meta(f, key, "v");
+	case 8:
+		return has_meta(f, f->db, key);
+	default:
+		rc = add(f, rnd(r, 200), key);
+		return rc == 0 ? (int)db_changes(f->db) : rc;
+	}
+}
+
+static void random_operations_come_out_the_same(void **state)
+{
+	struct seed of[ENGINES] = { { 7 }, { 7 } };
+	bool txn[ENGINES] = { false }, item[ENGINES] = { false };
+	struct fix *f[ENGINES];
+
+	for (int e = 0; e < ENGINES; e++) {
+		void *made;
+
+		(void)set_up(&made, (enum which)e);
+		f[e] = made;
+	}
+	for (int i = 0; i < 1000; i++) {
+		int a = operation(f[LITE], &of[LITE], &txn[LITE], &item[LITE]);
+		int b = operation(f[SERVER], &of[SERVER], &txn[SERVER], &item[SERVER]);
+
+		if (a != b)
+			fail_msg("operation %d: %d and %d; %s", i, a, b, f[SERVER]->err.msg);
+	}
+	for (int e = 0; e < ENGINES; e++) {
+		void *made = f[e];
+
+		if (item[e])
+			(void)db_item_end(f[e]->db, ERR_CANCELLED, NULL);
+		assert_int_equal(number(f[e], f[e]->db, "SELECT CAST(count(*) + coalesce(sum(k * 3 + coalesce(i, 0)), 0) * 1000 AS bigint) FROM t"),
+				 number(f[LITE], f[LITE]->db, "SELECT CAST(count(*) + coalesce(sum(k * 3 + coalesce(i, 0)), 0) * 1000 AS bigint) FROM t"));
+		if (e == LITE)
+			continue;
+		(void)tear_down(&made);
+		made = f[LITE];
+		(void)tear_down(&made);
+	}
+}
+
+#define BODY(setup) \
+	cmocka_unit_test_setup_teardown(a_commit_keeps_and_a_failure_undoes, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(an_item_fails_alone, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(a_conflict_leaves_the_transaction, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(changes_are_counted, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(values_come_back_as_they_were, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(what_is_missing_or_wrong_is_our_bug, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(texts_sort_by_their_bytes, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(a_statement_nests_in_its_own_rows, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(an_open_statement_refuses_the_commit, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(a_read_is_of_one_moment, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(a_reader_writes_nothing, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(records_are_appended_alone, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(rows_say_that_they_were_changed, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(a_deadline_ends_a_query, setup, tear_down)
+
+SINGLE_THREAD_SUITE(engine_sqlite)
+{
+	const struct CMUnitTest tests[] = { BODY(set_up_lite) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+SINGLE_THREAD_SUITE(engine_pgsql)
+{
+	const struct CMUnitTest tests[] = {
+		BODY(set_up_server), cmocka_unit_test(random_operations_come_out_the_same),
+	};
+	int rc = start_server();
+
+	rc = rc == 1 ? cmocka_run_group_tests(tests, NULL, NULL) : rc;
+	pgrig_stop(&rig);
+	return rc;
+}

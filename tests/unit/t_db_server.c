@@ -1,0 +1,373 @@
+/* A database of PostgreSQL as it must be, and as it may fail: what is refused at the start, rights, connections that are
+ * lost, answers that mean nothing.  Skipped where its programs are not installed. */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include "engines.h"
+#include "suite.h"
+
+static void as_superuser(const char *database, const char *text)
+{
+	if (!pgrig_sql(&rig, database, text))
+		fail_msg("%s: %s", text, rig.line);
+}
+
+static void in_test_database(const char *text)
+{
+	char name[16];
+
+	snprintf(name, sizeof name, "t%u", databases);
+	as_superuser(name, text);
+}
+
+/* --- the start */
+
+static int open_as(const char *rest, enum db_mode mode, bool owner, bool standby, struct err *err)
+{
+	char url[512];
+	struct db_server at = { .url = url, .owner = owner, .require_standby = standby };
+	struct db *db = NULL;
+	int rc;
+
+	snprintf(url, sizeof url, "postgresql:host=%s %s", rig.host, rest);
+	rc = db_open_server(&at, mode, &db, err);
+	db_close(&db);
+	return rc;
+}
+
+static void a_database_that_is_not_as_it_must_be_is_refused(void **state)
+{
+	static const struct {
+		const char *made, *url;
+		enum db_mode mode;
+		bool owner, standby;
+		const char *says, *cure;
+	} rows[] = {
+		{ "CREATE DATABASE b1 TEMPLATE template0 ENCODING 'SQL_ASCII'", "dbname=b1 user=toolcrib", DB_READER, false, false,
+		  "its encoding is SQL_ASCII, not UTF8", "CREATE DATABASE" },
+		{ "CREATE DATABASE b2 TEMPLATE template0 LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8'", "dbname=b2 user=toolcrib", DB_WRITER, false, false,
+		  "its collation is C.UTF-8, not C: lists would sort differently than their cursors expect", "LC_COLLATE 'C'" },
+		{ "CREATE DATABASE b3", "dbname=b3 user=toolcrib", DB_WRITER, false, true,
+		  "synchronous_standby_names is empty; commits would be lost with this machine", "database.require_standby: false" },
+		{ "ALTER DATABASE b3 SET default_transaction_read_only = on", "dbname=b3 user=toolcrib", DB_WRITER, false, false,
+		  "it is a standby, or may only be read", "target_session_attrs=read-write" },
+		{ NULL, "dbname=model user=postgres", DB_WRITER, false, false, "its user is a superuser, who may change any record", "the role toolcrib" },
+		{ NULL, "dbname=model user=crib_owner", DB_WRITER, false, false, "its user may update records", "which owns no table" },
+	};
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		if (rows[i].made)
+			as_superuser("postgres", rows[i].made);
+		assert_int_equal(open_as(rows[i].url, rows[i].mode, rows[i].owner, rows[i].standby, &err), ERR_UNREACHABLE);
+		assert_string_equal(err.msg, rows[i].says);
+		assert_non_null(strstr(err.hint, rows[i].cure));
+	}
+	assert_int_equal(open_as("dbname=b3 user=toolcrib", DB_READER, false, true, &err), 0);
+	assert_int_equal(open_as("dbname=model user=toolcrib", DB_WRITER, false, false, &err), 0);
+	assert_int_equal(open_as("dbname=model user=crib_owner", DB_WRITER, true, false, &err), 0);
+}
+
+static void set_system(const char *what)
+{
+	char sql[200];
+	int i = 0;
+
+	snprintf(sql, sizeof sql, "ALTER SYSTEM SET %s", what);
+	as_superuser("postgres", sql);
+	as_superuser("postgres", "SELECT pg_reload_conf()");
+	snprintf(sql, sizeof sql, "SELECT 1 / (SELECT count(*) FROM pg_settings WHERE name || ' = ' || setting = '%s')", what);
+	while (!pgrig_sql(&rig, "postgres", sql))
+		assert_true(i++ < 1000);
+}
+
+static void a_server_that_may_lose_commits_is_refused(void **state)
+{
+	struct err err = { 0 };
+
+	set_system("fsync = off");
+	assert_int_equal(open_as("dbname=model user=toolcrib", DB_WRITER, false, false, &err), ERR_UNREACHABLE);
+	assert_string_equal(err.msg, "fsync is off: what was committed would be lost with its machine");
+	set_system("fsync = on");
+	set_system("full_page_writes = off");
+	assert_int_equal(open_as("dbname=model user=toolcrib", DB_WRITER, false, false, &err), ERR_UNREACHABLE);
+	assert_non_null(strstr(err.msg, "full_page_writes is off"));
+	set_system("full_page_writes = on");
+	assert_int_equal(open_as("dbname=model user=toolcrib", DB_WRITER, false, false, &err), 0);
+}
+
+static void an_address_that_is_none_is_refused_without_its_words(void **state)
+{
+	static const char *const rows[] = { "", "postgres:dbname=x", "/var/lib/toolcrib", "postgresql:nonsense swordfish",
+		"postgresql:dbname=x colour=swordfish", "postgresql:dbname=x password=swordfish", "postgresql://u:swordfish@h/x" };
+	struct db *db = NULL;
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct db_server at = { .url = rows[i] };
+
+		assert_int_equal(db_open_server(&at, DB_READER, &db, &err), ERR_INVALID);
+		assert_string_equal(err.where, "database.url");
+		assert_null(strstr(err.msg, "swordfish"));
+		assert_null(strstr(err.hint, "swordfish"));
+	}
+	assert_int_equal(open_as("dbname=nowhere user=toolcrib", DB_READER, false, false, &err), ERR_UNREACHABLE);
+	assert_non_null(strstr(err.msg, "database \"nowhere\" does not exist"));
+	assert_int_equal(open_as("port=1 dbname=model user=toolcrib", DB_READER, false, false, &err), ERR_UNREACHABLE);
+	assert_non_null(strstr(err.msg, "cannot connect: "));
+	{
+		char url[512];
+		struct db_server at = { .url = url };
+
+		snprintf(url, sizeof url, "postgresql://toolcrib@/model?host=%s", rig.host);
+		assert_int_equal(db_open_server(&at, DB_READER, &db, &err), 0);
+		db_close(&db);
+	}
+}
+
+/* --- the schema and its rights */
+
+static void steps_are_the_owners_and_forward_alone(void **state)
+{
+	struct fix *f = *state;
+	struct db *owner = server(f, "crib_owner", DB_WRITER);
+	int version;
+
+	assert_int_equal(db_check_version(f->db, &version, &f->err), 0);
+	assert_int_equal(version, 41);
+	assert_int_equal(db_migrate(f->db, &f->err), ERR_DENIED);
+	assert_int_equal(db_migrate(owner, &f->err), 0);
+	in_test_database("UPDATE toolcrib.meta SET value = '9000' WHERE key = 'schema'");
+	assert_int_equal(db_migrate(owner, &f->err), ERR_CONFLICT);
+	assert_non_null(strstr(f->err.msg, "made by a newer toolcrib: schema 9000, this one knows 41"));
+	assert_int_equal(db_check_version(f->db, &version, &f->err), ERR_CONFLICT);
+	in_test_database("DROP SCHEMA toolcrib CASCADE");
+	assert_int_equal(db_check_version(f->db, &version, &f->err), ERR_INVALID);
+	in_test_database("CREATE SCHEMA toolcrib AUTHORIZATION crib_owner CREATE TABLE rec(i int8)");    /* what is in the way stays, and nothing is half made */
+	assert_int_equal(db_migrate(owner, &f->err), ERR_CONFLICT);
+	assert_int_equal(db_check_version(owner, &version, &f->err), ERR_INVALID);
+	db_close(&owner);
+}
+
+static void roles_do_what_they_need_and_no_more(void **state)
+{
+	static const struct { const char *role, *text; bool may; } rows[] = {
+		{ "toolcrib", "INSERT INTO log(id, origin, state) VALUES (9, 'o', 1)", true },
+		{ "toolcrib", "INSERT INTO rec(log, idx, ts, enc, kind, leaf) VALUES (9, 0, 5, 1, 1001, '')", true },
+		{ "toolcrib", "INSERT INTO pay(log, idx, ts, salt) VALUES (9, 0, 5, '')", true },
+		{ "toolcrib", "UPDATE rec SET ts = 6", false },
+		{ "toolcrib", "UPDATE rec_else SET ts = 6", false },
+		{ "toolcrib", "UPDATE pay SET salt = 'x'", false },
+		{ "toolcrib", "TRUNCATE rec", false },
+		{ "toolcrib", "UPDATE cp SET note = ''", false },
+		{ "toolcrib", "DELETE FROM anchor", false },
+		{ "toolcrib", "DELETE FROM tenant", false },
+		{ "toolcrib", "ALTER TABLE rec DISABLE TRIGGER rec_frozen", false },
+		{ "toolcrib", "DROP TABLE rec", false },
+		{ "toolcrib", "CREATE TABLE toolcrib.x(i int8)", false },
+		{ "toolcrib", "SELECT make_month((extract(epoch FROM clock_timestamp()) * 1000000)::int8)", true },
+		{ "toolcrib", "SELECT make_month((extract(epoch FROM clock_timestamp() + interval '1 year') * 1000000)::int8)", false },
+		{ "toolcrib", "DELETE FROM rec", true },
+		{ "toolcrib_audit", "SELECT count(*) FROM rec, pay, head, cp, tenant, alert", true },
+		{ "toolcrib_audit", "SELECT name, key_id FROM secret", true },
+		{ "toolcrib_audit", "SELECT value FROM secret", false },
+		{ "toolcrib_audit", "SELECT hash FROM cred", false },
+		{ "toolcrib_audit", "SELECT old_hash FROM cred", false },
+		{ "toolcrib_audit", "DELETE FROM rec", false },
+		{ "toolcrib_audit", "SELECT make_month(0)", false },
+		{ "crib_owner", "INSERT INTO rec(log, idx, ts, enc, kind, leaf) VALUES (9, 1, 5, 1, 1001, '')", true },
+		{ "crib_owner", "UPDATE rec SET ts = 6", false },       /* append-only, for whoever is not about to change that */
+	};
+	char text[400], name[16];
+
+	snprintf(name, sizeof name, "t%u", databases);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		snprintf(text, sizeof text, "SET search_path = toolcrib; SET ROLE %s; %s", rows[i].role, rows[i].text);
+		if (pgrig_sql(&rig, name, text) != rows[i].may)
+			fail_msg("%s: %s: %s", rows[i].role, rows[i].text, rig.line);
+	}
+	in_test_database("SELECT 1 / count(*) FROM pg_inherits WHERE inhparent = 'toolcrib.rec'::regclass AND inhrelid::regclass::text ~ 'rec_2'");
+}
+
+/* --- connections */
+
+static void kill_connections(void)
+{
+	char sql[200];
+
+	snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 't%u'", databases);
+	as_superuser("postgres", sql);
+}
+
+static void a_connection_that_is_lost_is_made_again(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(add(f, 1, NULL), 0);
+	kill_connections();
+	assert_int_equal(add(f, 2, NULL), ERR_UNREACHABLE);
+	assert_int_equal(add(f, 2, NULL), 0);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(add(f, 3, NULL), 0);
+	kill_connections();
+	assert_int_equal(add(f, 4, NULL), ERR_UNREACHABLE);
+	assert_int_equal(add(f, 5, NULL), ERR_UNREACHABLE);             /* not another one in the middle of a transaction */
+	assert_false(db_txn_alive(f->db));
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), ERR_UNREACHABLE);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(add(f, 6, NULL), 0);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(run(f, f->reader, "SELECT 1"), ERR_UNREACHABLE);
+	assert_int_equal(number(f, f->reader, "SELECT count(*) * 100 + max(k) FROM t"), 306);
+}
+
+/* AUDIT A-101: an acknowledged commit is one that the server acknowledged, and nobody warned of. */
+static void a_commit_without_a_clear_answer_is_uncertain(void **state)
+{
+	static const char *const ends[] = { "PERFORM pg_terminate_backend(pg_backend_pid())", "RAISE WARNING 'waited in vain'" };
+	struct fix *f = *state;
+	char sql[400];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(sql, sizeof sql, "CREATE OR REPLACE FUNCTION toolcrib.at_end() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN %s; "
+			 "RETURN NULL; END $$", ends[i]);
+		in_test_database(sql);
+		if (i == 0)
+			in_test_database("CREATE CONSTRAINT TRIGGER at_end AFTER INSERT ON toolcrib.t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
+					 "EXECUTE FUNCTION toolcrib.at_end()");
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+		assert_int_equal(add(f, i, NULL), 0);
+		assert_int_equal(db_txn_end(f->db, 0, &f->err), ERR_UNCERTAIN);
+		assert_non_null(strstr(f->err.msg, i ? "perhaps on no standby" : "lost while it committed"));
+		assert_int_equal(number(f, f->db, "SELECT 1"), 1);
+	}
+	in_test_database("DROP TRIGGER at_end ON toolcrib.t");
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(add(f, 7, NULL), 0);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+}
+
+/* Locks of others are waited for, and not for ever. */
+static void a_lock_that_stays_is_busy(void **state)
+{
+	struct fix *f = *state;
+	struct db *other = server(f, "toolcrib", DB_WRITER);
+
+	assert_int_equal(add(f, 1, NULL), 0);
+	assert_int_equal(run(f, other, "SET lock_timeout = '20ms'"), 0);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(run(f, f->db, "UPDATE t SET i = 1"), 0);
+	assert_int_equal(db_txn_begin(other, true, &f->err), 0);
+	assert_int_equal(run(f, other, "UPDATE t SET i = 2"), ERR_BUSY);
+	assert_true(db_txn_alive(other));
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(run(f, other, "UPDATE t SET i = 2"), 0);
+	assert_int_equal(db_txn_end(other, 0, &f->err), 0);
+	assert_int_equal(number(f, f->reader, "SELECT i FROM t"), 2);
+	db_close(&other);
+}
+
+/* --- what comes and goes */
+
+static void an_answer_that_cannot_be_read_is_none(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(run(f, f->reader, "SELECT 1.5"), ERR_CORRUPT);         /* numeric */
+	assert_non_null(strstr(f->err.msg, "column 0 is of type 1700 and cannot be read"));
+	assert_int_equal(run(f, f->reader, "SELECT 1, now()"), ERR_CORRUPT);
+	assert_int_equal(number(f, f->reader, "SELECT 2"), 2);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(run(f, f->db, "SELECT 1.5"), ERR_CORRUPT);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), ERR_CORRUPT);
+	assert_int_equal(number(f, f->db, "SELECT 3"), 3);
+}
+
+static void texts_that_no_text_is_are_refused(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	for (int i = 0; i < 2; i++) {
+		st = say(f, f->db, "INSERT INTO t(k, s) VALUES (1, ?1)", "t");
+		db_bind_text(st, 1, i ? "a\xff" : "a\0b", i ? 2 : 3);
+		assert_int_equal(db_step(st, &f->err), ERR_INVALID);
+		put(&st);
+	}
+	st = say(f, f->db, "INSERT INTO t(k, s) VALUES (?1, 'x')", "i");
+	db_bind_textz(st, 1, "1");
+	assert_int_equal(db_step(st, &f->err), ERR_INTERNAL);           /* never sent */
+	put(&st);
+	assert_int_equal(add(f, 1, NULL), 0);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+}
+
+/* CLUSTER K-F17: rows that wait while another statement runs have a bound; those that are read one by one need none. */
+static void rows_that_wait_have_a_bound(void **state)
+{
+	struct fix *f = *state;
+
+	for (int over = 0; over < 2; over++) {
+		struct db_stmt *st = say(f, f->reader, over ? "SELECT repeat('x', 1000000) FROM generate_series(1, 80)"
+					 : "SELECT repeat('x', 1000000) FROM generate_series(1, 60)", "");
+		struct db_stmt *other;
+		int n = 1;
+
+		assert_int_equal(db_step(st, &f->err), 1);
+		other = say(f, f->reader, "SELECT 1", "");
+		assert_int_equal(db_step(other, &f->err), over ? ERR_LIMIT : 1);
+		put(&other);
+		while (db_step(st, &f->err) == 1)
+			n++;
+		assert_int_equal(n, over ? 80 : 60);
+		put(&st);
+	}
+	assert_int_equal(number(f, f->reader, "SELECT 1"), 1);
+}
+
+/* What ends a query that another statement has put aside is said by the query. */
+static void an_error_among_rows_that_wait_is_not_lost(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st = say(f, f->reader, "SELECT 10 / (500 - i) FROM generate_series(1, 1000) i", "");
+	int n = 0, rc;
+
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(number(f, f->reader, "SELECT 5"), 5);
+	while ((rc = db_step(st, &f->err)) == 1)
+		n++;
+	assert_true(rc < 0);
+	assert_true(n > 0 && n < 500);
+	put(&st);
+	assert_int_equal(number(f, f->reader, "SELECT 6"), 6);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up_server, tear_down)
+
+SINGLE_THREAD_SUITE(server)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_database_that_is_not_as_it_must_be_is_refused), cmocka_unit_test(a_server_that_may_lose_commits_is_refused),
+		cmocka_unit_test(an_address_that_is_none_is_refused_without_its_words), T(steps_are_the_owners_and_forward_alone),
+		T(roles_do_what_they_need_and_no_more), T(a_connection_that_is_lost_is_made_again),
+		T(a_commit_without_a_clear_answer_is_uncertain), T(a_lock_that_stays_is_busy), T(an_answer_that_cannot_be_read_is_none),
+		T(texts_that_no_text_is_are_refused), T(rows_that_wait_have_a_bound), T(an_error_among_rows_that_wait_is_not_lost),
+	};
+	int rc = start_server();
+
+	rc = rc == 1 ? cmocka_run_group_tests(tests, NULL, NULL) : rc;
+	pgrig_stop(&rig);
+	return rc;
+}
