@@ -7,12 +7,15 @@ then once more under strace, which counts system calls.  A count for each call b
 of the instructions, since valgrind has no instructions for them.
 
 cost.py [--write] [SCENARIO…]   COST_CALLS=1000 is the short mode."""
+import atexit
 import collections
+import contextlib
 import os
 import pathlib
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -128,10 +131,32 @@ def listing(c):
     return c.tenant("acme", "tool*"), ("--expect", "tool09", "--method", "tools/list", "--params", "{%s}" % run.META)
 
 
+def http(c):
+    """Of a server beside ours that answers a constant; it ends with this program's life."""
+    constant = subprocess.Popen([str(crib.BUILD / "tests/bench/constant"), "100"], stdout=subprocess.PIPE, text=True)
+    atexit.register(constant.kill)
+    url = f"http://127.0.0.1:{int(constant.stdout.readline())}/"
+    c.tool(crib.tool_yaml("ask", "{type: http, url: '%s{?a}', result: text, allow: {private: true}}" % url))
+    return c.tenant("acme", "ask"), run.call("ask", '{"a":"b c"}')
+
+
+def sql(c):
+    """One row by its key; the worker that asks is a process of its own, and not counted."""
+    file = c.dir / "rows.db"
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, text TEXT)")
+        db.executemany("INSERT INTO t VALUES(?, ?)", ((n, f"row {n}") for n in range(1000)))
+        db.commit()
+    c.tool(crib.tool_yaml("row", f"{{type: sql, database: 'sqlite:{file}', query: 'SELECT text FROM t WHERE id = 500'}}"))
+    return c.tenant("acme", "row"), ("--expect", "row 500", *run.call("row", "{}"))
+
+
 # name: what sets it up, the way in, what load is told, the threads that are looked at (a list is in no record)
 SCENARIOS = {"echo-http": (echo, "http", ("--conns", "64"), ("loop", "writer")),
              "echo-lines": (echo, "tcp", ("--lines", "--conns", "16", "--depth", "16"), ("loop", "writer")),
-             "list-http": (listing, "http", ("--conns", "64"), ("loop",))}
+             "list-http": (listing, "http", ("--conns", "64"), ("loop",)),
+             "http-tool": (http, "http", ("--conns", "64"), ("loop",)),
+             "sql-tool": (sql, "http", ("--conns", "64"), ("loop",))}
 
 
 def ask(c, name, calls):
