@@ -17,7 +17,7 @@
 struct alerts; struct commands; struct daily; struct reply; struct audit_logs; struct call_engine; struct db;
 struct ev_loop; struct exec_workers; struct conf_role; struct fetcher; struct sandbox; struct mcp_server;
 struct path_lent; struct registry; struct reports; struct str; struct tenants; struct upstreams; struct vault;
-struct assents; struct pdps; struct tasks; struct worker_pool; struct writer;
+struct assents; struct pdps; struct tasks; struct visit; struct visits; struct worker_pool; struct writer;
 
 /* What a command needs; who has it says roles.c, and `own`, `seen` in the row.  READ: what the store holds.  AUDIT:
  * records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those too.  OPERATE, OWNER: to
@@ -81,7 +81,7 @@ int command_arg_check(const struct command_arg *arg, const char *text, struct er
 struct actor {
 	uint32_t uid;
 	int64_t pid;
-	bool embedded, system;
+	bool embedded, system; const struct visit *visit;       /* visit: of a browser; or NULL */
 	const uint32_t *gids; size_t ngids;     /* its groups, of those that have a role; borrowed until the reply */
 	/* From another machine: SHA-256 of its key in hex, the key's name, the address; uid and pid mean nothing.  Borrowed
 	 * until the reply; NULL: not so. */
@@ -123,9 +123,8 @@ struct command {
 	bool stepwise;                  /* one step each time: the CLI repeats it while the row's member "left" is above 0 */
 	bool stream;                    /* POOL, LOOP: body() is asked again while it sets c->more; its parts go to the sink */
 	bool pieces;                    /* any number of documents, a piece of them after another; command_document() */
-	bool storeless, large;          /* touches no store: the CLI runs it without one; its file may be a large one */
-	bool store_if_any;              /* knows more with a store, runs without one as well */
-	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
+	bool storeless, large, store_if_any;    /* touches no store, its file may be large; knows more with a store */
+	bool runs, console;     /* handlers: without a server the CLI reads sandbox.*; browsers may ask for it (C-207) */
 	enum authority role;             /* checked before anything of the handler runs */
 	const char *own, *seen; /* the argument that says a tenant, as TENANT or TENANT/NAME: its admin, auditor may, too */
 	enum approval_rule second;
@@ -169,7 +168,8 @@ struct command_env {                      /* borrowed for life; all but loop may
 	const uint8_t *master; struct vault *vault;
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
-	struct reports *reports; struct jobs *jobs; struct alerts *alerts; struct daily *daily;   /* or NULL, the last two */
+	struct reports *reports, *paged; struct jobs *jobs; struct visits *visits;      /* paged: for browsers */
+	struct alerts *alerts; struct daily *daily;     /* or NULL */
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
 	const struct sandbox *sandbox; struct exec_workers *workers; struct worker_pool *pool;  /* the same, or NULL */
 	const char *sandbox_levels; bool tool_users;    /* reached and required, for `status`; tools have own users */

@@ -31,4 +31,8 @@ void reply_raw(struct reply *o, const char *name, const char *json, size_t len);
 void reply_ms(struct reply *o, const char *name, uint64_t us);                /* milliseconds, one decimal */
 void reply_hex(struct reply *o, const char *name, const void *p, size_t n);
 
+/* The last line of a command that failed: {"error":{...}}. */
+struct err;
+void reply_error(struct str *out, const struct err *err);
+
 #endif

@@ -33,6 +33,7 @@ enum launcher_row {                     /* programs: who they run as is the row'
 	LAUNCHER_REPORT,                /* toolcrib-report: likewise */
 	LAUNCHER_VERIFIER,              /* toolcrib-verifier: likewise */
 	LAUNCHER_SHIP,                  /* toolcrib-ship: likewise */
+	LAUNCHER_CONSOLE,               /* toolcrib-console: likewise */
 	LAUNCHER_ROWS,
 };
 

@@ -51,6 +51,20 @@ void people_end_tenant(struct command_call *c, int64_t tenant_id, struct mcp_end
 
 size_t people_stop_tool(struct command_call *c, const char *full_name);       /* cancel its calls; how many */
 
+/* --- the console's process, which a server runs */
+
+struct console;
+struct console_env {                    /* borrowed for life */
+	struct ev_loop *loop;
+	struct commands *admin;
+	struct visits *visits;
+	struct fetcher *fetcher;
+};
+/* Its socket is open then; the process comes, and comes again.  ERR_IO and the like: it cannot listen there. */
+int console_open(const struct console_env *env, const char *address, struct console **ret, struct err *err) MUST_CHECK;
+void console_close(struct console **k);
+const char *console_address(const struct console *k);
+
 /* --- retention */
 
 struct retention_period {               /* how long records are kept, in days */
@@ -78,6 +92,6 @@ command_body_fn key_list_body;
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command tenant_commands[], principal_commands[], key_make_commands[], key_commands[],
-	limit_commands[], session_commands[], approve_commands[];
+	limit_commands[], session_commands[], approve_commands[], console_commands[];
 
 #endif

@@ -25,7 +25,7 @@ struct reports_opt {
 	struct report_bounds bounds;    /* scratch is made in the store */
 };
 struct reports *reports_new(struct ev_loop *loop, const struct reports_opt *opt);
-/* All of them end, as their second records say; none begins any more. */
+/* NULL: nothing.  All of them end, as their second records say; none begins any more. */
 void reports_stop(struct reports *r);
 /* After commands_free(). */
 void reports_free(struct reports **r);

@@ -22,7 +22,8 @@ struct alerts; struct assents; struct command_socket; struct app_auth; struct ap
 struct app_linger; struct exec_workers; struct call_engine; struct db; struct ev_signal; struct ev_timer;
 struct fetcher; struct gate; struct given; struct limiter; struct mcp_server; struct notary; struct oauth;
 struct otel; struct otel_setup; struct registry; struct reply; struct pdps; struct sinks; struct tasks;
-struct tenants; struct tls_server; struct upstreams; struct vault; struct worker_pool; struct writer;
+struct tenants; struct tls_server; struct upstreams; struct vault; struct visits; struct console;
+struct worker_pool; struct writer;
 
 #define APP_WRITER_CLOSE_MS 10000       /* how long the last commit may take */
 enum app_phase { APP_RUNNING, APP_DRAINING, APP_CANCELLING, APP_ENDED };
@@ -63,6 +64,8 @@ struct app {
 	struct mcp_server *mcp;
 	struct commands *admin;
 	struct reports *reports; struct daily *daily;   /* the latter of a daemon, or NULL */
+	struct reports *paged;          /* for browsers; NULL without console.listen */
+	struct visits *visits; struct console *console;         /* console: NULL without console.listen */
 	struct jobs *jobs;
 	struct command_socket *command_socket, *public_sock;    /* public: NULL without admin.socket */
 	struct command_socket *remote_sock; /* NULL without admin.listen */

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "command/approval.h"
 #include "command/command.h"
+#include "command/visit.h"
 #include "documents/documents.h"
 #include "inventory/inventory.h"
 #include "keeping/keeping.h"
@@ -72,7 +73,7 @@ const struct command *const app_commands[] = {
 	erase_commands,
 	level_commands, task_commands, pdp_commands, approve_commands,
 	limit_commands,
-	session_commands,
+	session_commands, console_commands,
 	alert_commands,
 	NULL,
 };
@@ -91,7 +92,13 @@ struct reports *app_reports_new(struct app *a)
 	for (size_t i = 0; conf && i < NELEMS(classes); i++)
 		if (strcmp(conf->report_class, classes[i]) == 0)
 			opt.bounds.class = (enum served_class)i;
-	return a->reports = reports_new(a->loop, &opt);
+	a->reports = reports_new(a->loop, &opt);
+	if (conf && conf->console_listen && a->opt.profile == APP_DAEMON) {
+		opt.at_once = conf->console_reporters;
+		opt.bounds.class = SERVED_BATCH;        /* somebody waits for them */
+		a->paged = reports_new(a->loop, &opt);
+	}
+	return a->reports;
 }
 
 struct daily *app_daily_new(struct app *a)
@@ -108,5 +115,7 @@ void app_commands_free(struct app *a)
 	commands_free(&a->admin);
 	jobs_free(&a->jobs);
 	reports_free(&a->reports);
+	reports_free(&a->paged);
+	visits_free(&a->visits);
 	daily_free(&a->daily);
 }

@@ -27,6 +27,7 @@
 #include "net/gate.h"
 #include "net/tls.h"
 #include "otel/otel.h"
+#include "people/people.h"
 #include "sink/sink.h"
 #include "tenant/tenant.h"
 #include "upstream/upstream.h"
@@ -516,6 +517,9 @@ json_t *app_listen_show(void *app)
 			put_certificate(one, ops_expires_us(a->ops), ops_shut(a->ops));
 		(void)json_array_append_new(list, one);
 	}
+	if (a->console)
+		(void)json_array_append_new(list, json_pack("{s:s, s:s, s:b}", "transport", "console", "address",
+							     console_address(a->console), "tls", 0));
 	return list;
 }
 

@@ -22,6 +22,7 @@
 #include "call/call.h"
 #include "command/command.h"
 #include "conf/conf.h"
+#include "people/people.h"
 #include "db/db.h"
 #include "ev/ev.h"
 #include "json/reply.h"
@@ -284,6 +285,8 @@ int app_say_ready(struct app *a, struct err *err)
 				   a->listeners[i].ops->address(a->listeners[i].t));
 	if (a->ops)
 		str_printf(&where, " metrics=%s", ops_address(a->ops));
+	if (a->console)
+		str_printf(&where, " console=%s", console_address(a->console));
 	log_info(NULL, "ready version=%s pid=%ld store=%s%s", PACKAGE_VERSION, (long)getpid(), a->store,
 		 str_text(&where));
 	str_fini(&where);
@@ -603,8 +606,8 @@ void app_calls_end(struct app *a)
 {
 	struct idle_wait w = { .a = a };
 
-	if (a->reports)
-		reports_stop(a->reports);
+	reports_stop(a->reports);
+	reports_stop(a->paged);
 	if (a->daily)
 		daily_stop(a->daily);
 	w.timer = ev_timer_new(a->loop, idle_poll, &w);

@@ -29,6 +29,7 @@
 #include "base/text.h"
 #include "call/call.h"
 #include "command/command.h"
+#include "command/visit.h"
 #include "conf/conf.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -47,6 +48,7 @@
 #include "oauth/oauth.h"
 #include "otel/otel.h"
 #include "pdp/pdp.h"
+#include "people/people.h"
 #include "registry/registry.h"
 #include "ship/ship.h"
 #include "task/task.h"
@@ -701,16 +703,19 @@ static void mcp_stop(struct app *a)
 static int admin_start(struct app *a, struct err *err)
 {
 	const struct conf *conf = a->opt.conf;
+	struct reports *reports = app_reports_new(a);
 
 	(void)err;
 	a->jobs = jobs_new();
+	a->visits = visits_new();
 	a->admin = commands_new(&(struct command_env){
 		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.archive = app_archive(a), .registry = a->registry, .writer = a->writer, .notary = a->notary,
 		.calls = a->calls, .tasks = a->tasks, .assents = a->assents, .pdps = a->pdps,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
-		.reports = app_reports_new(a), .alerts = a->alerts, .jobs = a->jobs, .daily = app_daily_new(a),
+		.reports = reports, .paged = a->paged, .visits = a->visits, .alerts = a->alerts, .jobs = a->jobs,
+		.daily = app_daily_new(a),
 		.sandbox_levels = a->sandbox_levels, .tool_users = a->sandbox.best.uid,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us,
 		.tenant_queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
@@ -728,6 +733,19 @@ static int admin_start(struct app *a, struct err *err)
 static void admin_stop(struct app *a)
 {
 	app_commands_free(a);
+}
+
+static int console_start(struct app *a, struct err *err)
+{
+	const struct console_env env = { a->loop, a->admin, a->visits, a->fetcher };
+	const char *at = a->opt.conf->console_listen;
+
+	return at ? console_open(&env, at, &a->console, err) : 0;
+}
+
+static void console_stop(struct app *a)
+{
+	console_close(&a->console);
 }
 
 static void calls_end(struct app *a)
@@ -801,6 +819,7 @@ static const struct subsys {
 	{ "metrics and health", DAEMON, app_ops_start, app_ops_stop, NULL },
 	{ "listeners", DAEMON, app_listen_start, app_listen_stop, stays },
 	{ "pressure", DAEMON, app_pressure_start, app_pressure_stop, stays },
+	{ "console", DAEMON, console_start, console_stop, NULL },
 	{ "sockets", SERVE, app_sockets_start, app_sockets_stop, NULL },
 	{ "the next server", DAEMON, app_handover_start, app_handover_stop, NULL },
 	{ "connections that were taken over", DAEMON, app_take_over_adopt, NULL, stays },
@@ -844,8 +863,8 @@ _Static_assert(NELEMS(rows) <= 64, "bits of app.stopped");
 /* The store goes to the next server, and what runs ends here: but for what it needs, all stops. */
 static void part(struct app *a)
 {
-	if (a->reports)
-		reports_stop(a->reports);
+	reports_stop(a->reports);
+	reports_stop(a->paged);
 	for (size_t i = a->started; i-- > 0;) {
 		const struct subsys *row = &rows[i];
 

@@ -79,7 +79,7 @@ void command_record_line(struct command_run *run)
 	struct str line = STR_INIT, asked = STR_INIT;
 	char by[ACTOR_SIZE];
 
-	str_printf(&line, "%s%s: ", actor_text(who, by), who->embedded ? " (cli)" : "");
+	str_printf(&line, "%s%s: ", actor_text(who, by), who->embedded ? " (cli)" : who->visit ? " (console)" : "");
 	put_command(&line, run, false);
 	if (line.len > LINE_MAX_BYTES) {
 		size_t n = LINE_MAX_BYTES;

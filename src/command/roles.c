@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "command/visit.h"
 #include "conf/conf.h"
 
 #include "command_int.h"
@@ -79,6 +80,8 @@ void commands_set_roles(struct commands *a, const struct conf_role *roles, size_
 
 bool actor_may(const struct commands *a, const struct actor *who, enum authority authority, const char *tenant)
 {
+	if (who->visit && visit_is_over(who->visit))
+		return false;
 	if (who->system || (is_owner(a, who) && (may_do[CONF_ADMIN] & BIT(authority))))
 		return true;
 	for (size_t i = 0; i < a->env.nroles; i++) {
@@ -168,6 +171,8 @@ int actor_check(const struct command_run *run, struct err *err)
 	char whom[ACTOR_SIZE];
 
 	(void)actor_text(who, whom);
+	if (who->visit && visit_is_over(who->visit))
+		return err_set(err, ERR_DENIED, "visit", "this visit has ended");
 	if (actor_may(run->c.admin, who, cmd->role, json_string_value(tenant)) ||
 	    may_by_name(run, CONF_TENANT_ADMIN, cmd->own) || may_by_name(run, CONF_TENANT_AUDITOR, cmd->seen))
 		return 0;

@@ -216,19 +216,6 @@ static void leave(struct conn *c)
 		command_hang_up(running);
 }
 
-static void put_error(struct str *out, const struct err *err)
-{
-	str_puts(out, "{\"error\":{\"code\":");
-	jx_write_stringz(out, err_name(err->code));
-	str_puts(out, ",\"where\":");
-	jx_write_stringz(out, err->where);
-	str_puts(out, ",\"message\":");
-	jx_write_stringz(out, err->msg);
-	str_puts(out, ",\"hint\":");
-	jx_write_stringz(out, err->hint);
-	str_printf(out, ",\"retryMs\":%u}}\n", err->retry_ms);
-}
-
 static void send_reply(struct conn *c, const struct str *rows, const struct err *err)
 {
 	struct str out = STR_SECRET_INIT;
@@ -236,7 +223,7 @@ static void send_reply(struct conn *c, const struct str *rows, const struct err 
 	if (rows && rows->len > 0)
 		str_put(&out, rows->p, rows->len);
 	if (err)
-		put_error(&out, err);
+		reply_error(&out, err);
 	else
 		str_puts(&out, "{\"done\":true}\n");
 	stream_write_answer(c->stream, out.p, out.len);
@@ -580,7 +567,7 @@ static void turn_away(struct conn *c, const struct accepted *a, const struct err
 {
 	struct str out = STR_INIT;
 
-	put_error(&out, err);
+	reply_error(&out, err);
 	(void)send(a->fd, out.p, out.len, MSG_DONTWAIT | MSG_NOSIGNAL); /* a new socket has room */
 	str_fini(&out);
 	listen_drop(a);

@@ -258,6 +258,17 @@ static int check_archive(const struct conf *c, struct err *err)
 			 CONF_ARCHIVE_MAX, dir);
 }
 
+/* Plain HTTP, which no other machine may see (CONSOLE C-305). */
+static int check_console(const struct conf *c, struct err *err)
+{
+	if (!c->console_listen || conf_is_loopback(c->console_listen))
+		return 0;
+	(void)conf_err(err, "/console", "listen", "the console is for this machine alone, and \"%.80s\" is no address of it",
+		       c->console_listen);
+	err_hint(err, "listen on 127.0.0.1:8811, and reach it from elsewhere with ssh -L 8811:127.0.0.1:8811");
+	return ERR_INVALID;
+}
+
 static int read_root(struct conf *c, const json_t *root, struct err *err)
 {
 	int rc = read_level(c, root, "", "", err);
@@ -267,6 +278,8 @@ static int read_root(struct conf *c, const json_t *root, struct err *err)
 		rc = conf_admin_check(c, err);
 	if (rc == 0)
 		rc = conf_metrics_check(c, err);
+	if (rc == 0)
+		rc = check_console(c, err);
 	if (rc == 0)
 		rc = conf_otel_check(c, err);
 	if (rc == 0)
@@ -402,6 +415,7 @@ static const char *example_of(const struct row *row)
 		{ "admin.listen", "127.0.0.1:8810" }, { "admin.socket", "/run/toolcrib/admin.sock" },
 		{ "metrics.listen", "127.0.0.1:9464" }, { "metrics.cert", "/etc/toolcrib/metrics.crt" },
 		{ "metrics.key", "/etc/toolcrib/metrics.key" }, { "metrics.token_file", "/etc/toolcrib/metrics.token" },
+		{ "console.listen", "127.0.0.1:8811" },
 		{ "otel.endpoint", "https://otel.example.com:4318" }, { "otel.headers_file", "/etc/toolcrib/otel.headers" },
 		{ "otel.ca", "/etc/toolcrib/otel-ca.crt" }, { "otel.resource", "deployment.environment.name=prod" } };
 

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
@@ -104,4 +105,17 @@ void reply_ms(struct reply *o, const char *name, uint64_t us)
 	int n = snprintf(ms, sizeof(ms), "%" PRIu64 ".%" PRIu64, us / 1000, us % 1000 / 100);
 
 	reply_raw(o, name, ms, (size_t)n);
+}
+
+void reply_error(struct str *out, const struct err *err)
+{
+	str_puts(out, "{\"error\":{\"code\":");
+	jx_write_stringz(out, err_name(err->code));
+	str_puts(out, ",\"where\":");
+	jx_write_stringz(out, err->where);
+	str_puts(out, ",\"message\":");
+	jx_write_stringz(out, err->msg);
+	str_puts(out, ",\"hint\":");
+	jx_write_stringz(out, err->hint);
+	str_printf(out, ",\"retryMs\":%u}}\n", err->retry_ms);
 }

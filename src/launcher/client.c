@@ -142,7 +142,7 @@ static size_t pick_env(char *env[], size_t room)
 	for (char **e = environ; e && *e && n + 1 < room; e++)
 		if (strncmp(*e, "TOOLCRIB_RUN=", 13) == 0 || strncmp(*e, "TOOLCRIB_SIGN=", 14) == 0 ||
 		    strncmp(*e, "TOOLCRIB_WORKER=", 16) == 0 || strncmp(*e, "TOOLCRIB_REPORT=", 16) == 0 ||
-		    strncmp(*e, "TOOLCRIB_VERIFIER=", 18) == 0 ||
+		    strncmp(*e, "TOOLCRIB_VERIFIER=", 18) == 0 || strncmp(*e, "TOOLCRIB_CONSOLE=", 17) == 0 ||
 		    strncmp(*e, "TOOLCRIB_CHILDREN=", 18) == 0)
 			env[n++] = *e;
 	env[n] = NULL;

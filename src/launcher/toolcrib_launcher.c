@@ -52,6 +52,7 @@ static const struct row { const char *name, *variable; } rows[LAUNCHER_ROWS] = {
 	[LAUNCHER_REPORT] = { "toolcrib-report", "TOOLCRIB_REPORT" },
 	[LAUNCHER_VERIFIER] = { "toolcrib-verifier", "TOOLCRIB_VERIFIER" },
 	[LAUNCHER_SHIP] = { "toolcrib-ship", "TOOLCRIB_SHIP" },
+	[LAUNCHER_CONSOLE] = { "toolcrib-console", "TOOLCRIB_CONSOLE" },
 };
 
 enum state { FREE, RUNS, ENDED, FAILED };       /* ENDED, FAILED: still to be told */

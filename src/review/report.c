@@ -496,7 +496,7 @@ const struct command tool_history_commands[] = {
 #define REPORT(v, help_, detail_, args_, columns_) \
 	{ .noun = "audit", .verb = v, .help = help_, .detail = detail_, .args = args_, .columns = columns_, \
 	  .shape = ADM_REPORT, \
-	  .role = ADM_AUDIT, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_READ, .check = report_check }
+	  .role = ADM_AUDIT, .console = true, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_READ, .check = report_check }
 const struct command report_commands[] = {
 	REPORT("calls", "List calls, the newest first",
 	       "Those of one tenant, or of all for those who may read every log.  With --group-by: how many, by the client's "

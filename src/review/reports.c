@@ -472,9 +472,15 @@ static int64_t tenant_of(const struct command_call *c, const struct report_ask *
 	return t ? t->id : -1;
 }
 
+/* Pages have reporters of their own, so that they and the command line do not wait for each other (CONSOLE C-111). */
+static struct reports *reports_of(const struct command_call *c)
+{
+	return c->who.visit ? command_env(c)->paged : command_env(c)->reports;
+}
+
 static int start(struct command_call *c, struct err *err)
 {
-	struct reports *r = command_env(c)->reports;
+	struct reports *r = reports_of(c);
 	struct report_ask *ask = c->priv;
 	struct job *j;
 	int rc = 0;
@@ -511,7 +517,7 @@ static int start(struct command_call *c, struct err *err)
 
 static void cancel(struct command_call *c, bool stopped)
 {
-	struct reports *r = command_env(c)->reports;
+	struct reports *r = reports_of(c);
 	struct list *const lists[] = { &r->running, &r->waiting };
 
 	for (size_t i = 0; i < NELEMS(lists); i++) {
@@ -548,12 +554,15 @@ struct reports *reports_new(struct ev_loop *loop, const struct reports_opt *opt)
 
 void reports_stop(struct reports *r)
 {
-	struct list *const lists[] = { &r->running, &r->waiting };
+	static const char why[] = "the server is stopping";
 
+	if (!r)
+		return;
 	r->stopped = true;
-	for (size_t i = 0; i < NELEMS(lists); i++)
-		while (!list_empty(lists[i]))
-			fail(CONTAINER_OF(lists[i]->next, struct job, node), "killed", ERR_CANCELLED, "the server is stopping");
+	while (!list_empty(&r->running))
+		fail(CONTAINER_OF(r->running.next, struct job, node), "killed", ERR_CANCELLED, why);
+	while (!list_empty(&r->waiting))
+		fail(CONTAINER_OF(r->waiting.next, struct job, node), "killed", ERR_CANCELLED, why);
 }
 
 void reports_free(struct reports **rp)

@@ -399,7 +399,7 @@ const struct command show_commands[] = {
 	  .detail = "With them those of the call that asked a person for it, and all of its task: its rounds, answers, "
 		    "who read its end.",
 	  .args = audit_show_args,
-	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL,
+	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .console = true, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = audit_show_check, .body = audit_show_body },
 	{ .noun = NULL },

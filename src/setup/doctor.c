@@ -554,6 +554,7 @@ static void look_at_programs(struct doctor *d)
 		{ "toolcrib-launcher", "TOOLCRIB_LAUNCHER" }, { "toolcrib-run", "TOOLCRIB_RUN" },
 		{ "toolcrib-sign", "TOOLCRIB_SIGN" }, { "toolcrib-worker", "TOOLCRIB_WORKER" },
 		{ "toolcrib-report", "TOOLCRIB_REPORT" }, { "toolcrib-verifier", "TOOLCRIB_VERIFIER" },
+		{ "toolcrib-console", "TOOLCRIB_CONSOLE" },
 	};
 	bool fine = true;
 

@@ -973,6 +973,14 @@ size_t tenants_count(const struct tenants *t)
 	return map_count(t->by_id);
 }
 
+void tenants_each(const struct tenants *t, tenant_each_fn *fn, void *arg)
+{
+	void *value;
+
+	for (size_t it = 0; map_next(t->by_id, &it, NULL, NULL, &value); )
+		fn(arg, &((const struct tenant_image *)value)->tenant);
+}
+
 size_t tenants_dirty(struct tenants *t, struct tenant_used *ret, size_t max)
 {
 	size_t n = 0;

@@ -554,7 +554,7 @@ class Daemon(crib.Case):
         """SEC S-930, as far as it is kept: placed anywhere, no executable stack, relocations read-only, guarded stacks."""
         LOAD, DYNAMIC, STACK, RELRO = 1, 2, 0x6474e551, 0x6474e552
         for name in ("toolcrib", "toolcribd", "toolcrib-launcher", "toolcrib-run", "toolcrib-sign", "toolcrib-worker",
-                     "toolcrib-report", "toolcrib-verifier", "toolcrib-ship"):
+                     "toolcrib-report", "toolcrib-verifier", "toolcrib-ship", "toolcrib-console"):
             with self.subTest(program=name):
                 data = (crib.BUILD / name).read_bytes()
                 self.assertEqual(data[:5], b"\x7fELF\x02")
@@ -655,6 +655,7 @@ class Daemon(crib.Case):
                                   (("toolcrib-report",), 126, "toolcribd"), (("toolcrib-report", "--version"), 0, "toolcrib-report 0"),
                                   (("toolcrib-report", "--help"), 0, "usage:"), (("toolcrib-report", "x"), 2, "usage:"),
                                   (("toolcrib-ship",), 2, "usage:"), (("toolcrib-ship", "--version"), 0, "toolcrib-ship 0"),
+                                  (("toolcrib-console",), 126, "toolcribd"), (("toolcrib-console", "--help"), 0, "usage:"),
                                   (("toolcrib-verifier",), 126, "toolcribd"), (("toolcrib-verifier", "--help"), 0, "usage:")):
             with self.subTest(words=words):
                 done = subprocess.run([crib.BUILD / words[0], *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -52,7 +52,7 @@ class Install(unittest.TestCase):
         for name in ("toolcrib", "toolcribd", "toolcrib-verify"):
             installed("bindir", name, 0o755)
         for name in ("toolcrib-run", "toolcrib-sign", "toolcrib-launcher", "toolcrib-worker", "toolcrib-report",
-                     "toolcrib-verifier", "toolcrib-ship"):
+                     "toolcrib-verifier", "toolcrib-ship", "toolcrib-console"):
             installed("libexecdir", name, 0o755)
         installed("toolcriblibdir", "toolcrib_rec.so", 0o755)
         for page in ("man8/toolcrib.8", "man8/toolcribd.8", "man5/toolcribd.yaml.5", "man7/toolcrib-audit.7"):

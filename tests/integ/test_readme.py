@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import urllib.request
 
 import crib
 
@@ -154,6 +155,18 @@ class Readme(Demo):
             json.loads(text)
         typed = "".join(text for heading, text in blocks("README") if heading in SAYS)
         self.assertEqual([words for words in OTHERWISE if words not in typed], [])
+
+    def test_a_browser_is_let_in(self):
+        """Who called what: a line of the configuration, and a link."""
+        with open(self.crib.dir / "config/toolcrib/toolcribd.yaml", "a") as f:
+            f.write('console: {listen: "127.0.0.1:0"}\n')
+        self.serve()
+        link = self.type('eval "$(contrib/quickstart --shell)"; toolcrib -q console open')
+        self.assertRegex(link, r"^http://toolcrib\.localhost:\d+/enter\?t=\w{43}\n$")
+        host, _, path = link.strip().removeprefix("http://").partition("/")
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{host.rpartition(':')[2]}/{path}",
+                                                           headers={"Host": host})) as page:
+            self.assertIn("Sign in", page.read().decode())
 
     def test_documents_that_commands_name_are_there(self):
         """A command names what its page has made, or an example."""

@@ -1,0 +1,520 @@
+/* The front of the console: connections of browsers, which request is for which route, and what a request must have
+ * before anything is asked for it: our host, a method that is served, no prefetch, a visit, and of forms that they come
+ * from our own pages (CONSOLE 6, C-305, C-307).  Answers leave with the headers that keep a page to itself. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/crypto.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "console/console.h"
+#include "ev/ev.h"
+#include "net/addr.h"
+#include "net/listen.h"
+
+#include "console_int.h"
+
+#define FORM "application/x-www-form-urlencoded"
+#define PLAIN \
+	"Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+/* No script is on any page, and none may come there (C-402, C-403). */
+#define KEPT_APART \
+	"X-Content-Type-Options: nosniff\r\nReferrer-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n" \
+	"Cross-Origin-Resource-Policy: same-origin\r\n" \
+	"Content-Security-Policy: default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; " \
+	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'\r\n" \
+	"Permissions-Policy: camera=(), microphone=(), geolocation=(), payment=(), usb=(), clipboard-read=(), " \
+	"display-capture=()\r\n"
+
+struct front {
+	struct ev_loop *loop;
+	struct listener *listener;
+	struct doors *doors;
+	const char *name;               /* host:port */
+	const struct route *const *routes;
+	struct list conns;
+};
+
+struct conn {
+	struct list node;
+	struct front *front;
+	struct http_conn *http;
+	char from[ADDR_TEXT_SIZE];
+};
+
+/* --- the end of a request */
+
+static void request_free(struct request *q)
+{
+	doors_forget(&q->question);
+	json_decref(q->kept);
+	for (size_t i = 0; i < q->nparams; i++) {
+		free(q->param[i].name);
+		secret_wipe(q->param[i].value, strlen(q->param[i].value));      /* a link's token may be one */
+		free(q->param[i].value);
+	}
+	secret_wipe(q->token, sizeof(q->token));
+	free(q);
+}
+
+void request_reply(struct request *q, int status, const char *type, const char *headers, const char *text)
+{
+	struct http_request *http = q->http;
+	const bool is_page = strncmp(type, "text/html", 9) == 0;
+	struct str all = STR_SECRET_INIT;       /* a cookie */
+
+	str_printf(&all, KEPT_APART "Content-Type: %s\r\nCache-Control: %s\r\n%s", type,
+		   is_page ? "no-store" : "max-age=31536000, immutable", headers ? headers : "");
+	request_free(q);
+	http_reply(http, status, str_text(&all), text, strlen(text));
+	str_wipe(&all);
+}
+
+void request_page(struct request *q, int status, struct str *html)
+{
+	PAGE_PLAIN(html, "foot");
+	request_reply(q, status, "text/html; charset=utf-8", status == 503 ? "Retry-After: 1\r\n" : NULL, str_text(html));
+	str_fini(html);
+}
+
+static void begin(struct str *html, const char *title)
+{
+	PAGE(html, "head", { "title", title });
+	PAGE(html, "main", { "title", title });
+}
+
+void request_error(struct request *q, int status, const char *title, const char *message, const char *hint)
+{
+	struct str html = STR_INIT;
+
+	begin(&html, title);
+	PAGE(&html, "said", { "text", message });
+	if (hint && *hint)
+		PAGE(&html, "hint", { "text", hint });
+	request_page(q, status, &html);
+}
+
+void request_missing(struct request *q)
+{
+	request_error(q, 404, "Not found", "There is no such page, or none that you may see.", NULL);
+}
+
+static void ask_to_sign_in(struct request *q)
+{
+	struct str html = STR_INIT;
+
+	begin(&html, "Sign in");
+	PAGE_PLAIN(&html, "sign-in");
+	request_page(q, 403, &html);
+}
+
+/* --- what a visit's forms carry (C-307) */
+
+void request_csrf(const struct request *q, const char *route, char ret[CSRF_SIZE])
+{
+	static const char what[] = "toolcrib/csrf/1";
+	const struct digest_part part[] = { { what, sizeof(what) }, { route, strlen(route) } };
+	uint8_t key[DIGEST_SIZE], mac[DIGEST_SIZE];
+
+	digest_sha256(q->token, strlen(q->token), key);
+	digest_hmac(key, part, NELEMS(part), mac);
+	text_hex(mac, sizeof(mac), ret);
+	secret_wipe(key, sizeof(key));
+}
+
+static bool csrf_fits(const struct request *q)
+{
+	char want[CSRF_SIZE];
+	const char *got = request_param(q, "c");
+
+	request_csrf(q, q->route->path, want);
+	return strlen(got) == CSRF_SIZE - 1 && secret_equal(got, want, CSRF_SIZE - 1);
+}
+
+/* --- parameters */
+
+const char *request_param(const struct request *q, const char *name)
+{
+	for (size_t i = 0; i < q->nparams; i++)
+		if (strcmp(q->param[i].name, name) == 0)
+			return q->param[i].value;
+	return "";
+}
+
+static bool has_param(const struct request *q, const char *name)
+{
+	for (size_t i = 0; i < q->nparams; i++)
+		if (strcmp(q->param[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* NULL: it is no text, or has a NUL. */
+static char *decode(const char *p, size_t len)
+{
+	char *text = mem_alloc(len + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		int high = p[i] == '%' && i + 2 < len ? digit(p[i + 1]) : -1, low = high >= 0 ? digit(p[i + 2]) : -1;
+
+		if (p[i] == '%' && low < 0)
+			goto none;
+		text[n++] = p[i] == '+' ? ' ' : p[i] == '%' ? (char)(high << 4 | low) : p[i];
+		i += p[i] == '%' ? 2 : 0;
+	}
+	text[n] = '\0';
+	if (!memchr(text, '\0', n) && text_utf8_valid(text, n))
+		return text;
+none:
+	free(text);
+	return NULL;
+}
+
+static bool is_known(const struct route *route, const char *name)
+{
+	char word[40];
+
+	(void)snprintf(word, sizeof(word), " %.36s ", name);
+	return strchr(name, ' ') == NULL && strlen(name) < 36 && route->params && strstr(route->params, word);
+}
+
+/* "a=1&b=2"; NULL, or what is wrong with it: a static text, and *ret_name. */
+static const char *take_params(struct request *q, const char *p, size_t len, char **ret_name)
+{
+	const char *end = len ? p + len : p;
+
+	while (p < end) {
+		const char *and = memchr(p, '&', (size_t)(end - p)), *stop = and ? and : end;
+		const char *is = memchr(p, '=', (size_t)(stop - p));
+		char *name = decode(p, (size_t)((is ? is : stop) - p));
+		char *value = name && is ? decode(is + 1, (size_t)(stop - is - 1)) : NULL;
+		const bool twice = name && has_param(q, name);
+
+		if (!value || twice || !is_known(q->route, name) || q->nparams == CON_PARAMS_MAX) {
+			*ret_name = name ? name : mem_strdup("?");
+			free(value);
+			return !name || !value ? "it is no name and value, or no text" :
+				twice ? "it stands there twice" : "this page does not know it";
+		}
+		q->param[q->nparams++] = (struct param){ name, value };
+		p = and ? and + 1 : end;
+	}
+	return NULL;
+}
+
+/* --- routes */
+
+static bool is_report_name(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!((p[i] >= 'a' && p[i] <= 'z') || p[i] == '-'))
+			return false;
+	return len > 0 && len < sizeof(((struct request *)0)->report);
+}
+
+static bool is_call_id(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (digit(p[i]) < 0 && p[i] != '-')
+			return false;
+	return len > 0 && len < sizeof(((struct request *)0)->call);
+}
+
+/* One segment of a path against one of a route's. */
+static bool segment_fits(const char *want, size_t nwant, const char *p, size_t len, struct request *q)
+{
+	if (text_eq(want, nwant, ":tenant") && text_entity_name(p, len) && len < sizeof(q->tenant))
+		(void)snprintf(q->tenant, sizeof(q->tenant), "%.*s", (int)len, p);
+	else if (text_eq(want, nwant, ":report") && is_report_name(p, len))
+		(void)snprintf(q->report, sizeof(q->report), "%.*s", (int)len, p);
+	else if (text_eq(want, nwant, ":call") && is_call_id(p, len))
+		(void)snprintf(q->call, sizeof(q->call), "%.*s", (int)len, p);
+	else if (text_eq(want, nwant, ":hash"))
+		return text_eq(p, len, page_css(NULL));
+	else
+		return *want != ':' && nwant == len && memcmp(want, p, len) == 0;
+	return true;
+}
+
+static bool path_fits(const char *want, struct http_text path, struct request *q)
+{
+	const char *p = path.p, *end = path.p + path.len;
+
+	for (;;) {
+		const char *slash, *stop = strchrnul(want + 1, '/');
+
+		if (p >= end || *p != '/')
+			return false;
+		slash = memchr(p + 1, '/', (size_t)(end - p - 1));
+		if (!segment_fits(want + 1, (size_t)(stop - want - 1), p + 1, (size_t)((slash ? slash : end) - p - 1), q))
+			return false;
+		if (!*stop || !slash)
+			return !*stop && !slash;
+		want = stop;
+		p = slash;
+	}
+}
+
+/* The route, or NULL; *ret_path: another method has it. */
+static const struct route *route_of(const struct http_head *h, struct request *q, bool *ret_path)
+{
+	*ret_path = false;
+	for (const struct route *const *table = q->front->routes; *table; table++) {
+		for (const struct route *r = *table; r->method; r++) {
+			if (!path_fits(r->path, h->path, q))
+				continue;
+			if (http_text_is(h->method, r->method))
+				return r;
+			*ret_path = true;
+		}
+	}
+	return NULL;
+}
+
+/* --- what a request must have */
+
+static struct http_text only(const struct http_head *h, const char *name)
+{
+	unsigned count = 0;
+	struct http_text t = http_head_get(h, name, &count);
+
+	return count == 1 ? t : (struct http_text){ NULL, 0 };
+}
+
+static bool host_is(struct http_text host, const char *name)
+{
+	const char *colon = host.p ? memrchr(host.p, ':', host.len) : NULL;
+
+	if (colon && !memchr(colon, ']', host.len - (size_t)(colon - host.p)))
+		host.len = (size_t)(colon - host.p);
+	return host.p && http_text_is_nocase(host, name);
+}
+
+/* Another server of this machine has cookies of "localhost" as well, so pages are under a name of our own (C-305). */
+static bool leads_here(struct http_text host)
+{
+	return host_is(host, "localhost") || host_is(host, "127.0.0.1") || host_is(host, "[::1]");
+}
+
+static bool is_prefetch(const struct http_head *h)
+{
+	const struct http_text sec = http_head_get(h, "sec-purpose", NULL), old = http_head_get(h, "purpose", NULL);
+
+	return (sec.len >= 8 && memcmp(sec.p, "prefetch", 8) == 0) || http_text_is(old, "prefetch");
+}
+
+/* Does this form come from a page of ours? */
+static bool is_own_form(const struct http_head *h, struct http_text host)
+{
+	struct http_text site = http_head_get(h, "sec-fetch-site", NULL), origin = only(h, "origin");
+	char ours[300];
+
+	if (site.p)
+		return http_text_is(only(h, "sec-fetch-site"), "same-origin");
+	(void)snprintf(ours, sizeof(ours), "http://%.*s", (int)host.len, host.p);
+	return origin.p && host.len < sizeof(ours) - 8 && http_text_is(origin, ours);
+}
+
+static bool is_token(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!((p[i] >= 'a' && p[i] <= 'z') || (p[i] >= 'A' && p[i] <= 'Z') || (p[i] >= '0' && p[i] <= '9')))
+			return false;
+	return len == CON_TOKEN;
+}
+
+/* Twice, or malformed: as none. */
+static void read_cookie(struct request *q, struct http_text cookies)
+{
+	static const char name[] = CON_COOKIE "=";
+	const size_t n = sizeof(name) - 1;
+	const char *end = cookies.len ? cookies.p + cookies.len : cookies.p;
+	unsigned found = 0;
+
+	for (const char *p = cookies.p; p < end; ) {
+		const char *semi = memchr(p, ';', (size_t)(end - p)), *stop = semi ? semi : end;
+
+		while (p < stop && *p == ' ')
+			p++;
+		if ((size_t)(stop - p) >= n && memcmp(p, name, n) == 0) {
+			found++;
+			q->token[0] = '\0';
+			if (is_token(p + n, (size_t)(stop - p) - n))
+				memcpy(q->token, p + n, CON_TOKEN);
+		}
+		p = semi ? semi + 1 : end;
+	}
+	if (found != 1)
+		secret_wipe(q->token, sizeof(q->token));
+}
+
+static int refuse(struct http_request *r, int status, const char *headers, const char *text)
+{
+	http_reply(r, status, headers, text, strlen(text));
+	return 1;
+}
+
+/* 0, or 1: it was answered. */
+static int check_head(struct http_request *r, const struct http_head *h, struct http_text host)
+{
+	if (leads_here(host) && http_text_is(h->method, "GET"))
+		return -1;
+	if (!host_is(host, CONSOLE_HOST))
+		return refuse(r, 421, PLAIN, "this host is not served: toolcrib console open says where the console is\n");
+	if (!http_text_is(h->method, "GET") && !http_text_is(h->method, "POST"))
+		return refuse(r, 405, PLAIN "Allow: GET, POST\r\n", "GET and POST only\n");
+	if (h->target.len > CON_URL_MAX)
+		return refuse(r, 414, PLAIN, "an address has at most 4096 bytes here\n");
+	if (is_prefetch(h))
+		return refuse(r, 503, PLAIN, "pages are not fetched ahead: each look is on record\n");
+	if (http_text_is(h->method, "GET"))
+		return 0;
+	if (!http_text_is(only(h, "content-type"), FORM))
+		return refuse(r, 415, PLAIN, "a form is " FORM "\n");
+	if (!is_own_form(h, host))
+		return refuse(r, 403, PLAIN, "this form does not come from a page of the console\n");
+	return 0;
+}
+
+static int on_head(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user)
+{
+	struct conn *c = arg;
+	const struct http_text host = only(h, "host");
+	char headers[160], *name = NULL;
+	const char *why;
+	struct request *q;
+	bool other_method;
+	int rc = check_head(r, h, host);
+
+	*body_max = CON_FORM_MAX;
+	if (rc < 0) {
+		(void)snprintf(headers, sizeof(headers), PLAIN "Location: http://%s/\r\n", c->front->name);
+		rc = refuse(r, 307, headers, "the console has a name of its own\n");
+	}
+	if (rc > 0)
+		return 1;
+	q = mem_zalloc(sizeof(*q));
+	q->front = c->front;
+	q->http = r;
+	(void)snprintf(q->from, sizeof(q->from), "%s", c->from);
+	read_cookie(q, only(h, "cookie"));
+	q->route = route_of(h, q, &other_method);
+	if (!q->route && other_method) {
+		free(q);
+		return refuse(r, 405, PLAIN "Allow: GET, POST\r\n", "this address is for the other method\n");
+	}
+	if (!q->route) {
+		request_missing(q);
+		return 1;
+	}
+	why = q->route->method[0] == 'G' ? take_params(q, h->query.p, h->query.len, &name) : NULL;
+	if (why) {
+		char text[200];
+
+		(void)snprintf(text, sizeof(text), "%.80s: %s", name, why);
+		free(name);
+		request_error(q, 400, "Bad request", text, NULL);
+		return 1;
+	}
+	*ret_user = q;
+	return 0;
+}
+
+static void on_request(void *arg, struct http_request *r, void *user, const char *body, size_t len)
+{
+	struct request *q = user;
+	char *name = NULL, text[200];
+	const char *why = q->route->method[0] == 'P' ? take_params(q, body, len, &name) : NULL;
+
+	(void)arg;
+	(void)r;
+	if (why) {
+		(void)snprintf(text, sizeof(text), "%.80s: %s", name, why);
+		free(name);
+		request_error(q, 400, "Bad request", text, NULL);
+	} else if (!*q->token && !q->route->open) {
+		ask_to_sign_in(q);
+	} else if (q->route->csrf && !csrf_fits(q)) {
+		request_error(q, 403, "Refused", "This form is not of this visit.", "go back, load the page again, and repeat it");
+	} else {
+		q->route->run(q);
+	}
+}
+
+static void on_gone(void *arg, struct http_request *r, void *user)
+{
+	(void)arg;
+	(void)r;
+	request_free(user);
+}
+
+/* --- questions */
+
+static void answered(void *arg, struct answer *a)
+{
+	struct request *q = arg;
+
+	q->question = NULL;
+	q->then(q, a);
+}
+
+void request_ask(struct request *q, const char *command, json_t *args, request_then_fn *then)
+{
+	q->then = then;
+	q->question = doors_ask(q->front->doors, *q->token ? q->token : NULL, q->from, command, args, answered, q);
+	if (!q->question)
+		request_error(q, 503, "Busy", "Too many pages are being made just now.", "come again in a second");
+}
+
+/* --- connections */
+
+static void on_closed(void *arg, struct http_conn *http)
+{
+	struct conn *c = arg;
+
+	(void)http;
+	list_unlink(&c->node);
+	listen_conn_gone(c->front->listener);
+	free(c);
+}
+
+static void accepted(void *arg, const struct accepted *a)
+{
+	static const struct http_ops ops = { on_head, on_request, on_gone, on_closed, NULL };
+	struct front *f = arg;
+	struct conn *c;
+
+	if (listen_live(f->listener) > CON_CONNS) {
+		listen_drop(a);
+		listen_conn_gone(f->listener);
+		return;
+	}
+	c = mem_zalloc(sizeof(*c));
+	c->front = f;
+	(void)snprintf(c->from, sizeof(c->from), "%s", a->from);
+	list_push_back(&f->conns, &c->node);
+	c->http = http_conn_new(f->loop, a->fd, NULL, &ops, c);
+}
+
+bool front_open(struct ev_loop *loop, int fd, const char *name, struct doors *doors, const struct route *const *routes)
+{
+	struct front *f = mem_zalloc(sizeof(*f));
+	struct err err;
+
+	f->loop = loop;
+	f->doors = doors;
+	f->name = name;
+	f->routes = routes;
+	list_init(&f->conns);
+	return listen_given(loop, fd, name, CON_CONNS + 1, accepted, f, &f->listener, &err) == 0;
+}

@@ -1,0 +1,124 @@
+/* Pages out of templates: each value is escaped for the place where it stands, which contrib/htmlgen.awk has found out,
+ * and there is no other way to put one (CONSOLE 13).  What a person would not see of a text is spelt out.  Pure. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crypto.h"
+
+#include "console_int.h"
+
+/* --- escaping */
+
+static const char *entity(char c)
+{
+	switch (c) {
+	case '&': return "&amp;";
+	case '<': return "&lt;";
+	case '>': return "&gt;";
+	case '"': return "&quot;";
+	case '\'': return "&#39;";
+	default: return NULL;
+	}
+}
+
+/* Line feeds and tabs may stand in a text. */
+static bool is_seen(uint32_t c)
+{
+	return c == '\n' || c == '\t' || !text_is_hidden(c);
+}
+
+static void page_text(struct str *out, const char *p, size_t len)
+{
+	uint32_t c;
+
+	for (size_t i = 0; i < len; ) {
+		const unsigned n = text_decode(p + i, len - i, &c);
+		const char *e = entity(p[i]);
+
+		if (n == 0)
+			str_printf(out, "⟨\\x%02x⟩", (unsigned char)p[i]);
+		else if (!is_seen(c))
+			str_printf(out, "⟨U+%04" PRIX32 "⟩", c);
+		else if (e)
+			str_puts(out, e);
+		else
+			str_put(out, p + i, n);
+		i += n ? n : 1;
+	}
+}
+
+static bool is_unreserved(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+		c == '.' || c == '~';
+}
+
+static void page_path(struct str *out, const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (is_unreserved(p[i]))
+			str_putc(out, p[i]);
+		else
+			str_printf(out, "%%%02X", (unsigned char)p[i]);
+	}
+}
+
+/* --- templates */
+
+static const struct page_segment *find(const char *part)
+{
+	const struct page_segment *s = page_segments;
+
+	while (s->kind != PAGE_PART || !s->name || strcmp(s->name, part) != 0) {
+		if (s->kind == PAGE_PART && !s->name)
+			abort();
+		s++;
+	}
+	return s + 1;
+}
+
+static const char *value_of(const char *name, const struct page_value *values, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(values[i].name, name) == 0)
+			return values[i].value ? values[i].value : "";
+	if (strcmp(name, "hash") == 0)
+		return page_css(NULL);
+	abort();
+}
+
+void page_put(struct str *out, const char *part, const struct page_value *values, size_t n)
+{
+	for (const struct page_segment *s = find(part); ; s++) {
+		const char *value;
+
+		str_puts(out, s->text);
+		if (s->kind == PAGE_END)
+			return;
+		value = value_of(s->name, values, n);
+		if (s->kind == PAGE_TEXT)
+			page_text(out, value, strlen(value));
+		else
+			page_path(out, value, strlen(value));
+	}
+}
+
+/* --- the style sheet, whose address changes with it */
+
+const char *page_css(const char **ret_text)
+{
+	static char hash[17];
+	const char *css = find("css")->text;
+	uint8_t digest[DIGEST_SIZE];
+
+	if (ret_text)
+		*ret_text = css;
+	if (!*hash) {
+		digest_sha256(css, strlen(css), digest);
+		text_hex(digest, (sizeof(hash) - 1) / 2, hash);
+	}
+	return hash;
+}

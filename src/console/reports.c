@@ -1,0 +1,294 @@
+/* Pages of the audit: one for each report, with its filters, its rows and the next page, and one for a call. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "json/json.h"
+
+#include "console_int.h"
+
+/* --- reports that have a page: audit NAME */
+
+enum { OF_TENANT = 1, OF_ALL = 2, BY_TOOL = 4, BY_PRINCIPAL = 8, BY_KEY = 16, BY_OUTCOME = 32 };
+#define BY_CALL (BY_TOOL | BY_PRINCIPAL | BY_KEY | BY_OUTCOME)
+static const struct report {
+	const char *name, *title;
+	unsigned what;
+	const char *columns;            /* NULL: those of the answer */
+} reports[] = {
+	{ "calls", "Calls", OF_TENANT | BY_CALL, " time tool principal outcome ms transport rule call " },
+	{ "denied", "Refused calls", OF_TENANT | BY_CALL, NULL },
+	{ "admin", "Administration", OF_TENANT | OF_ALL, " time index kind object principal detail " },
+	{ "access", "Who looked", OF_TENANT | OF_ALL, NULL },
+	{ "auth-failures", "Refused credentials", OF_TENANT | OF_ALL | BY_KEY, NULL },
+	{ "credentials", "Keys", OF_TENANT | OF_ALL, NULL },
+	{ "after-revocation", "Calls after a revocation", OF_TENANT | OF_ALL, NULL },
+	{ "anomalies", "What is unusual", OF_TENANT, NULL },
+	{ "approvals", "Approvals of calls", OF_TENANT | OF_ALL | BY_TOOL | BY_PRINCIPAL, NULL },
+	{ "clock", "Clock", OF_ALL, NULL },
+	{ "config", "Configuration", OF_TENANT | OF_ALL, NULL },
+	{ "continuity", "Runs of the server", OF_ALL, NULL },
+	{ "coverage", "Coverage", OF_TENANT | OF_ALL, NULL },
+	{ "drift", "Calls of unknown definitions", OF_TENANT | OF_ALL, NULL },
+	{ "dual-control", "Acts that nobody else approved", OF_TENANT | OF_ALL, NULL },
+	{ "erasures", "Erasures", OF_TENANT | OF_ALL, NULL },
+	{ "isolation", "Names of other tenants", OF_TENANT | OF_ALL, NULL },
+	{ "key-history", "Keys of the store", OF_TENANT | OF_ALL, NULL },
+	{ "oversight", "Calls that asked a person", OF_TENANT | OF_ALL, NULL },
+	{ "reviews", "Reviews", OF_TENANT | OF_ALL, NULL },
+	{ "sandbox", "Sandboxes", OF_TENANT | OF_ALL | BY_TOOL, NULL },
+	{ "tasks", "Tasks", OF_TENANT | OF_ALL | BY_TOOL | BY_PRINCIPAL, NULL },
+};
+
+static const struct report *find_report(const char *name, unsigned of)
+{
+	for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++)
+		if (strcmp(reports[i].name, name) == 0 && (reports[i].what & of))
+			return &reports[i];
+	return NULL;
+}
+
+/* What a report can be asked with, beside how many and from where on. */
+static const struct field { const char *param, *label; unsigned what; } fields[] = {
+	{ "since", "Since", 0 }, { "until", "Until", 0 }, { "tool", "Tool", BY_TOOL },
+	{ "principal", "Principal", BY_PRINCIPAL }, { "key", "Key", BY_KEY }, { "outcome", "Outcome", BY_OUTCOME },
+};
+#define NFIELDS (sizeof(fields) / sizeof(fields[0]))
+#define FILTERS " since until tool principal key outcome n after "
+
+static bool has_field(const struct report *r, const struct field *f)
+{
+	return f->what == 0 || (r->what & f->what);
+}
+
+static void put_fact(struct str *html, const char *name, const json_t *value, size_t most)
+{
+	char *text = view_text(value, most);
+
+	if (*text)
+		PAGE(html, "fact", { "name", name }, { "value", text });
+	free(text);
+}
+
+/* --- GET /t/T/r/R, /r/R: any report */
+
+static const struct report *report_of(const struct request *q)
+{
+	return find_report(q->report, *q->tenant ? OF_TENANT : OF_ALL);
+}
+
+/* Its own number of rows, or what is asked for; "": it is none. */
+static const char *rows_of(const struct request *q, char ret[16])
+{
+	const char *n = request_param(q, "n");
+	uint64_t rows = CON_ROWS_DEFAULT;
+
+	if (*n && (text_u64(n, strlen(n), &rows) < 0 || rows < 1 || rows > CON_ROWS))
+		return "";
+	(void)snprintf(ret, 16, "%u", (unsigned)rows);
+	return ret;
+}
+
+/* What the page asks with; cursor: from where on, which its command in a shell has not. */
+static json_t *args_of(const struct request *q, const struct report *r, const char *rows, bool cursor)
+{
+	json_t *args = json_object();
+
+	if (*q->tenant)
+		(void)json_object_set_new(args, "tenant", json_string(q->tenant));
+	for (size_t i = 0; i < NFIELDS; i++)
+		if (has_field(r, &fields[i]) && *request_param(q, fields[i].param))
+			(void)json_object_set_new(args, fields[i].param, json_string(request_param(q, fields[i].param)));
+	(void)json_object_set_new(args, "limit", json_string(rows));
+	if (cursor && *request_param(q, "after"))
+		(void)json_object_set_new(args, "after", json_string(request_param(q, "after")));
+	return args;
+}
+
+static void put_filter(const struct request *q, const struct report *r, struct str *html)
+{
+	PAGE_PLAIN(html, "filter");
+	for (size_t i = 0; i < NFIELDS; i++)
+		if (has_field(r, &fields[i]))
+			PAGE(html, "field", { "label", fields[i].label }, { "name", fields[i].param },
+			     { "value", request_param(q, fields[i].param) });
+	PAGE(html, "field", { "label", "Rows" }, { "name", "n" }, { "value", request_param(q, "n") });
+	PAGE_PLAIN(html, "filter-end");
+}
+
+static void put_facts(struct str *html, const json_t *header)
+{
+	const char *name;
+	json_t *value;
+
+	PAGE_PLAIN(html, "facts");
+	json_object_foreach((json_t *)(uintptr_t)header, name, value)
+		put_fact(html, name, value, CON_VALUE_MAX);
+	PAGE_PLAIN(html, "facts-end");
+}
+
+static bool is_shown(const struct report *r, const char *column)
+{
+	char word[72];
+
+	(void)snprintf(word, sizeof(word), " %.68s ", column);
+	return !r->columns || strstr(r->columns, word);
+}
+
+static void put_cell(const struct request *q, struct str *html, const char *column, const json_t *value)
+{
+	char *text = view_text(value, CON_VALUE_MAX);
+
+	if (*q->tenant && *text && strcmp(column, "call") == 0)
+		PAGE(html, "cell-call", { "tenant", q->tenant }, { "call", text });
+	else
+		PAGE(html, "cell", { "value", text });
+	free(text);
+}
+
+static void put_rows(const struct request *q, const struct report *r, struct str *html, const struct answer *a)
+{
+	const json_t *column, *row;
+	size_t i, k;
+
+	PAGE_PLAIN(html, "rows");
+	json_array_foreach(a->columns, i, column)
+		if (is_shown(r, json_string_value(column)))
+			PAGE(html, "column", { "name", json_string_value(column) });
+	PAGE_PLAIN(html, "rows-begin");
+	json_array_foreach(a->rows, k, row) {
+		PAGE_PLAIN(html, "row");
+		json_array_foreach(a->columns, i, column)
+			if (is_shown(r, json_string_value(column)))
+				put_cell(q, html, json_string_value(column), json_object_get(row, json_string_value(column)));
+		PAGE_PLAIN(html, "row-end");
+	}
+	PAGE_PLAIN(html, "rows-end");
+	if (json_array_size(a->rows) == 0)
+		PAGE(html, "none", { "text", json_is_true(json_object_get(a->header, "must_be_empty")) ?
+				     "There are none, as it must be." : "There are none." });
+	else if (json_is_true(json_object_get(a->header, "must_be_empty")))
+		PAGE(html, "none", { "text", "This list must be empty, and is not." });
+}
+
+static void put_next(const struct request *q, struct str *html, const json_t *end)
+{
+	const char *next = json_string_value(json_object_get(end, "next"));
+	char rows[16];
+
+	if (next)
+		PAGE(html, "next", { "since", request_param(q, "since") }, { "until", request_param(q, "until") },
+		     { "tool", request_param(q, "tool") }, { "principal", request_param(q, "principal") },
+		     { "key", request_param(q, "key") }, { "outcome", request_param(q, "outcome") }, { "n", rows_of(q, rows) },
+		     { "after", next });
+	else if (end)
+		PAGE(html, "none", { "text", "There are more; a shorter time, or more rows, show them." });
+}
+
+static void show_report(struct request *q, struct answer *a)
+{
+	const struct report *r = report_of(q);
+	struct str html = STR_INIT;
+	char *title, *command, rows[16];
+	json_t *args;
+
+	if (view_failed(q, a))
+		return;
+	title = *q->tenant ? mem_printf("%s of %s", r->title, q->tenant) : mem_strdup(r->title);
+	command = mem_printf("audit %s", r->name);
+	args = args_of(q, r, rows_of(q, rows), false);
+	view_begin(q, &html, title);
+	put_filter(q, r, &html);
+	put_rows(q, r, &html, a);
+	put_next(q, &html, a->end);
+	put_facts(&html, a->header);
+	view_command(&html, command, args, NULL);
+	json_decref(args);
+	free(title);
+	free(command);
+	request_page(q, 200, &html);
+}
+
+static void run_report(struct request *q)
+{
+	const struct report *r = report_of(q);
+	char rows[16], command[64];
+
+	if (!r) {
+		request_missing(q);
+		return;
+	}
+	for (size_t i = 0; i < NFIELDS; i++) {
+		if (has_field(r, &fields[i]) || !*request_param(q, fields[i].param))
+			continue;
+		request_error(q, 400, "Bad request", "This report has no such filter:", fields[i].label);
+		return;
+	}
+	if (!*rows_of(q, rows)) {
+		request_error(q, 400, "Bad request", "n: a page has 1 to 200 rows", NULL);
+		return;
+	}
+	(void)snprintf(command, sizeof(command), "audit %s", r->name);
+	request_ask(q, command, args_of(q, r, rows, true), show_report);
+}
+
+/* --- GET /t/T/call/ID: the records of one call */
+
+static json_t *args_of_call(const struct request *q)
+{
+	json_t *args = json_object();
+
+	(void)json_object_set_new(args, "call", json_string(q->call));
+	(void)json_object_set_new(args, "tenant", json_string(q->tenant));
+	return args;
+}
+
+static void put_record(struct str *html, const json_t *row)
+{
+	char *kind = view_member(row, "kind"), *index = view_member(row, "index");
+	const char *name;
+	json_t *value;
+
+	PAGE(html, "record", { "kind", kind }, { "index", index });
+	json_object_foreach((json_t *)(uintptr_t)row, name, value)
+		if (strcmp(name, "kind") != 0 && strcmp(name, "index") != 0)
+			put_fact(html, name, value, CON_LONG_MAX);
+	PAGE_PLAIN(html, "record-end");
+	free(kind);
+	free(index);
+}
+
+static void show_call(struct request *q, struct answer *a)
+{
+	struct str html = STR_INIT;
+	char *title;
+	json_t *args, *row;
+	size_t i;
+
+	if (view_failed(q, a))
+		return;
+	title = mem_printf("Call %s", q->call);
+	args = args_of_call(q);
+	view_begin(q, &html, title);
+	json_array_foreach(a->rows, i, row)
+		put_record(&html, row);
+	view_command(&html, "audit show", args, "call");
+	json_decref(args);
+	free(title);
+	request_page(q, 200, &html);
+}
+
+static void run_call(struct request *q)
+{
+	request_ask(q, "audit show", args_of_call(q), show_call);
+}
+
+const struct route report_routes[] = {
+	{ "GET", "/t/:tenant/r/:report", FILTERS, false, false, run_report },
+	{ "GET", "/r/:report", FILTERS, false, false, run_report },
+	{ "GET", "/t/:tenant/call/:call", NULL, false, false, run_call },
+	{ NULL, NULL, NULL, false, false, NULL },
+};

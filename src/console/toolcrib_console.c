@@ -1,0 +1,101 @@
+/* toolcrib-console: pages of the console for browsers (CONSOLE D1, C-202).  The server starts it and hands over what it
+ * needs; then it can open no file, make no socket, start nothing, and ends with the server.  One thread, one loop. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/crypto.h"
+#include "base/mem.h"
+#include "base/sanitized.h"
+#include "base/served.h"
+#include "console/console.h"
+#include "ev/ev.h"
+#include "sandbox/filter.h"
+
+#include "console_int.h"
+
+#define FILES_MAX (CON_CONNS + CONSOLE_FDS + 32)        /* sockets, and what the loop has */
+#define FILE_BYTES 0                    /* it writes none */
+
+static int confine(struct err *err)
+{
+	/* No code but that which is there; what is open is enough. */
+	static const struct filter_row rows[] = {
+		{ SYS_mmap, FILTER_REFUSE, 0, { 2, FILTER_HAS, PROT_EXEC, PROT_EXEC }, { 0 } },
+		{ SYS_mprotect, FILTER_REFUSE, 0, { 2, FILTER_HAS, PROT_EXEC, PROT_EXEC }, { 0 } },
+		{ SYS_socketpair, FILTER_REFUSE, 0, { 0 }, { 0 } },
+	};
+	const struct filter list = { .groups = FILTER_CORE, .rows = rows, .nrows = NELEMS(rows) };
+
+	if (SANITIZED || !filter_available())
+		return 0;
+	return filter_put_on(&list, NULL, err);
+}
+
+/* The one message. */
+static bool take_over(char ret_name[CONSOLE_NAME_MAX], int ret[CONSOLE_FDS])
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(CONSOLE_FDS * sizeof(int))]; } control;
+	struct iovec text = { ret_name, CONSOLE_NAME_MAX };
+	struct msghdr m = { .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(STDIN_FILENO, &m, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+
+	if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(CONSOLE_FDS * sizeof(int)) ||
+	    ret_name[n - 1] != '\0' || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		return false;
+	memcpy(ret, CMSG_DATA(c), CONSOLE_FDS * sizeof(int));
+	return true;
+}
+
+/* The server is gone, or wants this to end. */
+static void on_server(void *arg, bool readable, bool writable)
+{
+	(void)readable;
+	(void)writable;
+	ev_loop_stop(arg);
+}
+
+static int run(const char *name, const int fds[CONSOLE_FDS])
+{
+	static const struct route *const tables[] = { start_routes, report_routes, NULL };
+	struct ev_loop *loop = ev_loop_new();
+	struct doors *doors = doors_new(loop, fds + 1, CONSOLE_DOORS);
+	struct ev_io *server = ev_io_new(loop, STDIN_FILENO, on_server, loop);
+	struct err err;
+	const bool fine = front_open(loop, fds[0], name, doors, tables) && confine(&err) == 0;
+
+	ev_io_want(server, true, false);
+	if (fine)
+		ev_loop_run(loop);
+	return fine ? SERVED_DONE : SERVED_FAILED;      /* what is open ends with the process */
+}
+
+static int serve(void)
+{
+	char name[CONSOLE_NAME_MAX];
+	int fds[CONSOLE_FDS];
+
+	if (!served_shut(FILES_MAX) || secret_init() != 0 || !served_bound(CON_MEMORY, FILE_BYTES))
+		return SERVED_FAILED;
+	if (!take_over(name, fds))
+		return SERVED_FAILED;
+	(void)page_css(NULL);
+	return run(name, fds);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct served console = {
+		.name = "toolcrib-console", .page = "toolcribd(8), Console", .serve = serve,
+		.does = "Shows the audit to browsers for toolcribd, which starts it and gives it all that it has over descriptor 0.",
+	};
+
+	return served_main(&console, argc, argv);
+}

@@ -1,0 +1,482 @@
+"""The console: what a browser gets by a link, what it may see, and what its process cannot do (CONSOLE 3 to 8, decision 0160)."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import unittest
+import urllib.parse
+
+import crib
+import test_take_over
+
+LISTEN = 'console: {{listen: "127.0.0.1:0"}}\n{extra}'
+ROLES = """admin:
+  socket: {socket}
+roles:
+  - {{role: admin, uid: 0}}
+  - {{role: auditor, uid: 40002}}
+  - {{role: tenant-auditor, uid: 40003, tenant: acme}}
+"""
+COOKIE = "__Host-toolcrib="
+FORM = "application/x-www-form-urlencoded"
+DOORS = 8                               # include/console/console.h
+
+
+class Case(crib.Case):
+    def serve(self, extra="", **more):
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        self.key = c.tenant("acme", "echo")
+        c.start(LISTEN.format(extra=extra), **more)
+        self.find()
+        return c
+
+    def find(self):
+        self.port = self.crib.address("console")[1]
+        self.host = f"toolcrib.localhost:{self.port}"
+
+    def ask(self, method, path, body=None, visit=None, **headers):
+        """(status, headers, text); a header of None is left out."""
+        sent = {"Host": self.host, **({"Cookie": COOKIE + visit} if visit else {}),
+                **({"Content-Type": FORM, "Sec-Fetch-Site": "same-origin"} if method == "POST" else {}),
+                **{name.replace("_", "-"): value for name, value in headers.items()}}
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=crib.DEADLINE)
+        with contextlib.closing(c):
+            c.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            for name, value in sent.items():
+                for one in [value] if isinstance(value, str) else value or []:
+                    c.putheader(name, one)
+            if body is not None:
+                c.putheader("Content-Length", str(len(body)))
+            c.endheaders(body.encode() if body is not None else None)
+            answer = c.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+
+    def get(self, path, visit, status=200):
+        got, _, text = self.ask("GET", path, visit=visit)
+        self.assertEqual(got, status, text)
+        return text
+
+    def link(self, *words):
+        """The token of a link, as the one who runs the command."""
+        url = self.crib.must([*words, "console", "open"]).strip()
+        self.assertTrue(url.startswith(f"http://{self.host}/enter?t="), url)
+        return url.partition("=")[2]
+
+    def enter(self, token):
+        status, headers, text = self.ask("POST", "/enter", "t=" + token)
+        self.assertEqual(status, 303, text)
+        return re.search(COOKIE + r"(\w{43});", headers["Set-Cookie"])[1]
+
+    def visit(self):
+        return self.enter(self.link())
+
+    def visit_of(self, uid):
+        """Of another user, who has a role."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setgid(uid)
+                os.setuid(uid)
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.settimeout(crib.DEADLINE)
+                    s.connect(str(self.socket))
+                    s.sendall(b'{"command":"console open","args":{}}\n')
+                    os.write(write, s.makefile("rb").readline())
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as f:
+            url = json.loads(f.read())["row"]["url"]
+        os.waitpid(child, 0)
+        return self.enter(url.partition("=")[2])
+
+    def call(self, times=1):
+        peer = self.crib.http(self.key)
+        for n in range(times):
+            peer.call("echo", {"text": str(n)}, crib.MODERN)
+        peer.close()
+
+    def csrf(self, page, action):
+        return re.search(f'action="{action}"><input type="hidden" name="c" value="([0-9a-f]{{64}})"', page)[1]
+
+    def process(self):
+        return next(pid for pid, name in crib.below(self.crib.daemon.pid).items() if name == "toolcrib-consol")
+
+    def details(self):
+        return [row["detail"] or "" for row in self.crib.json("audit", "admin", "--limit", "0")]
+
+
+class Pages(Case):
+    def test_the_first_minute(self):
+        """README: a link signs in once, by its button alone; a page shows what the command below it shows; each look is on record."""
+        c = self.serve()
+        self.call()
+        token = self.link()
+        for _ in range(2):              # a preview fetches it, and nothing is used up
+            status, headers, text = self.ask("GET", "/enter?t=" + token)
+            self.assertEqual(status, 200)
+            self.assertIn(f'name="t" value="{token}"', text)
+            self.assertIsNone(headers["Set-Cookie"])
+        visit = self.enter(token)
+        self.assertNotEqual(visit, token)
+        self.assertEqual(self.ask("POST", "/enter", "t=" + token)[0], 403, "it opens once")
+        start = self.get("/", visit)
+        self.assertIn('<a href="/t/acme/r/calls">', start)
+        calls = self.get("/t/acme/r/calls", visit)
+        self.assertIn("<td><bdi>echo</bdi></td>", calls)
+        self.assertIn("<pre>toolcrib audit calls --tenant acme --limit 50</pre>", calls)
+        call = re.search(r'href="(/t/acme/call/([0-9a-f-]{36}))"', calls)
+        page = self.get(call[1], visit)
+        self.assertIn(f"<pre>toolcrib audit show {call[2]} --tenant acme</pre>", page)
+        for kind in ("call.begin", "call.end"):
+            self.assertIn(f"<h2>{kind} #", page)
+        said = self.details()
+        self.assertTrue([line for line in said if line.endswith("(console): console enter")], said)
+        log = "\n".join(row["detail"] or "" for row in c.json("audit", "admin", "--tenant", "acme", "--limit", "0"))
+        self.assertIn(f"(console): audit show call={call[2]}", log)
+        for secret in (token, visit):
+            self.assertNotIn(secret, "\n".join(said) + log + c.log.read_text())
+
+    def test_every_page_says_what_may_be_done_with_it(self):
+        """C-402, C-403: no script is anywhere, nothing comes from elsewhere, nothing is kept."""
+        self.serve()
+        visit = self.visit()
+        for path in ("/", "/enter?t=x", "/t/acme/r/calls", "/nothing", "/r/none"):
+            with self.subTest(path=path):
+                _, headers, text = self.ask("GET", path, visit=visit)
+                policy = headers["Content-Security-Policy"]
+                for rule in ("default-src 'none'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+                             "require-trusted-types-for 'script'", "trusted-types 'none'"):
+                    self.assertIn(rule, policy)
+                self.assertNotIn("script-src", policy)
+                self.assertEqual((headers["Cache-Control"], headers["X-Content-Type-Options"], headers["Referrer-Policy"]),
+                                 ("no-store", "nosniff", "same-origin"))
+                self.assertEqual(re.findall(r"<script|<style|\son\w+=|\sstyle=|javascript:", text), [])
+        css = re.search(r'href="(/a/[0-9a-f]{16}/console.css)"', self.get("/", visit))[1]
+        status, headers, text = self.ask("GET", css)
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/css; charset=utf-8"))
+        self.assertIn("immutable", headers["Cache-Control"])
+        self.assertEqual(self.ask("GET", "/a/0123456789abcdef/console.css")[0], 404)
+
+    def test_each_report_has_a_page(self):
+        self.serve()
+        self.call(3)
+        visit = self.visit()
+        for verb in ("calls", "denied", "admin", "access", "auth-failures", "credentials", "after-revocation", "anomalies", "approvals",
+                     "config", "coverage", "drift", "dual-control", "erasures", "isolation", "key-history", "oversight", "reviews",
+                     "sandbox", "tasks"):
+            with self.subTest(report=verb):
+                page = self.get(f"/t/acme/r/{verb}?since=1h", visit)
+                self.assertIn(f"<pre>toolcrib audit {verb} --tenant acme --since 1h --limit 50</pre>", page)
+        for verb in ("admin", "continuity", "clock", "coverage"):
+            self.assertIn("<table>", self.get("/r/" + verb, visit))
+        self.assertIn("There are none, as it must be.", self.get("/t/acme/r/after-revocation", visit))
+        self.assertEqual(self.get("/t/acme/r/verify", visit, 404), self.get("/t/acme/r/continuity", visit, 404))
+
+    def test_filters_and_older_ones(self):
+        self.serve()
+        self.call(3)
+        visit = self.visit()
+        first = self.get("/t/acme/r/calls?n=2&tool=echo&outcome=ok", visit)
+        self.assertEqual(first.count("/t/acme/call/"), 2)
+        older = re.search(r'<a href="(\?[^"]*)">Older', first)[1].replace("&amp;", "&")
+        second = self.get("/t/acme/r/calls" + older, visit)
+        self.assertEqual(second.count("/t/acme/call/"), 1)
+        self.assertNotIn("Older", second)
+        self.assertEqual(set(re.findall("/call/([0-9a-f-]+)", first)) & set(re.findall("/call/([0-9a-f-]+)", second)), set())
+        self.assertIn("There are none.", self.get("/t/acme/r/calls?outcome=timeout", visit))
+        self.assertIn("--tool &#39;it&#39;\\&#39;&#39;s&#39;", self.get("/t/acme/r/calls?tool=it%27s&n=5", visit))
+        self.assertIn("principal acme/nobody", self.get("/t/acme/r/calls?principal=nobody", visit, 404))
+        for path, says in (("/t/acme/r/calls?nope=1", "nope: this page does not know it"), ("/t/acme/r/calls?n=0", "1 to 200"),
+                           ("/t/acme/r/calls?n=201", "1 to 200"), ("/t/acme/r/calls?tool=a&tool=b", "tool: it stands there twice"),
+                           ("/t/acme/r/calls?tool=a&tool=", "tool: it stands there twice"), ("/t/acme/r/calls?tool", "tool: "),
+                           ("/t/acme/r/calls?tool=%00", "tool: "), ("/t/acme/r/calls?tool=%ff", "tool: "), ("/t/acme/r/calls?tool=%2", "malformed"),
+                           ("/t/acme/r/calls?since=yesterday-ish", "since"), ("/t/acme/r/admin?tool=echo", "no such filter"),
+                           ("/t/acme/r/calls?after=AAAA", "no cursor"), ("/t/acme/r/calls?after=" + "x" * 3000, "cursor")):
+            with self.subTest(path=path[:60]):
+                self.assertIn(says, self.get(path, visit, 400))
+        self.get("/t/acme/r/calls?n=200", visit)
+
+    def test_hostile_texts_are_texts(self):
+        """C-801, C-802: what others have written is no markup, and what hides in it is spelt out."""
+        c = self.serve()
+        text = "<img src=x onerror=alert(1)>\"'&{{title}}\u202egnp\u200b\U000e0041"
+        c.must(["audit", "review", "sign", "--tenant", "acme", "--note", text])
+        visit = self.visit()
+        page = self.get("/t/acme/r/reviews", visit)
+        self.assertIn("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;{{title}}⟨U+202E⟩gnp⟨U+200B⟩⟨U+E0041⟩", page)
+        self.assertNotIn("<img", page)
+        field = self.get("/t/acme/r/calls?tool=" + urllib.parse.quote('"><script>'), visit)
+        self.assertIn('name="tool" value="&quot;&gt;&lt;script&gt;"', field)
+        self.assertNotIn("<script", field)
+
+    def test_templates_that_would_not_hold_are_no_build(self):
+        """C-801."""
+        good = self.crib.dir / "t.html"
+        for text, says in (("<p>{{a}}</p>", None), ('<a href="/x/{{path:a}}">', None), ('<a href="?a={{path:a}}">', None),
+                           ('<a href="{{path:a}}">', "path of ours"), ('<a href="//{{path:a}}">', "path of ours"),
+                           ('<a href="/x/{{a}}">', "in href"), ("<p>{{path:a}}</p>", "in text"), ("<p title={{a}}>", "inside of a tag"), ("<p title=a>", "double quotes"),
+                           ("<p title='{{a}}'>", "double quotes"), ("<p {{a}}>", "inside of a tag"), ("<{{a}}>", "inside of a tag"),
+                           ('<p onclick="x()">', "onclick"), ('<p style="{{a}}">', "style"), ("<script>", "<script>"), ("<style>", "<style>"),
+                           ("<!-- {{a}} -->", "comment"), ("<p>{{a</p>", "without"), ("<p>{{A}}</p>", "no name"), ("<p", "ends inside")):
+            with self.subTest(text=text):
+                good.write_text("<!-- part a -->\n" + text + "\n")
+                done = subprocess.run(["awk", "-f", crib.SOURCE / "contrib/htmlgen.awk", good], capture_output=True, text=True)
+                self.assertEqual(done.returncode != 0, says is not None, done.stderr)
+                self.assertIn(says or "", done.stderr)
+
+
+class Doors(Case):
+    def test_who_comes_in_from_where(self):
+        """C-401, C-305, C-405: the host is ours before anything else, methods are two, nothing is fetched ahead."""
+        c = self.serve()
+        visit = self.visit()
+        before = len(self.details())
+        for host, status in ((self.host.upper(), 200), ("evil.example", 421), ("evil.toolcrib.localhost", 421), ("", 400),
+                             ("toolcrib.localhost.evil", 421), (None, 400), ([self.host, self.host], 400)):
+            with self.subTest(host=host):
+                self.assertEqual(self.ask("GET", "/enter", Host=host, visit=visit)[0], status)
+        for host in ("localhost", f"127.0.0.1:{self.port}", "[::1]:1"):
+            status, headers, _ = self.ask("GET", "/t/acme/r/calls", Host=host, visit=visit)
+            self.assertEqual((status, headers["Location"]), (307, f"http://{self.host}/"))
+            self.assertEqual(self.ask("POST", "/sign-out", "c=", Host=host, visit=visit)[0], 421)
+        for method in ("HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"):
+            self.assertEqual(self.ask(method, "/", visit=visit)[0], 405, method)
+        self.assertEqual(self.ask("GET", "/sign-out", visit=visit)[0], 405)
+        self.assertEqual(self.ask("POST", "/", "", visit=visit)[0], 405)
+        for header in ({"Sec_Purpose": "prefetch;prerender"}, {"Purpose": "prefetch"}):
+            self.assertEqual(self.ask("GET", "/", visit=visit, **header)[0], 503)
+        self.assertEqual(self.ask("GET", "/enter?t=" + "x" * (4096 - len("/enter?t=")))[0], 200)
+        self.assertEqual(self.ask("GET", "/enter?t=" + "x" * (4097 - len("/enter?t=")))[0], 414)
+        self.assertEqual(self.ask("POST", "/enter", "t=" + "x" * 16382)[0], 403)
+        self.assertEqual(self.ask("POST", "/enter", "t=" + "x" * 16383)[0], 413)
+        cookie = COOKIE + visit
+        for cookies in ("", cookie[:-1], cookie + "x", cookie.replace("__Host-", ""), f"{cookie}; {cookie}", [cookie, cookie],
+                        COOKIE + "A" * 43, COOKIE + "é" * 43):
+            with self.subTest(cookies=cookies):
+                sent = cookies if isinstance(cookies, list) else cookies.encode().decode("latin-1")
+                self.assertEqual(self.ask("GET", "/", Cookie=sent)[0], 403)
+        self.assertEqual(self.ask("GET", "/", Cookie=f"a=b; {cookie}; c=d")[0], 200)
+        self.assertEqual(len([line for line in self.details()[:-before or None] if "(console): console can" in line]), 1,
+                         "what was refused asked for nothing")
+        self.assertGreaterEqual(c.status()["counters"]["console_refused"], 2)
+
+    def test_a_form_is_of_its_page_and_visit(self):
+        """C-307: each other one is refused, and nothing has happened."""
+        self.serve()
+        visit, other = self.visit(), self.visit()
+        start, theirs = self.get("/", visit), self.get("/", other)
+        fits = self.csrf(start, "/end")
+        ids = re.findall(r'name="id" value="(\d+)"', start)
+        self.assertEqual(len(ids), 2)
+        tokens = {"right": fits, "none": None, "empty": "", "wrong": fits[:-1] + ("0" if fits[-1] != "0" else "1"),
+                  "other route": self.csrf(start, "/sign-out"), "other visit": self.csrf(theirs, "/end"), "longer": fits + "0"}
+        sites = {"same-origin": True, "same-site": False, "cross-site": False, "none": False, "": False}
+        ours = f"http://{self.host}"
+        origins = {None: False, ours: True, "null": False, "http://evil.example": False, ours + "0": False, "https://" + self.host: False}
+        for name, token in tokens.items():
+            body = f"id={ids[1]}" + ("" if token is None else f"&c={token}")
+            for site in sites:
+                if name != "right" or not sites[site]:
+                    self.assertEqual(self.ask("POST", "/end", body, visit, Sec_Fetch_Site=site, Origin=ours)[0], 403, (name, site))
+            for origin in origins:
+                if name != "right" or not origins[origin]:
+                    self.assertEqual(self.ask("POST", "/end", body, visit, Sec_Fetch_Site=None, Origin=origin)[0], 403, (name, origin))
+        right = f"id={ids[1]}&c={fits}"
+        for type_ in (None, "text/plain", "multipart/form-data", "application/json"):
+            self.assertEqual(self.ask("POST", "/end", right, visit, Content_Type=type_)[0], 415)
+        self.assertEqual(self.ask("POST", "/end", right, visit, Sec_Fetch_Site=["same-origin", "same-origin"])[0], 403)
+        self.assertEqual(self.ask("POST", "/end", right)[0], 403, "nobody's")
+        self.get("/", other)
+        self.assertEqual(self.ask("POST", "/end", right, visit, Sec_Fetch_Site=None, Origin=ours)[0], 303)
+        self.get("/", other, 403)
+        status, headers, _ = self.ask("POST", "/sign-out", "c=" + self.csrf(start, "/sign-out"), visit)
+        self.assertEqual(status, 303)
+        self.assertIn(COOKIE + "; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0", headers["Set-Cookie"])
+        self.assertEqual(headers["Clear-Site-Data"], '"cache"')
+        self.get("/", visit, 403)
+
+    def test_links_and_visits_are_so_many(self):
+        c = self.serve()
+        tokens = [self.link() for _ in range(4)]
+        with self.assertRaises(crib.Failed) as fails:
+            c.cli("console", "open")
+        self.assertIn("4 links of yours are open", fails.exception.err)
+        visits = [self.enter(token) for token in tokens] + [self.visit() for _ in range(4)]
+        status, _, text = self.ask("POST", "/enter", "t=" + self.link())
+        self.assertEqual(status, 503)
+        self.assertIn("8 visits of yours are open", text)
+        rows = c.json("console", "visits")
+        self.assertEqual(([row["who"] for row in rows], [row["from"] for row in rows]), (["uid 0"] * 8, ["127.0.0.1"] * 8))
+        self.assertEqual(c.status()["counters"]["console_visits"], 8)
+        c.cli("console", "end", rows[0]["id"])
+        self.get("/", visits[0], 403)
+        self.get("/", visits[1])
+        with self.assertRaises(crib.Failed):
+            c.cli("console", "end", rows[0]["id"])
+        for words, says in ((["end"], "say which visit"), (["end", "x"], "no number"), (["enter"], "console open gives")):
+            with self.assertRaises(crib.Failed) as fails:
+                c.cli("console", *words)
+            self.assertIn(says, fails.exception.err)
+        c.cli("console", "end", "--all")
+        self.get("/", visits[1], 403)
+        self.assertEqual(c.json("console", "visits"), [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs other users to be")
+    def test_what_one_may_not_see_is_not_there(self):
+        """C-407: byte for byte; C-302: a role that is taken away is missed with the next page."""
+        self.socket = self.crib.dir / "public.sock"
+        c = self.serve(ROLES.format(socket=self.socket))
+        self.crib.let_others_in()
+        other = c.tenant("other", "echo")
+        self.call()
+        peer = c.http(other)
+        peer.call("echo", {"text": "x"}, crib.MODERN)
+        peer.close()
+        theirs = c.json("audit", "calls", "--tenant", "other")[0]["call"]
+        admin, auditor, of_acme = self.visit(), self.visit_of(40002), self.visit_of(40003)
+        self.assertIn("/t/other/r/calls", self.get("/", auditor))
+        start = self.get("/", of_acme)
+        self.assertIn("/t/acme/r/calls", start)
+        self.assertNotIn("other", start)
+        self.assertIn("uid 40003", start)
+        self.assertNotIn("uid 40002", start, "visits of others")
+        self.assertIn("uid 40002", self.get("/", admin))
+        self.assertIn("<td><bdi>echo</bdi></td>", self.get("/t/acme/r/calls", of_acme))
+        nothing = self.get("/nothing", None, 404)
+        for path in ("/t/other/r/calls", "/t/nobody/r/calls", f"/t/other/call/{theirs}", f"/t/acme/call/{theirs}",
+                     "/t/acme/call/01234567-89ab-7cde-8f01-23456789abcd", "/t/ACME/r/calls", "/t/../r/calls", "/t/acme/r/", "//", "/t/acme%2fr/calls"):
+            for visit in (of_acme,) if "other" in path and "nobody" not in path else (of_acme, auditor):
+                with self.subTest(path=path):
+                    self.assertEqual(self.get(path, visit, 404), nothing)
+        self.assertIn("uid 40003 has the role tenant-auditor", self.get("/r/admin", of_acme, 403))
+        rows = [row["id"] for row in c.json("console", "visits") if row["who"] == "uid 40002"]
+        body = f"id={rows[0]}&c={self.csrf(start, '/end')}"
+        self.assertEqual(self.ask("POST", "/end", body, of_acme)[0], 404, "another's")
+        self.get("/", auditor)
+        config = c.config(LISTEN.format(extra=ROLES.format(socket=self.socket).replace("40003", "40009")))
+        self.assertTrue(config.exists())
+        c.cli("reload")
+        self.assertEqual(self.get("/t/acme/r/calls", of_acme, 404), nothing)
+        self.assertIn("no administrator", self.get("/", of_acme, 403))
+
+    def test_the_console_is_for_this_machine(self):
+        c = self.crib.init()
+        for address in ("0.0.0.0:8811", "192.0.2.1:8811", "localhost:8811", "8811", "[::]:1"):
+            config = c.dir / "wrong.yaml"
+            config.write_text(f'console: {{listen: "{address}"}}\n')
+            done = subprocess.run([crib.BUILD / "toolcribd", "--store", c.store, "-c", config, "--check"], capture_output=True, text=True,
+                                  env=c.env)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("the console is for this machine alone", done.stderr)
+        c.start()
+        with self.assertRaises(crib.Failed) as fails:
+            c.cli("console", "open")
+        self.assertIn("no console runs here", fails.exception.err)
+
+
+ENEMY = """#!/usr/bin/python3
+import array, json, os, socket, sys
+server = socket.socket(fileno=0)
+name, control, _, _ = server.recvmsg(64, socket.CMSG_SPACE(9 * 4))
+fds = array.array("i"); fds.frombytes(control[0][2])
+door = socket.socket(fileno=fds[1]); door.setblocking(True); door = door.makefile("rwb")
+says = []
+for line in {lines}:
+    door.write(line.encode() + b"\\n"); door.flush()
+    got = b""
+    while not got.startswith((b'{{"done"', b'{{"error"')):
+        got = door.readline()
+        if not got:
+            break
+    says.append(got.decode())
+    if not got:
+        break
+open({out!r} + ".new", "w").write(json.dumps([name.decode(), len(fds), says]))
+os.rename({out!r} + ".new", {out!r})
+server.recv(1)
+"""
+
+
+class Processes(Case):
+    def proc(self, pid, name):
+        return pathlib.Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+
+    def test_it_has_nothing_and_cannot_get_it(self):
+        """C-202: sockets alone are open, no new privileges, a filter; C-203: who is signed in stays when it dies."""
+        c = self.serve()
+        visit = self.visit()
+        pid = self.process()
+        status = dict(re.findall(r"^(\w+):\t(.*)$", self.proc(pid, "status"), re.M))
+        self.assertEqual(status["NoNewPrivs"], "1")
+        if not crib.sanitized("toolcrib-console"):
+            self.assertEqual(status["Seccomp"], "2")
+            self.assertIn("Max address space         268435456", self.proc(pid, "limits"))
+        files = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd") if fd not in "12" or len(fd) > 1}
+        self.assertEqual([path for path in files if not re.match(r"(socket|anon_inode|pipe):|/dev/null$", path)], [])
+        for path in ("maps", "environ"):
+            self.assertNotIn(str(c.store), self.proc(pid, path))
+        os.kill(pid, signal.SIGKILL)
+        crib.wait_for("a console that is there again", lambda: [
+            child for child, name in crib.below(c.daemon.pid).items() if name == "toolcrib-consol" and child != pid])
+        self.assertIn("acme", self.get("/", visit))
+        self.assertEqual(c.status()["counters"]["console_starts"], 2)
+        pid = self.process()
+        self.assertEqual(c.stop(), 0)
+        self.assertFalse(crib.runs(pid))
+
+    def test_the_next_server_has_the_same_address(self):
+        """OP-901: it is free when the store goes on; who was signed in, signs in again."""
+        c = self.serve()
+        visit, old = self.visit(), c.daemon
+        listeners = "".join(f'- {{transport: {t}, address: "{a}"}}\n' for t, a in c.ports.items() if t != "console")
+        (c.dir / "toolcribd.yaml").write_text(f'listeners:\n{listeners}console: {{listen: "{c.ports["console"]}"}}\n')
+        with open(c.log, "ab") as log:
+            done = subprocess.run([crib.BUILD / "toolcribd", "--take-over", "--store", c.store, "-c", c.dir / "toolcribd.yaml"],
+                                  env=c.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=crib.DEADLINE)
+        self.assertEqual(done.returncode, 0, c.log.read_text())
+        self.assertEqual(old.wait(crib.DEADLINE), 0)
+        c.daemon = test_take_over.Taken(c.status()["pid"])
+        self.addCleanup(os.close, c.daemon.fd)
+        self.get("/", visit, 403)
+        self.assertIn("acme", self.get("/", self.visit()))
+        self.assertEqual(c.stop(), 0)
+
+    def test_one_that_lies_gets_what_its_visits_may(self):
+        """C-204, C-205: no token, no command; what a browser may not ask for, none may; what is no line, ends it."""
+        out, script = self.crib.dir / "said.json", self.crib.dir / "enemy"
+        lines = [{"command": "audit calls", "args": {"tenant": "acme"}, "from": "x"},
+                 {"command": "audit calls", "args": {"tenant": "acme"}, "from": "x", "visit": "A" * 43},
+                 {"command": "audit calls", "args": {"tenant": "acme"}, "from": "x", "visit": ""},
+                 {"command": "console enter", "args": {"link": "A" * 43}, "from": "x"},
+                 {"command": "console enter", "args": {}, "from": "x"},
+                 {"command": "tenant add", "args": {"tenant": "mine"}, "from": "x"},
+                 {"command": "console open", "args": {}, "from": "x"},
+                 {"command": "audit payload", "args": {"call": "x"}, "from": "x"},
+                 {"command": "nope" * 20, "args": {}, "from": "x"},
+                 {"command": "console can", "args": {}, "from": "x", "files": []}]
+        script.write_text(ENEMY.format(lines=[json.dumps(line) for line in lines], out=str(out)))
+        script.chmod(0o755)
+        c = self.crib.init()
+        c.tenant("acme")
+        c.start(LISTEN.format(extra=""), env={"TOOLCRIB_CONSOLE": str(script)})
+        crib.wait_for("what it heard", out.exists)
+        name, fds, said = json.loads(out.read_text())
+        self.assertEqual((name, fds), (f"toolcrib.localhost:{c.address('console')[1]}\0", 1 + DOORS))
+        self.assertEqual([json.loads(line)["error"]["code"] for line in said[:-1]], ["denied"] * 4 + ["invalid"] + ["denied"] * 4)
+        self.assertEqual(said[-1], "", "files are for others: its door was closed")
+        crib.wait_for("its end", lambda: c.status()["counters"]["console_broken"])
+        self.assertEqual([row["name"] for row in c.json("tenant", "list")], ["acme"])
+        self.assertIn("console ended", c.log.read_text())
+
+
+if __name__ == "__main__":
+    crib.main()
