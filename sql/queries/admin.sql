@@ -104,10 +104,12 @@ WHERE t.state <> 3 AND substr(t.name, 1, instr(t.name, ':')) = ?1 ORDER BY t.nam
 SELECT max(version) FROM tool_version WHERE tool_id = ?1;
 
 -- name: admin_tool_versions
--- takes: int text
--- tool history, newest first, with the grants that keep a tenant on it.  UNIQUE(tool_id, version); the grants once for each.
--- any tenant: they are counted.
-SELECT id, version, digest, actor, created_us, (SELECT count(*) FROM tool_grant g WHERE g.glob = ?2 AND g.version = v.version)
+-- takes: int text text
+-- tool history, newest first, with the grants that keep a tenant on it: of all, or of this one alone, to whom others' are no
+-- business.  UNIQUE(tool_id, version); the grants once for each.
+SELECT id, version, digest, actor, created_us,
+       (SELECT count(*) FROM tool_grant g JOIN tenant t ON t.id = g.tenant_id
+        WHERE g.glob = ?2 AND g.version = v.version AND t.state <> 3 AND (?3 IS NULL OR t.name = ?3))
 FROM tool_version v WHERE tool_id = ?1 ORDER BY version DESC;
 
 -- name: admin_tool_version
@@ -120,6 +122,7 @@ SELECT id, version, digest, actor, created_us, definition FROM tool_version WHER
 -- tool show: how many grants name this very tool.  Walk of the grants: they are few, and globs are not counted.
 SELECT count(*) FROM tool_grant g JOIN tenant t ON t.id = g.tenant_id WHERE g.glob = ?1 AND t.state <> 3;
 
+-- any tenant: counts of the whole store.
 -- name: admin_counts
 -- status.  Walks of the small tables.
 SELECT (SELECT count(*) FROM tenant WHERE state <> 3), (SELECT count(*) FROM tool WHERE state <> 3 AND instr(name, ':') = 0),

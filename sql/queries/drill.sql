@@ -80,6 +80,7 @@ DELETE FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk
 -- takes: int
 UPDATE main.seg SET digest = zeroblob(32) WHERE log = ?1 AND from_idx = (SELECT max(from_idx) FROM main.seg WHERE log = ?1);
 
+-- any tenant: a damage that a drill does to a copy.
 -- name: drill_trigger
 CREATE TRIGGER sqliteX_drill AFTER UPDATE ON cred WHEN NEW.revoked_us IS NOT NULL
 BEGIN UPDATE cred SET revoked_us = NULL WHERE id = NEW.id; END;

@@ -588,6 +588,7 @@ int tool_history_body(struct command_call *c, struct db *db, struct audit_logs *
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSIONS);
 	db_bind_i64(st, 1, tool.id);
 	db_bind_textz(st, 2, tool.name);
+	db_bind_textz(st, 3, arg_text(c, "tenant"));
 	while ((rc = db_step(st, err)) == 1) {
 		uint64_t taken_us = 0;
 

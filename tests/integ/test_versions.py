@@ -105,6 +105,9 @@ class Kept(crib.Case):
         self.assertEqual(c.json("grant", "list", "acme")[0]["version"], 1)
         self.assertEqual([(row["version"], row["kept_by"], row["in_force"]) for row in c.json("tool", "history", "weather")],
                          [(2, 0, True), (1, 1, False)], "who is asked before an old version is given up")
+        for tenant, kept in (("acme", 1), ("beta", 0)):
+            self.assertEqual([row["kept_by"] for row in c.json("tool", "history", "weather", "--tenant", tenant)], [0, kept],
+                             "others' grants are no business of a tenant's auditor")
         c.stop()
         c.start()                       # from the rows
         acme, beta = self.peers()
