@@ -16,6 +16,7 @@ int id_parse(const char *text, size_t len, uint8_t ret[16]);    /* 0 or ERR_INVA
 /* n random base62 characters and NUL; ret has n + 1 bytes.  Any thread. */
 void id_random_text(char *ret, size_t n);
 void id_random(void *ret, size_t n);
+void id_boot(char *ret, size_t size);   /* the kernel's name of this boot, "unknown" where there is none */
 /* From here to its end this thread has id_random() of up to ID_POOL_TAKE bytes from a pool that one getrandom() fills;
  * what was taken is wiped there, and no other thread and no forked process gets the same bytes.  What is longer may
  * become a key, and is asked of the kernel each time; so is all where the kernel cannot wipe memory at a fork. */

@@ -177,6 +177,9 @@ void db_bind_row(struct db_stmt *st, unsigned pos);
 const struct db_value *db_row(struct db_stmt *st, unsigned n);
 int64_t db_last_id(struct db *db);                                   /* rowid of the last insert */
 int64_t db_changes(struct db *db);                                   /* rows of the last statement */
+/* Table meta; "" when absent. */
+int db_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err) MUST_CHECK;
+int db_meta_set(struct db *db, const char *key, const char *value, struct err *err) MUST_CHECK;
 
 /* Before a path of a definition is opened: ERR_DENIED when it is, by any name, a file of this store's directory.  Even
  * to look into one and close it again would drop the locks that this process has on it (trap 18).  store NULL: no

@@ -292,7 +292,7 @@ static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 	struct db_stmt *st;
 	int64_t from = 0;
 	char text[24];
-	int rc = audit_meta_get(db, META_OPEN_FROM, text, sizeof(text), err);
+	int rc = db_meta_get(db, META_OPEN_FROM, text, sizeof(text), err);
 
 	if (rc < 0)
 		return rc;

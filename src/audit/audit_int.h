@@ -175,9 +175,6 @@ int fold_prune(struct db *db, int64_t log, bool *ret_more, struct err *err);
 
 /* 0: the system; ERR_NOT_FOUND */
 int audit_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
-/* "" when absent */
-int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err) MUST_CHECK;
-int audit_meta_set(struct db *db, const char *key, const char *value, struct err *err) MUST_CHECK;
 
 #define META_INSTANCE "instance"
 #define META_OPEN_FROM "open_from"

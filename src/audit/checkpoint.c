@@ -392,13 +392,13 @@ int audit_log_key_set(struct db *db, const uint8_t public[SIGN_PUBLIC_SIZE], str
 	char hex[2 * SIGN_PUBLIC_SIZE + 1];
 
 	text_hex(public, SIGN_PUBLIC_SIZE, hex);
-	return audit_meta_set(db, META_LOG_KEY, hex, err);
+	return db_meta_set(db, META_LOG_KEY, hex, err);
 }
 
 int audit_log_key_get(struct db *db, uint8_t ret[SIGN_PUBLIC_SIZE], struct err *err)
 {
 	char hex[2 * SIGN_PUBLIC_SIZE + 2];
-	int rc = audit_meta_get(db, META_LOG_KEY, hex, sizeof(hex), err);
+	int rc = db_meta_get(db, META_LOG_KEY, hex, sizeof(hex), err);
 
 	if (rc < 0 || !hex[0])
 		return rc;
@@ -456,7 +456,7 @@ int audit_keys_print(struct db *db, bool all, struct str *ret, struct err *err)
 	char instance[NOTE_NAME_MAX + 1];
 	uint8_t log_key[SIGN_PUBLIC_SIZE];
 	struct note_key key;
-	int rc = audit_meta_get(db, META_INSTANCE, instance, sizeof(instance), err);
+	int rc = db_meta_get(db, META_INSTANCE, instance, sizeof(instance), err);
 
 	if (rc == 0)
 		rc = audit_log_key_get(db, log_key, err);

@@ -577,14 +577,14 @@ int audit_fold_tail_set(struct db *db, int64_t id, struct err *err)
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%" PRId64, id);
-	return audit_meta_set(db, AUDIT_META_TAIL_FROM, text, err);
+	return db_meta_set(db, AUDIT_META_TAIL_FROM, text, err);
 }
 
 int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err)
 {
 	char text[24];
 	int64_t id = 0;
-	int rc = audit_meta_get(db, AUDIT_META_TAIL_FROM, text, sizeof(text), err);
+	int rc = db_meta_get(db, AUDIT_META_TAIL_FROM, text, sizeof(text), err);
 
 	if (rc == 0 && *text && (text_i64(text, strlen(text), &id) < 0 || id < 0))
 		rc = err_set(err, ERR_CORRUPT, "meta/" AUDIT_META_TAIL_FROM, "%s is no number of a row", text);

@@ -247,7 +247,7 @@ int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], a
 	if (rc < 0 || rows)
 		return rc;
 	/* No end yet: begins are in no index of calls, but an open one is not older than open_from. */
-	rc = audit_meta_get(db, META_OPEN_FROM, value, sizeof(value), err);
+	rc = db_meta_get(db, META_OPEN_FROM, value, sizeof(value), err);
 	if (rc < 0)
 		return rc;
 	if (value[0] && text_i64(value, strlen(value), &from) < 0)

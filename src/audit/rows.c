@@ -454,7 +454,7 @@ static int known_kinds(struct db *db, uint64_t *ret, struct err *err)
 	db_stmt_put(&st);
 	if (rc != 0)
 		return rc < 0 && rc != ERR_UNREACHABLE ? rc : 0;
-	rc = audit_meta_get(db, META_VOUCHED, old, sizeof(old), err);
+	rc = db_meta_get(db, META_VOUCHED, old, sizeof(old), err);
 	if (rc == 0 && old[0])
 		*ret = KIND_MASK(AUDIT_ROW_FIRST_LATER) - 1;
 	return rc;
@@ -526,7 +526,7 @@ int audit_append_start(struct audit_logs *logs, struct db *db, const struct audi
 	if (rc < 0 || (known & mask_all()) == mask_all())
 		return rc;
 	rc = take_rows(logs, db, known, some, err);
-	return rc < 0 ? rc : audit_meta_set(db, META_VOUCHED, "1", err);
+	return rc < 0 ? rc : db_meta_set(db, META_VOUCHED, "1", err);
 }
 
 struct row_check { struct db *db; bool strict; unsigned away; };
@@ -871,7 +871,7 @@ static int draw_instance(struct audit_logs *logs, struct db *db, struct err *err
 	int rc;
 
 	id_random_text(text, INSTANCE_CHARS);
-	rc = audit_meta_set(db, META_INSTANCE, text, err);
+	rc = db_meta_set(db, META_INSTANCE, text, err);
 	if (rc == 0)
 		snprintf(logs->instance, sizeof(logs->instance), "%s", text);
 	return rc;

@@ -295,11 +295,11 @@ static int find_start(struct audit_logs *logs, struct db *db, int64_t size, int6
 static int take_over(struct db *db, struct second *s, struct err *err)
 {
 	char text[16] = "";
-	int rc = audit_meta_get(db, "approvals", text, sizeof(text), err);
+	int rc = db_meta_get(db, "approvals", text, sizeof(text), err);
 
 	s->policy.one = rc == 0 && strcmp(text, "one") == 0;
 	if (rc == 0)
-		rc = audit_meta_get(db, "versions", text, sizeof(text), err);
+		rc = db_meta_get(db, "versions", text, sizeof(text), err);
 	s->policy.versions = rc == 0 && strcmp(text, "required") == 0;
 	s->known = true;
 	return rc;

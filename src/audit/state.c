@@ -5,15 +5,14 @@
 #include "config.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "audit/audit.h"
 #include "audit/record.h"
+#include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -209,28 +208,6 @@ static void tail_free(struct tail **gp)
 enum { TEXTS_MAX = 65536, ALIASES_MAX = 65536 };
 
 /* --- the state */
-
-int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
-	int rc;
-
-	db_bind_textz(st, 1, key);
-	rc = db_step(st, err);
-	if (rc >= 0)
-		snprintf(ret, size, "%s", rc == 1 ? db_col_text(st, 0, NULL) : "");
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-int audit_meta_set(struct db *db, const char *key, const char *value, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
-
-	db_bind_textz(st, 1, key);
-	db_bind_textz(st, 2, value);
-	return db_run(&st, err);
-}
 
 void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what)
 {
@@ -610,7 +587,7 @@ int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err
 	if (!list_empty(&logs->open))
 		from = CONTAINER_OF(logs->open.next, struct audit_open, node)->id;
 	snprintf(text, sizeof(text), "%" PRId64, from);
-	return audit_meta_set(db, META_OPEN_FROM, text, err);
+	return db_meta_set(db, META_OPEN_FROM, text, err);
 }
 
 static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
@@ -672,19 +649,6 @@ static int load_last_id(struct audit_logs *logs, struct db *db, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-static void read_boot_id(char *ret, size_t size)
-{
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, ret, size - 1) : 0;
-
-	if (fd >= 0)
-		close(fd);
-	ret[n > 0 ? n : 0] = '\0';
-	ret[strcspn(ret, "\n")] = '\0';
-	if (!ret[0])
-		snprintf(ret, size, "unknown");
-}
-
 int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 {
 	struct audit_logs *logs = mem_zalloc(sizeof(*logs));
@@ -700,11 +664,11 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	list_init(&logs->dirty);
 	list_init(&logs->lagging);
 	list_init(&logs->behind);
-	read_boot_id(logs->boot, sizeof(logs->boot));
+	id_boot(logs->boot, sizeof(logs->boot));
 	clock_state(&clock);
 	audit_logs_clock(logs, clock.sync);
 	snprintf(logs->build, sizeof(logs->build), "%s", PACKAGE_STRING);
-	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof(logs->instance), err);
+	rc = db_meta_get(db, META_INSTANCE, logs->instance, sizeof(logs->instance), err);
 	if (rc == 0)
 		rc = forms_see(db, err);        /* what is read here may be in blocks; what is written names the file's tables */
 	if (rc == 0)

@@ -3,11 +3,14 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <sodium.h>
 
@@ -197,4 +200,17 @@ void id_random_text(char *ret, size_t n)
 	}
 	ret[n] = '\0';
 	sodium_memzero(some, sizeof(some));      /* may have become a key */
+}
+
+void id_boot(char *ret, size_t size)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, ret, size - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	ret[n > 0 ? n : 0] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+	if (!ret[0])
+		snprintf(ret, size, "unknown");
 }

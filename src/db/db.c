@@ -376,3 +376,27 @@ int db_item_end(struct db *db, int rc, struct err *err)
 		failed = db->engine->control(db, CTL_ITEM_KEEP, rc < 0 ? NULL : err);
 	return failed < 0 ? failed : rc;
 }
+
+/* --- what a store remembers */
+
+int db_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, key);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		snprintf(ret, size, "%s", rc == 1 ? db_col_text(st, 0, NULL) : "");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int db_meta_set(struct db *db, const char *key, const char *value, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, key);
+	db_bind_textz(st, 2, value);
+	return db_run(&st, err);
+}
