@@ -69,6 +69,7 @@ struct wfold {
 	struct audit_folder *folder;
 	struct map *logs;
 	int64_t scanned, waiting;       /* rows up to this id were counted; of them wait, and can be folded */
+	int64_t unfolded;               /* with those of logs that are given up */
 	int64_t round_from, round_to;   /* all up to round_from is folded; of a round that is on, else 0 */
 	int64_t passed, victim;         /* no row up to here may be dropped; the first of those that are */
 	int64_t skipped;                /* the first one that was passed and will be in a block; 0: none */
@@ -109,16 +110,21 @@ static bool waits(const struct flog *log)
 	return log->line < log->seen;
 }
 
-static void recount(struct wfold *f)
+/* The sums over all logs are kept with each that moves: there may be thousands. */
+static void count(struct wfold *f, const struct flog *log, int64_t times)
 {
-	void *value;
+	const int64_t n = waits(log) ? (log->seen - log->line) * times : 0;
 
-	f->waiting = 0;
-	for (size_t it = 0; map_next(f->logs, &it, NULL, NULL, &value);) {
-		const struct flog *log = value;
+	f->unfolded += n;
+	f->waiting += log->stuck ? 0 : n;
+}
 
-		f->waiting += waits(log) && !log->stuck ? log->seen - log->line : 0;
-	}
+static void move(struct wfold *f, struct flog *log, int64_t line, int64_t seen)
+{
+	count(f, log, -1);
+	log->line = line;
+	log->seen = seen;
+	count(f, log, 1);
 }
 
 static int open_reader(struct wfold *f, struct err *err)
@@ -169,7 +175,7 @@ static int scan_page(struct wfold *f, int *ret_n, struct err *err)
 			continue;
 		if (!waits(log))
 			log->since_us = now;
-		log->seen = idx + 1;
+		move(f, log, log->line, idx + 1);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -181,7 +187,6 @@ static int scan(struct wfold *f, struct err *err)
 
 	while (rc == 0 && n == PAGE_ROWS && !atomic_load(&f->closing))
 		rc = scan_page(f, &n, err);
-	recount(f);
 	return rc;
 }
 
@@ -192,15 +197,9 @@ static int count_leftovers(struct wfold *f, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(f->db, SQL_FOLD_OLDEST_ROW);
 	int rc = db_step(st, err);
-	void *value;
 
 	if (rc == 1) {
-		f->leftovers = f->scanned + 1 - db_col_i64(st, 0);
-		for (size_t it = 0; map_next(f->logs, &it, NULL, NULL, &value);) {
-			const struct flog *log = value;
-
-			f->leftovers -= waits(log) ? log->seen - log->line : 0;
-		}
+		f->leftovers = f->scanned + 1 - db_col_i64(st, 0) - f->unfolded;
 		f->leftovers = f->leftovers > 0 ? f->leftovers : 0;
 	}
 	db_stmt_put(&st);
@@ -212,10 +211,15 @@ static uint64_t age_us(const struct wfold *f)
 	return f->limits.fold_age_s * UINT64_C(1000000);
 }
 
+static bool round_is_due(const struct wfold *f)
+{
+	return !f->round_to && f->scanned - f->round_from >= f->limits.fold_rows;
+}
+
 /* What is due: all logs when a round begins, else those that have waited. */
 static void set_goals(struct wfold *f)
 {
-	const bool round = !f->round_to && f->scanned - f->round_from >= f->limits.fold_rows;
+	const bool round = round_is_due(f);
 	const uint64_t now = clock_mono_us();
 	void *value;
 
@@ -258,22 +262,24 @@ static int give_up(struct wfold *f, struct flog *log, struct err *err)
 	db_bind_i64(st, 1, log->id);
 	db_bind_i64(st, 2, log->line);
 	rc = db_step(st, err);
+	count(f, log, -1);
 	if (rc >= 0)
 		log->stuck = rc == 1 ? db_col_i64(st, 0) : f->scanned + 1;
+	count(f, log, 1);
 	db_stmt_put(&st);
 	f->sick = log;
-	recount(f);
 	return rc < 0 ? rc : 0;
 }
 
 /* Nothing came of it: blocks of the log wait to be pruned, or its rows were. */
 static int look_again(struct wfold *f, struct flog *log, struct err *err)
 {
+	int64_t line = log->line;
 	bool pruned;
-	int rc = audit_folder_line(f->folder, log->id, &log->line, &pruned, err);
+	int rc = audit_folder_line(f->folder, log->id, &line, &pruned, err);
 
 	log->pause_us = clock_mono_us() + RETRY_US;
-	recount(f);
+	move(f, log, line, log->seen);
 	return rc;
 }
 
@@ -293,13 +299,16 @@ static void end_round(struct wfold *f)
 
 static int propose(struct wfold *f, struct err *err)
 {
-	bool open;
-	struct flog *log;
+	bool open = false;
+	struct flog *log = round_is_due(f) ? NULL : next_log(f, &open);
 	struct err why;
 	int rc;
 
-	set_goals(f);
-	while ((log = next_log(f, &open)) && !atomic_load(&f->closing)) {
+	if (!log) {                     /* else who is due since then comes behind those */
+		set_goals(f);
+		log = next_log(f, &open);
+	}
+	for (; log && !atomic_load(&f->closing); log = next_log(f, &open)) {
 		rc = audit_folder_next(f->folder, log->id, log->to, &f->made, &why);
 		if (rc == ERR_CORRUPT || rc == ERR_INVALID) {   /* SC-204 */
 			*err = why;
@@ -570,11 +579,10 @@ static void was_put(struct wfold *f)
 	const struct audit_folded *made = f->made;
 	struct flog *log = map_get_u64(f->logs, (uint64_t)made->log);
 
-	log->line = made->first + made->cnt;
+	move(f, log, made->first + made->cnt, log->seen);
 	log->since_us = clock_mono_us();
 	log->pause_us = 0;
 	log->loose = true;
-	recount(f);
 	metric_inc(METRIC_fold_blocks);
 	metric_add(METRIC_fold_records, (uint64_t)made->cnt);
 	if (!f->any)
