@@ -46,6 +46,7 @@ enum audit_pseudonym { AUDIT_ALIAS_PERSON = 1, AUDIT_ALIAS_BEHALF, AUDIT_ALIAS_A
 unsigned audit_pseudonym_ctag(int64_t kind);        /* enum audit_ctag of its value; 0: no such kind */
 #define AUDIT_ALIASES_PER_DAY 1000      /* new addresses and clients of a log; then adr_other, cli_other */
 #define AUDIT_ALIAS_VALUE_MAX 255       /* bytes; a longer one is cut */
+#define AUDIT_NEAR_VALUE_MAX 48         /* one of at most so many is found by itself, without a token */
 
 /* Reading, any thread with its own connections. */
 struct db;

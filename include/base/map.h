@@ -34,6 +34,24 @@ void *map_get_z(const struct map *m, const char *key);
 void *map_set_z(struct map *m, const char *key, void *value);
 void *map_del_z(struct map *m, const char *key);
 
+/* --- in front of maps */
+
+/* What is asked for again and again, found by a tag that the caller makes of its key: no hash, and one line of the
+ * cache.  Two keys may have one tag: whoever gets a pointer looks whether it is the one.  In a full set the one that
+ * came first goes.  Pointers are borrowed. */
+struct near;
+#define NEAR_WAYS 4                     /* pointers of a set */
+#define NEAR_SETS_MAX (1u << 16)
+
+struct near *near_new(size_t sets);                   /* a power of two, at most NEAR_SETS_MAX */
+void near_free(struct near **n);
+void *near_get(const struct near *n, uint64_t tag);   /* NULL when absent */
+void near_put(struct near *n, uint64_t tag, void *p); /* not NULL, and not there yet under this tag */
+void near_del(struct near *n, uint64_t tag, const void *p);
+void near_clear(struct near *n);
+/* Of a key that is a text: its end, where such texts differ, and what it is a text of. */
+uint64_t near_tag(uint64_t about, const char *text, size_t len);
+
 /* --- lists */
 
 /* Doubly linked intrusive lists.  A node that is in no list points to itself, so list_unlink() is

@@ -80,7 +80,7 @@ struct undo {
 struct audit_logs {
 	struct map *by_tenant;          /* struct audit_log */
 	struct map *texts;              /* struct audit_text */
-	struct audit_text *near[256];   /* some of them */
+	struct near *near, *near_aliases;       /* some of them; struct audit_pseudonym_known by what they stand for */
 	struct map *calls;              /* struct audit_open by call id */
 	struct list open, dirty, lagging, behind;
 	bool heads_due;                 /* somebody will ask for table head */
@@ -105,7 +105,10 @@ void audit_behind(struct audit_logs *logs, struct audit_log *log);      /* has s
 struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size,
 				const char *origin);
 /* A pseudonym that is known, until it is undone or forgotten. */
-struct audit_pseudonym_known { size_t len; char key[16 + DIGEST_SIZE], name[32]; };        /* key: log, kind, token */
+struct audit_pseudonym_known {
+	size_t len, value_len;                  /* value_len 0: too long to be found by it */
+	char key[16 + DIGEST_SIZE], name[32], value[AUDIT_NEAR_VALUE_MAX];      /* key: log, kind, token */
+};
 void audit_pseudonym_keep(struct audit_logs *logs, struct audit_pseudonym_known *known);       /* takes it */
 void audit_pseudonym_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id);

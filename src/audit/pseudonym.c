@@ -70,14 +70,39 @@ static size_t cache_key(const struct asked *a, char *ret)
 	return sizeof(at) + TOKEN_SIZE;
 }
 
+static uint64_t value_tag(const struct asked *a)
+{
+	return near_tag((uint64_t)a->log->id << 8 | a->kind, a->value, a->len);
+}
+
+/* By its value, without a token; NULL does not say that it is not known. */
+static const struct audit_pseudonym_known *find_near(const struct asked *a)
+{
+	const struct audit_pseudonym_known *c = near_get(a->logs->near_aliases, value_tag(a));
+	const int64_t at[2] = { a->log->id, a->kind };
+
+	if (!c || c->value_len != a->len || memcmp(c->key, at, sizeof(at)) != 0)
+		return NULL;
+	return memcmp(c->value, a->value, a->len) == 0 ? c : NULL;
+}
+
+static const char *keep_near(const struct asked *a, struct audit_pseudonym_known *c)
+{
+	if (c->value_len > 0)
+		near_put(a->logs->near_aliases, value_tag(a), c);
+	return c->name;
+}
+
 static const char *remember(struct asked *a, const char *name)
 {
 	struct audit_pseudonym_known *c = mem_alloc(sizeof(*c));
 
 	c->len = cache_key(a, c->key);
 	snprintf(c->name, sizeof(c->name), "%s", name);  /* names of ours fit */
+	c->value_len = a->len <= sizeof(c->value) ? a->len : 0;
+	memcpy(c->value, a->value, c->value_len);
 	audit_pseudonym_keep(a->logs, c);
-	return c->name;
+	return keep_near(a, c);
 }
 
 /* --- a new one */
@@ -153,15 +178,16 @@ static int find_alias(struct asked *a, char ret[32], struct err *err)
 
 static int alias_of(struct asked *a, const char **ret, struct err *err)
 {
+	const struct audit_pseudonym_known *near = find_near(a);
+	struct audit_pseudonym_known *c;
 	char key[16 + TOKEN_SIZE], name[32];
-	const struct audit_pseudonym_known *c;
-	int rc = make_token(a, err);
+	int rc = near ? 0 : make_token(a, err);
 
 	if (rc < 0)
 		return rc;
-	c = map_get(a->logs->aliases, key, cache_key(a, key));
-	if (c) {
-		*ret = c->name;
+	c = near ? NULL : map_get(a->logs->aliases, key, cache_key(a, key));
+	if (near || c) {
+		*ret = near ? near->name : keep_near(a, c);
 		return 0;
 	}
 	rc = find_alias(a, name, err);
@@ -247,13 +273,20 @@ static int introduce_person(struct audit_logs *logs, struct db *db, struct audit
 static int meet_person(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
 		       audit_append_fn *append, struct err *err)
 {
-	struct asked known = { .logs = logs, .log = log, .kind = AUDIT_ALIAS_PERSON };
+	struct asked known = { .logs = logs, .log = log, .kind = AUDIT_ALIAS_PERSON, .value = ev->prn };
+	struct audit_pseudonym_known *c;
 	char key[16 + TOKEN_SIZE];
 	int rc;
 
-	snprintf((char *)known.token, sizeof(known.token), "%s", ev->prn);       /* pseudonyms are shorter */
-	if (map_get(logs->aliases, key, cache_key(&known, key)))
+	known.len = strlen(ev->prn);
+	if (find_near(&known))
 		return 0;
+	snprintf((char *)known.token, sizeof(known.token), "%s", ev->prn);       /* pseudonyms are shorter */
+	c = map_get(logs->aliases, key, cache_key(&known, key));
+	if (c) {
+		(void)keep_near(&known, c);
+		return 0;
+	}
 	rc = introduce_person(logs, db, log, ev, append, err);
 	if (rc == 0)
 		(void)remember(&known, ev->prn);

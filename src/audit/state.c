@@ -205,7 +205,7 @@ static void tail_free(struct tail **gp)
 }
 
 /* The dictionary in memory starts anew above this; some 8 MB. */
-enum { TEXTS_MAX = 65536, ALIASES_MAX = 65536 };
+enum { TEXTS_MAX = 65536, ALIASES_MAX = 65536, NEAR_SETS = 2048 };
 
 /* --- the state */
 
@@ -329,37 +329,30 @@ static int text_insert(struct db *db, enum audit_column col, const char *text, s
 	return rc;
 }
 
-/* Where texts that are asked for again and again are found without the map: by their ends, which differ. */
-static struct audit_text **near_of(struct audit_logs *logs, enum audit_column col, const char *text, size_t len)
-{
-	uint64_t end = 0;
-
-	memcpy(&end, text + (len < 8 ? 0 : len - 8), len < 8 ? len : 8);
-	return &logs->near[((end ^ (uint64_t)col) * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
-}
-
 /* The entry of a text, which is in the dictionary then; it lives until the transaction is over. */
 static int text_get(struct audit_logs *logs, struct db *db, enum audit_column col, const char *text,
 		    const struct audit_text **ret, struct err *err)
 {
 	const size_t len = strnlen(text, AUDIT_TEXT_MAX + 1);
+	const uint64_t tag = near_tag(col, text, len);
 	char key[2 + AUDIT_TEXT_MAX];
-	struct audit_text **near, *t;
+	struct audit_text *t;
 	int64_t id = 0;
 	int rc;
 
 	if (len > AUDIT_TEXT_MAX)
 		return err_set(err, ERR_INVALID, "audit", "a text for column %s is longer than %d bytes", audit_columns[col].name,
 			       AUDIT_TEXT_MAX);
-	near = near_of(logs, col, text, len);
-	t = *near;
+	t = near_get(logs->near, tag);
 	if (!t || t->col != col || t->len != len + 2 || memcmp(t->key + 2, text, len) != 0) {
 		audit_put_be((uint8_t *)key, audit_columns[col].tag, 2);
 		memcpy(key + 2, text, len);
 		t = map_get(logs->texts, key, len + 2);
+		if (t)
+			near_put(logs->near, tag, t);
 	}
 	if (t) {
-		*ret = *near = t;
+		*ret = t;
 		return 0;
 	}
 	rc = text_in_store(db, col, text, len, &id, err);
@@ -374,7 +367,8 @@ static int text_get(struct audit_logs *logs, struct db *db, enum audit_column co
 	memcpy(t->key, key, len + 2);
 	map_set(logs->texts, t->key, t->len, t);
 	audit_undo_push(logs, UNDO_TEXT, t);
-	*ret = *near = t;
+	near_put(logs->near, tag, t);
+	*ret = t;
 	return 0;
 }
 
@@ -399,6 +393,7 @@ void audit_pseudonym_trim(struct audit_logs *logs, size_t max)
 {
 	if (map_count(logs->aliases) <= max)
 		return;
+	near_clear(logs->near_aliases);
 	map_free_all(&logs->aliases);
 	logs->aliases = map_new();
 }
@@ -418,7 +413,7 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 		break;
 	case UNDO_TEXT:
 		text = u->what;
-		memset(logs->near, 0, sizeof(logs->near));
+		near_clear(logs->near);
 		map_del(logs->texts, text->key, text->len);
 		free(text);
 		break;
@@ -431,6 +426,7 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 		break;
 	case UNDO_ALIAS:
 		known = u->what;
+		near_clear(logs->near_aliases);
 		map_del(logs->aliases, known->key, known->len);
 		free(known);
 		break;
@@ -496,7 +492,7 @@ void audit_logs_clock(struct audit_logs *logs, enum clock_sync sync)
 
 static void texts_clear(struct audit_logs *logs)
 {
-	memset(logs->near, 0, sizeof(logs->near));
+	near_clear(logs->near);
 	map_free_all(&logs->texts);
 	logs->texts = map_new();
 }
@@ -660,6 +656,8 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	logs->texts = map_new();
 	logs->calls = map_new();
 	logs->aliases = map_new();
+	logs->near = near_new(NEAR_SETS);
+	logs->near_aliases = near_new(NEAR_SETS);
 	list_init(&logs->open);
 	list_init(&logs->dirty);
 	list_init(&logs->lagging);
@@ -704,6 +702,8 @@ void audit_logs_close(struct audit_logs **lp)
 	map_free(&logs->calls);
 	map_free_all(&logs->texts);
 	map_free_all(&logs->aliases);
+	near_free(&logs->near);
+	near_free(&logs->near_aliases);
 	free(logs->second.v);
 	keys_close(&logs->keys);
 	str_fini(&logs->kept);

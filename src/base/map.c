@@ -328,3 +328,85 @@ void *map_del_z(struct map *m, const char *key)
 {
 	return map_del(m, key, strlen(key));
 }
+
+/* --- in front of maps */
+
+struct near_set {
+	uint64_t tag[NEAR_WAYS];
+	void *p[NEAR_WAYS];             /* NULL: nothing is here */
+};
+
+enum { LINE = sizeof(struct near_set) };
+_Static_assert(LINE == 64, "a line of the cache");
+
+struct near {
+	size_t mask;
+	char *room;                     /* what was allocated */
+	struct near_set *set;           /* in it, at the beginning of a line */
+};
+
+struct near *near_new(size_t sets)
+{
+	struct near *n = mem_alloc(sizeof(*n));
+
+	assert(sets > 0 && sets <= NEAR_SETS_MAX && (sets & (sets - 1)) == 0);
+	n->mask = sets - 1;
+	n->room = mem_calloc(sets + 1, LINE);
+	n->set = (struct near_set *)(void *)(n->room + (LINE - (uintptr_t)n->room % LINE));
+	return n;
+}
+
+void near_free(struct near **n)
+{
+	if (*n)
+		free((*n)->room);
+	free(*n);
+	*n = NULL;
+}
+
+static struct near_set *near_set(const struct near *n, uint64_t tag)
+{
+	return &n->set[(tag * UINT64_C(0x9e3779b97f4a7c15)) >> 48 & n->mask];
+}
+
+void *near_get(const struct near *n, uint64_t tag)
+{
+	const struct near_set *s = near_set(n, tag);
+
+	for (unsigned i = 0; i < NEAR_WAYS; i++)
+		if (s->tag[i] == tag && s->p[i])
+			return s->p[i];
+	return NULL;
+}
+
+void near_put(struct near *n, uint64_t tag, void *p)
+{
+	struct near_set *s = near_set(n, tag);
+
+	memmove(s->tag + 1, s->tag, sizeof(s->tag) - sizeof(s->tag[0]));
+	memmove(s->p + 1, s->p, sizeof(s->p) - sizeof(s->p[0]));
+	s->tag[0] = tag;
+	s->p[0] = p;
+}
+
+void near_del(struct near *n, uint64_t tag, const void *p)
+{
+	struct near_set *s = near_set(n, tag);
+
+	for (unsigned i = 0; i < NEAR_WAYS; i++)
+		if (s->p[i] == p)
+			s->p[i] = NULL;
+}
+
+void near_clear(struct near *n)
+{
+	memset(n->set, 0, (n->mask + 1) * sizeof(n->set[0]));
+}
+
+uint64_t near_tag(uint64_t about, const char *text, size_t len)
+{
+	uint64_t end = 0;
+
+	memcpy(&end, text + (len < 8 ? 0 : len - 8), len < 8 ? len : 8);
+	return end ^ about * UINT64_C(0xff51afd7ed558ccd) ^ len << 56;
+}

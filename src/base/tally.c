@@ -48,6 +48,7 @@ _Static_assert(NELEMS(method_text) == NELEMS(method_us) && NELEMS(method_us) <= 
 
 /* --- slots */
 
+enum { NEAR_SETS = 512 };
 enum { MARK_WORDS = sizeof(struct tally_mark) / sizeof(uint64_t) };
 
 /* Written by one thread, read by others: odd while it is written, 0 when it never was. */
@@ -70,6 +71,7 @@ static struct table {
 	_Atomic size_t n;
 	size_t max;
 	struct map *by_name;
+	struct near *near;              /* some of them */
 } tables[TALLY_KINDS];
 
 static char other_name[] = TALLY_OTHER;
@@ -92,12 +94,26 @@ void tally_bound(enum tally_kind kind, size_t max)
 	t->slots = mem_calloc(max, sizeof(*t->slots));
 	t->max = max;
 	t->by_name = map_new();
+	t->near = near_new(NEAR_SETS);
+}
+
+static struct tally *look_up(const struct table *t, const char *name)
+{
+	const uint64_t tag = near_tag(0, name, strlen(name));
+	struct tally *slot = near_get(t->near, tag);
+
+	if (slot && strcmp(slot->name, name) == 0)
+		return slot;
+	slot = map_get_z(t->by_name, name);
+	if (slot)
+		near_put(t->near, tag, slot);
+	return slot;
 }
 
 struct tally *tally_get(enum tally_kind kind, const char *name)
 {
 	struct table *t = &tables[kind];
-	struct tally *slot = t->slots ? map_get_z(t->by_name, name) : NULL;
+	struct tally *slot = t->slots ? look_up(t, name) : NULL;
 	size_t n = atomic_load_explicit(&t->n, memory_order_relaxed);
 
 	if (slot)
@@ -152,6 +168,7 @@ void tally_sweep(enum tally_kind kind, bool (*is_there)(void *arg, const char *n
 		else if (slot->gone_us == 0)
 			slot->gone_us = now_us;
 		else if (readers == 0 && now_us - slot->gone_us >= TALLY_GONE_US && is_empty(slot)) {
+			near_del(t->near, near_tag(0, slot->name, strlen(slot->name)), slot);
 			(void)map_del_z(t->by_name, slot->name);
 			atomic_store(&t->slots[i], atomic_load(&t->slots[--n]));
 			atomic_store(&t->n, n);
@@ -300,6 +317,7 @@ void tally_reset(void)
 			slot_free(atomic_load(&t->slots[i]));
 		free(t->slots);
 		map_free(&t->by_name);
+		near_free(&t->near);
 		*t = (struct table){ .slots = NULL };
 		free(atomic_load(&o->marks));
 		*o = (struct tally){ .kind = (enum tally_kind)kind, .name = other_name };

@@ -71,6 +71,7 @@ struct limit_ticket {
 struct limiter {
 	struct limit_conf conf;
 	struct map *entries;            /* struct entry_key -> struct entry */
+	struct near *near;              /* some of them */
 	uint64_t swept_us;
 	uint64_t day;                   /* the last one that was used */
 	size_t tenants;

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/map.h"
 #include "base/mem.h"
@@ -315,6 +316,7 @@ bool limit_crowds(const struct limiter *l, int64_t tenant_id)
  * that a new one would not say: it may be forgotten. */
 
 enum { SWEEP_INTERVAL_US = 1000000 };   /* looking at all entries is not free */
+enum { NEAR_SETS = 2048 };
 
 const char *const limit_scopes[LIMIT_SCOPES] = { "tenant", "principal", "key", "tool" };
 
@@ -325,6 +327,7 @@ struct limiter *limiter_new(const struct limit_conf *conf)
 	if (conf)
 		l->conf = *conf;
 	l->entries = map_new();
+	l->near = near_new(NEAR_SETS);
 	list_init(&l->ring);
 	list_init(&l->order);
 	list_init(&l->dirty);
@@ -341,6 +344,7 @@ void limiter_free(struct limiter **l)
 	for (size_t it = 0; map_next((*l)->entries, &it, NULL, NULL, &e);)
 		free(e);
 	map_free(&(*l)->entries);
+	near_free(&(*l)->near);
 	free(*l);
 	*l = NULL;
 }
@@ -362,6 +366,23 @@ static bool is_idle(const struct limiter *l, struct entry *e, uint64_t now_us)
 	return bucket_full(&e->bucket, e->rate, now_us) && bucket_full(&e->requests, e->requests_rate, now_us);
 }
 
+static uint64_t tag_of(const struct entry_key *key)
+{
+	return (uint64_t)key->tenant_id << 24 ^ (uint64_t)key->subject << 4 ^ (uint64_t)key->scope;
+}
+
+static struct entry *look_up(const struct limiter *l, const struct entry_key *key)
+{
+	struct entry *e = near_get(l->near, tag_of(key));
+
+	if (e && memcmp(&e->key, key, sizeof(*key)) == 0)
+		return e;
+	e = map_get(l->entries, key, sizeof(*key));
+	if (e)
+		near_put(l->near, tag_of(key), e);
+	return e;
+}
+
 static void sweep(struct limiter *l, uint64_t now_us)
 {
 	const void *key;
@@ -376,6 +397,7 @@ static void sweep(struct limiter *l, uint64_t now_us)
 
 		if (!is_idle(l, e, now_us))
 			continue;
+		near_del(l->near, tag_of(&e->key), e);
 		(void)map_del(l->entries, key, len); /* the value is in hand */
 		free(e);
 	}
@@ -411,7 +433,7 @@ static void take_rate(struct text_rate *have, struct limit_bucket *b, struct tex
 
 struct entry *entry_get(struct limiter *l, const struct entry_key *key, const struct limit_set *set, uint64_t now_us)
 {
-	struct entry *e = map_get(l->entries, key, sizeof(*key));
+	struct entry *e = look_up(l, key);
 
 	if (!e) {
 		if (map_count(l->entries) >= LIMIT_ENTRIES_MAX)
@@ -429,7 +451,7 @@ struct entry *entry_find(const struct limiter *l, int64_t tenant_id, enum limit_
 {
 	const struct entry_key key = { tenant_id, subject, (int64_t)scope };
 
-	return map_get(l->entries, &key, sizeof(key));
+	return look_up(l, &key);
 }
 
 uint32_t limit_running(const struct limiter *l, int64_t tenant_id)

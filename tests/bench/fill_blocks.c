@@ -222,7 +222,8 @@ static void trim(struct audit_logs *logs)
 	logs->undo_len = 0;
 	if (logs->texts && map_count(logs->texts) < 65536)
 		return;
-	memset(logs->near, 0, sizeof(logs->near));
+	near_free(&logs->near);
+	logs->near = near_new(NEAR_SETS_MAX / 32);
 	map_free_all(&logs->texts);
 	logs->texts = map_new();
 }
@@ -682,6 +683,7 @@ static void end_maker(struct maker *m)
 	free(m->logs.bytes.p);
 	free(m->logs.ext.p);
 	free(m->logs.undo);
+	near_free(&m->logs.near);
 	str_fini(&m->logs.kept);
 	str_fini(&m->logs.clean);
 }

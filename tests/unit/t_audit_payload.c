@@ -285,6 +285,30 @@ static void people_and_addresses_get_pseudonyms_with_a_record(void **state)
 	assert_int_equal(number(f, "SELECT count(*) FROM dict WHERE text LIKE '%192.0.2%' OR text LIKE '%agent%' OR text LIKE '%-alice%'"), 0);
 }
 
+/* limit and limit + 1 of what is found by its value; equal ends, other kinds and other logs are not it */
+static void values_that_look_alike_have_pseudonyms_of_their_own(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event ev = event(AUDIT_CALL_BEGIN, "prn_alice", NULL);
+	char value[AUDIT_NEAR_VALUE_MAX + 2];
+
+	memset(value, 'a', sizeof(value));
+	for (int turn = 0; turn < 3; turn++)
+		for (size_t len = AUDIT_NEAR_VALUE_MAX; len <= AUDIT_NEAR_VALUE_MAX + 1; len++)
+			for (int c = 0; c < 3; c++) {
+				*value = (char)('a' + c);
+				value[len] = '\0';
+				ev.peer = ev.client = value;
+				append(f, &ev);
+				value[len] = 'a';
+			}
+	assert_int_equal(number(f, "SELECT count(*) FROM rec WHERE kind = 1104"), 1 + 2 * 6);
+	assert_int_equal(number(f, "SELECT count(DISTINCT peer) FROM rec WHERE kind = 1001"), 6);
+	assert_int_equal(number(f, "SELECT count(DISTINCT client) FROM rec WHERE kind = 1001"), 6);
+	assert_int_equal(number(f, "SELECT count(*) FROM (SELECT count(*) AS n FROM rec WHERE kind = 1001 GROUP BY peer, client "
+				"HAVING n = 3)"), 6);
+}
+
 static void pseudonyms_undone_are_made_again(void **state)
 {
 	struct fix *f = *state;
@@ -493,6 +517,7 @@ SINGLE_THREAD_SUITE(payload)
 		T(metadata_commits_and_keeps_nothing), T(kept_value_is_encrypted_and_opens),
 		T(longer_value_is_cut_and_committed_twice), T(hidden_pieces_become_tokens_that_can_be_joined),
 		cmocka_unit_test(keys_of_ours_are_hidden_by_their_shape), T(people_and_addresses_get_pseudonyms_with_a_record),
+		T(values_that_look_alike_have_pseudonyms_of_their_own),
 		T(pseudonyms_undone_are_made_again), T(new_addresses_are_bounded_by_the_day), T(erased_record_is_in_no_file),
 		T(erased_subject_takes_nobody_else_along), T(erased_tenant_goes_as_a_whole), T(erased_alias_goes_alone),
 		T(value_that_was_changed_does_not_open),

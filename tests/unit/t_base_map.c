@@ -169,6 +169,61 @@ static void walk_of_an_empty_map_ends_at_once(void **state)
 	map_free(&m);
 }
 
+/* --- in front of maps */
+
+static void near_has_what_was_put(void **state)
+{
+	struct near *n = near_new(1);
+
+	assert_null(near_get(n, 0));
+	near_put(n, 0, &values[0]);
+	near_put(n, UINT64_MAX, &values[1]);
+	assert_ptr_equal(near_get(n, 0), &values[0]);
+	assert_ptr_equal(near_get(n, UINT64_MAX), &values[1]);
+	near_put(n, 0, &values[2]);             /* another one with its tag: the newest */
+	assert_ptr_equal(near_get(n, 0), &values[2]);
+	near_del(n, 0, &values[2]);
+	assert_ptr_equal(near_get(n, 0), &values[0]);
+	near_del(n, 0, &values[2]);
+	near_clear(n);
+	assert_null(near_get(n, 0));
+	assert_null(near_get(n, UINT64_MAX));
+	near_free(&n);
+	assert_null(n);
+	near_free(&n);
+}
+
+/* limit and limit + 1 */
+static void near_forgets_the_first_of_a_full_set(void **state)
+{
+	struct near *n = near_new(1);
+
+	for (uint64_t i = 0; i < NEAR_WAYS; i++)
+		near_put(n, i, &values[i]);
+	for (uint64_t i = 0; i < NEAR_WAYS; i++)
+		assert_ptr_equal(near_get(n, i), &values[i]);
+	near_put(n, NEAR_WAYS, &values[NEAR_WAYS]);
+	assert_null(near_get(n, 0));
+	for (uint64_t i = 1; i <= NEAR_WAYS; i++)
+		assert_ptr_equal(near_get(n, i), &values[i]);
+	near_free(&n);
+	n = near_new(NEAR_SETS_MAX);
+	for (uint64_t i = 0; i < MANY; i++)
+		near_put(n, i << 56 | i, &values[i]);
+	for (uint64_t i = 0; i < MANY; i++)
+		assert_ptr_equal(near_get(n, i << 56 | i), &values[i]);
+	near_free(&n);
+}
+
+static void near_tags_are_of_the_end(void **state)
+{
+	assert_int_equal(near_tag(1, "a", 1), near_tag(1, "abc", 1));
+	assert_int_not_equal(near_tag(1, "a", 1), near_tag(2, "a", 1));
+	assert_int_not_equal(near_tag(1, "", 0), near_tag(1, "a", 1));
+	assert_int_not_equal(near_tag(1, "tool_0001", 9), near_tag(1, "tool_0002", 9));
+	assert_int_equal(near_tag(1, "x-12345678", 10), near_tag(1, "y-12345678", 10));
+}
+
 SINGLE_THREAD_SUITE(map)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +235,9 @@ SINGLE_THREAD_SUITE(map)
 		cmocka_unit_test(walk_sees_each_pair_once),
 		cmocka_unit_test(walk_allows_deleting_the_pair_just_returned),
 		cmocka_unit_test(walk_of_an_empty_map_ends_at_once),
+		cmocka_unit_test(near_has_what_was_put),
+		cmocka_unit_test(near_forgets_the_first_of_a_full_set),
+		cmocka_unit_test(near_tags_are_of_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
