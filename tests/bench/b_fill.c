@@ -4,11 +4,13 @@
  *	tests/bench/b_fill STORE [--records N] [--tenants T] [--days D] [--zipf S] [--principals P] [--tools K]
  *			[--failures F] [--seed S] [--level none|metadata|request|request_response] [--hour H] [--lean]
  *			[--blocks THREADS]
+ *	tests/bench/b_fill STORE --more [--records N] [--days D] …
  *
  * --hour: the days end at that hour of the day (1 to 24, UTC), the last time that it was, and not now: what is counted
  * by days and nights is then the same whenever it is made.  --lean: without the indexes of rows that a store of an earlier
  * release has, as one whose records are soon in blocks.  --blocks: records of calls are in blocks and chapters at once, which
- * so many threads make; what there is is the same for each number.
+ * so many threads make; what there is is the same for each number.  --more: N other records in a store that it made before,
+ * over D days behind its last one, of the tenants, principals and tools that are there, and nothing planted among them.
  * Rare things are planted in the log of the first tenant, fill00000; one JSON object says where, and how fast it went.
  * How much of everything there is follows from the seed; salts, keys and the names of principals do not. */
 
@@ -32,6 +34,7 @@
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "command/command.h"
 #include "db/owner.h"
@@ -53,7 +56,7 @@
 #define TOOLS_MAX 1000
 #define WAIT_MS 3600000
 
-struct fill_opt opt = { NULL, 100000, 10, 30, 20, 25, 1, 0, 0, 1.0, 0.02, AUDIT_METADATA, false };
+struct fill_opt opt = { NULL, 100000, 10, 30, 20, 25, 1, 0, 0, 1.0, 0.02, AUDIT_METADATA, false, false };
 struct fill fill;
 
 void fill_die(const char *what, const struct err *err)
@@ -136,8 +139,6 @@ static void write_tools(json_t *documents)
 	for (uint64_t i = 0; i <= opt.tools; i++) {
 		const char *name = i < opt.tools ? fill.tool[i] : "rare";
 
-		if (i < opt.tools)
-			(void)snprintf(fill.tool[i], sizeof(fill.tool[i]), "tool_%03u", (unsigned)i);
 		json_array_append_new(documents, json_pack("{s:s, s:s, s:{s:s}, s:{s:s, s:s}}", "name", name,
 			"description", "A tool of the bench.", "inputSchema", "type", "object", "handler", "type", "builtin",
 			"function", "echo"));
@@ -261,10 +262,22 @@ static int make_index(void *arg, struct db *db, struct audit_logs *logs, struct 
 	return 0;
 }
 
-static void set_up(void)
+static void make_all(void)
 {
 	json_t *documents = json_array();
 
+	write_tools(documents);
+	command("tool", "add", json_pack("{s:o}", "documents", documents));
+	for (uint64_t i = 0; i < opt.tenants; i++) {
+		command("tenant", "add", json_pack("{s:s}", "name", fill.tenant[i].name));
+		if (i < 2)
+			command("grant", "add", json_pack("{s:s, s:[s]}", "tenant", fill.tenant[i].name, "tool", "*"));
+	}
+	make_people();
+}
+
+static void set_up(void)
+{
 	fill.tenant = mem_calloc(opt.tenants, sizeof(*fill.tenant));
 	fill.person = mem_calloc(opt.people + OTHERS, sizeof(*fill.person));
 	fill.tool = mem_calloc(opt.tools, sizeof(*fill.tool));
@@ -272,15 +285,12 @@ static void set_up(void)
 	fill.tenant_share = fill_shares(opt.tenants);
 	fill.person_share = fill_shares(opt.people);
 	fill.tool_share = fill_shares(opt.tools);
-	write_tools(documents);
-	command("tool", "add", json_pack("{s:o}", "documents", documents));
-	for (uint64_t i = 0; i < opt.tenants; i++) {
+	for (uint64_t i = 0; i < opt.tools; i++)
+		(void)snprintf(fill.tool[i], sizeof(fill.tool[i]), "tool_%03u", (unsigned)i);
+	for (uint64_t i = 0; i < opt.tenants; i++)
 		(void)snprintf(fill.tenant[i].name, sizeof(fill.tenant[i].name), "fill%05u", (unsigned)i);
-		command("tenant", "add", json_pack("{s:s}", "name", fill.tenant[i].name));
-		if (i < 2)
-			command("grant", "add", json_pack("{s:s, s:[s]}", "tenant", fill.tenant[i].name, "tool", "*"));
-	}
-	make_people();
+	if (!opt.more)
+		make_all();
 	fill_job("look", look, FILL_ROWS);
 }
 
@@ -367,7 +377,7 @@ static void half_way(void)
 static void run(void)
 {
 	const uint64_t most = opt.threads > 0 ? BLOCKS_BATCH_MAX : BATCH_MAX, some = opt.records / (opt.threads > 0 ? 4 : 20);
-	bool half = false;
+	bool half = opt.more;
 
 	fill.batch = some < BATCH_MIN ? BATCH_MIN : some > most ? most : some;
 	fill.step_us = opt.days * DAY_US / (opt.records + 3 * (opt.records / fill.batch + 1));
@@ -382,12 +392,49 @@ static void run(void)
 	}
 }
 
+/* --- a store that is there */
+
+static int64_t ask(sqlite3 *file, const char *sql)
+{
+	sqlite3_stmt *st = NULL;
+	int64_t n = 0;
+
+	if (sqlite3_prepare_v2(file, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+		n = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return n;
+}
+
+/* Who and what is there, and when its last record was: nobody has it open yet. */
+static uint64_t look_back(void)
+{
+	char *path = path_join(opt.store, DB_FILE);
+	struct err err = { 0 };
+	sqlite3 *file = NULL;
+	int64_t last = 0;
+
+	if (sqlite3_open_v2(path, &file, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK) {
+		opt.tenants = (uint64_t)ask(file, "SELECT count(*) FROM tenant WHERE name GLOB 'fill[0-9]*'");
+		opt.people = (uint64_t)ask(file, "SELECT count(*) FROM principal WHERE name GLOB 'agent[0-9]*'");
+		opt.tools = (uint64_t)ask(file, "SELECT count(*) FROM tool WHERE name GLOB 'tool_[0-9]*'");
+		last = ask(file, "SELECT max(t) FROM (SELECT max(ts_max) AS t FROM blk UNION ALL SELECT max(ts) FROM rec)");
+	}
+	sqlite3_close(file);
+	free(path);
+	if (opt.tenants == 0 || opt.tenants > TENANTS_MAX || opt.people == 0 || opt.people > PEOPLE_MAX || opt.tools == 0 ||
+	    opt.tools > TOOLS_MAX || last <= 0) {
+		(void)err_set(&err, ERR_NOT_FOUND, "", "is no store that b_fill made");
+		fill_die(opt.store, &err);
+	}
+	return (uint64_t)last;
+}
+
 static void open_store(struct err *err)
 {
 	struct app_opt o = { .profile = APP_EMBEDDED, .store = opt.store };
 	struct db_card card;
 
-	if (setup_store(opt.store, err) < 0 || db_owner_take(opt.store, &o.owner, &card, err) != 0 ||
+	if ((!opt.more && setup_store(opt.store, err) < 0) || db_owner_take(opt.store, &o.owner, &card, err) != 0 ||
 	    app_start(&o, &fill.app, err) < 0)
 		fill_die(opt.store, err);
 }
@@ -439,7 +486,7 @@ static bool parse(int argc, char **argv)
 		{ "records", 1, NULL, 'n' }, { "tenants", 1, NULL, 't' }, { "days", 1, NULL, 'd' }, { "zipf", 1, NULL, 'z' },
 		{ "principals", 1, NULL, 'p' }, { "tools", 1, NULL, 'k' }, { "failures", 1, NULL, 'f' },
 		{ "seed", 1, NULL, 's' }, { "level", 1, NULL, 'l' }, { "hour", 1, NULL, 'h' },
-		{ "lean", 0, NULL, 'i' }, { "blocks", 1, NULL, 'b' }, { NULL, 0, NULL, 0 },
+		{ "lean", 0, NULL, 'i' }, { "blocks", 1, NULL, 'b' }, { "more", 0, NULL, 'm' }, { NULL, 0, NULL, 0 },
 	};
 	bool good = true;
 
@@ -455,6 +502,7 @@ static bool parse(int argc, char **argv)
 		case 's': good = number(optarg, UINT64_MAX, &opt.seed); break;
 		case 'h': good = number(optarg, 24, &opt.hour); break;
 		case 'i': opt.lean = true; break;
+		case 'm': opt.more = true; break;
 		case 'b': good = number(optarg, THREADS_MAX, &opt.threads); break;
 		case 'l':
 			opt.level = strcmp(optarg, "none") == 0 ? -1 : audit_level_from_name(optarg);
@@ -463,9 +511,26 @@ static bool parse(int argc, char **argv)
 		default: return false;
 		}
 	}
-	opt.lean = opt.lean || opt.threads > 0;
+	opt.lean = opt.lean || opt.threads > 0 || opt.more;     /* the indexes that there are stay */
 	opt.store = good && optind == argc - 1 ? argv[optind] : NULL;
 	return opt.store && opt.records >= BATCH_MIN && opt.days * DAY_US / opt.records >= 4;
+}
+
+/* From when on it is, and what is drawn. */
+static void begin_time(void)
+{
+	uint64_t now_us = clock_wall_us(), last_us;
+
+	fill.random = opt.seed;
+	if (opt.more) {
+		last_us = look_back();
+		fill.random += last_us;         /* others than were drawn before */
+		clock_fake(last_us + S_US, clock_mono_us());
+		return;
+	}
+	if (opt.hour > 0)
+		now_us -= (now_us - opt.hour * (DAY_US / 24)) % DAY_US;
+	clock_fake(now_us - opt.days * DAY_US - DAY_US / 24, clock_mono_us());
 }
 
 int main(int argc, char **argv)
@@ -473,26 +538,25 @@ int main(int argc, char **argv)
 	struct err err = { 0 };
 	struct timespec t;
 	double took, indexed;
-	uint64_t now_us, began_ns;
+	uint64_t began_ns;
 
 	if (!parse(argc, argv) || secret_init() < 0) {
 		fprintf(stderr, "usage: b_fill STORE [--records N, at least %d] [--tenants T] [--days D] [--zipf S] "
 			"[--principals P] [--tools K]\n\t[--failures PART] [--seed S] [--level none|metadata|request|"
-			"request_response] [--hour H] [--lean] [--blocks THREADS]\n", BATCH_MIN);
+			"request_response] [--hour H] [--lean] [--blocks THREADS]\n"
+			"       b_fill STORE --more [--records N] [--days D] [--zipf S] [--failures PART] [--seed S] [--level L] "
+			"[--blocks THREADS]\n", BATCH_MIN);
 		return 2;
 	}
 	find_programs();
 	log_open(STDERR_FILENO, LOG_FORMAT_TEXT, LOG_LEVEL_ERR);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	began_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-	now_us = clock_wall_us();
-	if (opt.hour > 0)
-		now_us -= (now_us - opt.hour * (DAY_US / 24)) % DAY_US;
-	fill.random = opt.seed;
-	clock_fake(now_us - opt.days * DAY_US - DAY_US / 24, clock_mono_us());
+	begin_time();
 	open_store(&err);
 	set_up();
-	fill_plan();
+	if (!opt.more)
+		fill_plan();
 	if (opt.threads > 0)
 		fill_blocks_begin();
 	run();
@@ -504,7 +568,7 @@ int main(int argc, char **argv)
 	app_close(&fill.app);
 	indexed = seconds(began_ns);
 	json_t *said = json_pack("{s:I, s:f, s:f, s:o}", "records", (json_int_t)fill.n, "seconds", indexed, "rows_seconds", took,
-		"planted", fill_all_planted());
+		"planted", opt.more ? json_object() : fill_all_planted());
 	json_dumpf(said, stdout, JSON_REAL_PRECISION(4));
 	putchar('\n');
 	json_decref(said);

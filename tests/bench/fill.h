@@ -33,6 +33,7 @@ struct fill_opt {
 	double zipf, failures;
 	int level;                      /* enum audit_level; -1: no values */
 	bool lean;
+	bool more;                      /* behind what an earlier run has made */
 };
 extern struct fill_opt opt;
 

@@ -1,5 +1,6 @@
 """Stores that tests/bench/b_fill makes are honest: both verifiers find them whole, and reports find what was planted (SC-901)."""
 import json
+import re
 import subprocess
 
 import crib
@@ -48,6 +49,37 @@ class Small(Filled):
                                   capture_output=True, text=True)
             self.assertEqual((done.returncode, self.crib.store.exists()), (2, False), options)
             self.assertIn("usage: b_fill STORE", done.stderr)
+
+
+    def more(self, *options):
+        return subprocess.run([str(crib.BUILD / "tests/bench/b_fill"), str(self.crib.store), "--more", *map(str, options)],
+                              capture_output=True, text=True, env=self.crib.env)
+
+    def test_sc707_records_are_added_to_a_made_store(self):
+        """SC-707, SC-901: as rows, as blocks; whoever has a mark reads these alone."""
+        done = self.more()
+        self.assertEqual((done.returncode, self.crib.store.exists()), (1, False), done)
+        self.assertIn("is no store that b_fill made", done.stderr)
+        self.crib.fill(900, "--tenants", 2, "--principals", 2, "--tools", 2)
+        evidence = crib.evidence(self.crib.store)
+        marked = [str(crib.BUILD / "toolcrib-verify"), *evidence, "--mark", str(self.crib.dir / "mark"), str(self.crib.store)]
+        subprocess.run(marked, check=True, capture_output=True)
+        before = self.crib.rows("SELECT count(*), max(ts) FROM rec")[0]
+        old = before[0]
+        for options in ([], ["--blocks", 2]):
+            done = self.more("--records", 600, "--days", 2, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(json.loads(done.stdout)["records"], (600, 601))
+            said = subprocess.run(marked, capture_output=True, text=True)
+            found = re.search(r"verified ([0-9,]+) new records since the mark of \S+ ([0-9,]+) older ones were not read", said.stdout)
+            self.assertEqual(said.returncode, 0, said.stdout)
+            new, older = (int(n.replace(",", "")) for n in found.groups())
+            self.assertEqual(older, old)
+            self.assertGreaterEqual(new, 600)
+            old += new
+        self.verify(self.crib)
+        self.assertEqual(self.crib.rows("SELECT count(*) FROM tenant"), [(2,)])
+        self.assertGreater(sum(count for (count,) in self.crib.rows("SELECT cnt FROM blk")), 600)
 
 
 class Blocks(Filled):
