@@ -4,8 +4,9 @@
 # -- only: DIALECT           the text below is for that dialect alone; "-- only: all" ends it
 # -- takes: int text ...     the types of ?1, ?2, ... of a statement of sql/queries, any of them also NULL: int, text, blob, real, or
 #                            row (db_bind_row()); several such lines go on
-# For PostgreSQL statements without a text of that dialect have none, "row_out(?N, a, b)" is "a, b", and its steps are those named
-# pgsql_step_NNNN_what and pgsql_keys_step_NNNN_what, which are no names of enum sql_id.
+# For PostgreSQL statements without a text of that dialect have none; what of SQLite's words has a word there is put in its place
+# (spoken(); functions are in sql/pgsql); "row_out(?N, a, b)" is "a, b"; and steps are those named pgsql_step_NNNN_what and
+# pgsql_keys_step_NNNN_what, which are no names of enum sql_id.
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
 function replace(s, what, by,   n, part, i, out) {
 	n = split(s, part, what); out = part[1]
@@ -31,6 +32,30 @@ function columns(s,   at, n, i, depth, c) {
 		}
 		s = substr(s, 1, at - 1) substr(s, at + n, i - at - n - 1) substr(s, i)
 	}
+	return s
+}
+# IS, but before NULL: "is the same" there has a name of its own.
+function same(s,   out, rest) {
+	for (out = ""; match(s, / IS /); s = substr(s, RSTART + 4)) {
+		rest = substr(s, RSTART + 4)
+		if (rest ~ /^(NOT )?(NULL|DISTINCT )/) out = out substr(s, 1, RSTART + 3)
+		else if (rest ~ /^NOT /) { out = out substr(s, 1, RSTART) "IS DISTINCT FROM "; s = substr(s, 1, RSTART + 3) substr(rest, 5) }
+		else out = out substr(s, 1, RSTART) "IS NOT DISTINCT FROM "
+	}
+	return out s
+}
+function blobs(s,   out) {
+	for (out = ""; match(s, /[^A-Za-z0-9_]x'[0-9a-f]*'/); s = substr(s, RSTART + RLENGTH))
+		out = out substr(s, 1, RSTART) "'\\x" substr(s, RSTART + 3, RLENGTH - 3) "::bytea"
+	return out s
+}
+function spoken(s) {
+	s = blobs(same(columns(s)))
+	gsub(/[?]/, "$", s); gsub(/main[.]/, "toolcrib.", s)
+	gsub(/ NOT INDEXED/, "", s); gsub(/ INDEXED BY [a-z_]+/, "", s)
+	gsub(/ NOT GLOB /, " !~@ ", s); gsub(/ GLOB /, " ~@ ", s)
+	gsub(/ AS INTEGER[)]/, " AS int8)", s); gsub(/ AS REAL[)]/, " AS float8)", s); gsub(/ AS BLOB[)]/, " AS bytea)", s)
+	gsub(/ char[(]/, " chr(", s); gsub(/[(]char[(]/, "(chr(", s); gsub(/ LIKE /, " ILIKE ", s); gsub(/group_concat[(]/, "string_agg(", s)
 	return s
 }
 function quoted(s) { return "\"" replace(replace(s, "[\\\\]", "\\\\"), "\"", "\\\"") "\"" }
@@ -96,7 +121,7 @@ END {
 		s = sql[order[i]]; max = params(s)
 		if (max != length(takes[order[i]]))
 			fail(order[i] " has " max " parameters, and -- takes: names " length(takes[order[i]]))
-		if (dialect == "pgsql") { s = columns(s); gsub(/[?]/, "$", s) }
+		if (dialect == "pgsql") s = spoken(s)
 		printf "\t[SQL_%s] = { \"%s\",\n\t\t%s, \"%s\", %d },\n", toupper(order[i]), order[i], quoted(s), takes[order[i]], max
 	}
 	print "};"

@@ -157,6 +157,8 @@ bool db_check_types(bool on);
 int db_step(struct db_stmt *st, struct err *err) MUST_CHECK;
 /* Step a statement that returns no row, and put it. */
 int db_run(struct db_stmt **st, struct err *err) MUST_CHECK;
+/* The same of one that returns a row of one number, as an INSERT … RETURNING id. */
+int db_run_id(struct db_stmt **st, int64_t *ret, struct err *err) MUST_CHECK;
 enum db_type { DB_NULL, DB_INT, DB_FLOAT, DB_TEXT, DB_BLOB };
 unsigned db_col_count(struct db_stmt *st);
 enum db_type db_col_type(struct db_stmt *st, unsigned col);          /* col from 0 */
@@ -175,7 +177,7 @@ const char *db_col_name(struct db_stmt *st, unsigned col);
 struct db_value { enum db_type type; union { int64_t n; double d; }; const void *p; size_t len; };
 void db_bind_row(struct db_stmt *st, unsigned pos);
 const struct db_value *db_row(struct db_stmt *st, unsigned n);
-int64_t db_last_id(struct db *db);                                   /* rowid of the last insert */
+int64_t db_last_id(struct db *db);                                   /* rowid of the last insert, of SQLite alone */
 int64_t db_changes(struct db *db);                                   /* rows of the last statement */
 /* Table meta; "" when absent. */
 int db_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err) MUST_CHECK;

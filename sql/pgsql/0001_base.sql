@@ -337,6 +337,73 @@ CREATE TRIGGER upstream_tool_state_touched BEFORE UPDATE OF state, seen, pending
   WHEN (NEW.state_idx >= 0) EXECUTE FUNCTION state_touched();
 CREATE TRIGGER upstream_tool_state_gone AFTER DELETE ON upstream_tool FOR EACH ROW EXECUTE FUNCTION state_gone(24);
 
+-- What statements say for both engines, in SQLite's words where PostgreSQL has none of the same meaning.
+CREATE FUNCTION "max"(int8, int8) RETURNS int8 LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT greatest($1, $2) $$;
+CREATE FUNCTION "min"(int8, int8) RETURNS int8 LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT least($1, $2) $$;
+CREATE FUNCTION instr(text, text) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT strpos($1, $2) $$;
+CREATE FUNCTION instr(bytea, bytea) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT position($2 in $1) $$;
+CREATE FUNCTION hex(bytea) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT upper(encode($1, 'hex')) $$;
+CREATE FUNCTION zeroblob(int) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT decode(repeat('00', $1), 'hex') $$;
+CREATE FUNCTION json_extract(text, text) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS $$
+  SELECT replace($1, '\u0000', '\ufffd')::json #>> string_to_array(substr($2, 3), '.') $$;
+CREATE FUNCTION strftime(text, int8, text) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS $$
+  SELECT to_char(to_timestamp($2) AT TIME ZONE 'UTC', '"' || replace(replace(replace(replace(replace(replace($1, '%Y', '"YYYY"'),
+    '%m', '"MM"'), '%d', '"DD"'), '%H', '"HH24"'), '%M', '"MI"'), '%S', '"SS"') || '"') $$;
+CREATE FUNCTION printf(text, int8) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS $$
+  SELECT replace(replace($1, '%06d', lpad($2::text, 6, '0')), '%02d', lpad($2::text, 2, '0')) $$;
+-- Patterns of grants: a star and a question mark alone mean something (the latter is chr(63) here).
+CREATE FUNCTION glob(text, text) RETURNS bool LANGUAGE sql IMMUTABLE STRICT AS $$
+  SELECT $1 ~ ('^' || replace(replace(regexp_replace($2, '([^[:alnum:]*' || chr(63) || '])', '\\\1', 'g'), '*', '.*'), chr(63), '.') || '$') $$;
+CREATE FUNCTION glob_not(text, text) RETURNS bool LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT NOT toolcrib.glob($1, $2) $$;
+CREATE OPERATOR ~@ (LEFTARG = text, RIGHTARG = text, FUNCTION = glob);
+CREATE OPERATOR !~@ (LEFTARG = text, RIGHTARG = text, FUNCTION = glob_not);
+
+CREATE VIEW rec_text AS
+SELECT r.log AS log, r.idx AS idx, r.kind AS kind, r.ts AS ts, r.clk AS clk, r.call AS call, r.cred AS cred_id,
+  r.prn AS prn_id, r.tool AS tool_id, r.actor AS actor, r.authn AS authn, r.tport AS tport, r.cm AS cm, r.sh AS sh,
+  r.n_req AS n_req, r.n_res AS n_res, r.n_sto AS n_sto, r.flags AS flags, r."key" AS "key", r.outcome AS outcome,
+  r.xstat AS xstat, r.sig AS sig, r.dur AS dur, r.cpu AS cpu, r.rss AS rss, r.beg AS beg, r.prev AS prev,
+  r.trace AS trace, r.ext AS ext, d_cred.text AS cred, d_prn.text AS prn, d_obo.text AS obo, d_peer.text AS peer,
+  d_client.text AS client, d_rev.text AS rev, d_tool.text AS tool, d_tdef.text AS tdef, d_build.text AS build,
+  d_pol.text AS pol, d_rule.text AS rule, d_scope.text AS scope, d_obj.text AS obj, d_sbox.text AS sbox
+FROM rec r
+LEFT JOIN dict d_cred ON d_cred.id = r.cred
+LEFT JOIN dict d_prn ON d_prn.id = r.prn
+LEFT JOIN dict d_obo ON d_obo.id = r.obo
+LEFT JOIN dict d_peer ON d_peer.id = r.peer
+LEFT JOIN dict d_client ON d_client.id = r.client
+LEFT JOIN dict d_rev ON d_rev.id = r.rev
+LEFT JOIN dict d_tool ON d_tool.id = r.tool
+LEFT JOIN dict d_tdef ON d_tdef.id = r.tdef
+LEFT JOIN dict d_build ON d_build.id = r.build
+LEFT JOIN dict d_pol ON d_pol.id = r.pol
+LEFT JOIN dict d_rule ON d_rule.id = r.rule
+LEFT JOIN dict d_scope ON d_scope.id = r.scope
+LEFT JOIN dict d_obj ON d_obj.id = r.obj
+LEFT JOIN dict d_sbox ON d_sbox.id = r.sbox;
+
+CREATE VIEW inventory_text AS
+SELECT CASE i.subject_kind WHEN 1 THEN 'tenant:' || t.name WHEN 2 THEN 'principal:' || t.name || '/' || p.name
+    WHEN 3 THEN CASE WHEN substr(o.name, 1, 7) = 'prompt:' OR substr(o.name, 1, 9) = 'resource:' THEN o.name ELSE 'tool:' || o.name END
+    WHEN 4 THEN 'upstream:' || u.name
+    WHEN 5 THEN 'system:' || t.name || '/' || s.name END AS subject,
+  i.tenant_id AS tenant_id, i.owner AS owner, i.contact AS contact, i.purpose AS purpose, i.risk AS risk, i.data AS data,
+  i.oversight AS oversight, i.review_days AS review_days, i.reviewed_us AS reviewed_us, i.reviewed_by AS reviewed_by, i.note AS note,
+  CASE WHEN i.risk = 'high' AND o.version > i.seen_version
+    THEN min(v.created_us, coalesce(coalesce(i.reviewed_us, i.since_us) + i.review_days * 86400000000, v.created_us))
+    ELSE coalesce(i.reviewed_us, i.since_us) + i.review_days * 86400000000 END AS due_us,
+  i.set_us AS set_us, i.set_by AS set_by, o.version AS version, i.seen_version AS seen_version, v.created_us AS made_us,
+  v.actor AS made_by, i.subject_kind AS subject_kind, i.subject_id AS subject_id
+FROM inventory i
+LEFT JOIN tenant t ON t.id = i.tenant_id
+LEFT JOIN principal p ON i.subject_kind = 2 AND p.tenant_id = i.tenant_id AND p.id = i.subject_id
+LEFT JOIN tool o ON i.subject_kind = 3 AND o.id = i.subject_id
+LEFT JOIN tool_version v ON v.tool_id = o.id AND v.version = o.version
+LEFT JOIN system s ON i.subject_kind = 5 AND s.tenant_id = i.tenant_id AND s.id = i.subject_id
+LEFT JOIN upstream u ON i.subject_kind = 4 AND u.id = i.subject_id
+WHERE CASE i.subject_kind WHEN 3 THEN o.state <> 3 WHEN 4 THEN u.state <> 3
+  WHEN 5 THEN s.state <> 3 AND t.state <> 3 ELSE t.state <> 3 END;
+
 -- What may be done: records, payloads and what proves them are appended, and go as a whole when their time is over.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolcrib FROM PUBLIC;
 GRANT USAGE ON SCHEMA toolcrib TO toolcrib, toolcrib_audit;
@@ -353,6 +420,7 @@ GRANT SELECT ON rec, pay, dict, alias, cp, deed, epoch, anchor, succession, tile
   tool_version, system, meta, tool_grant, tool_level, pending_version, shared_schema, tool_schema, schema_schema, upstream,
   upstream_tool, approval, row_gone, limit_row, usage_day, inventory, alert, alert_silence, alert_place, alert_out, baseline,
   baseline_tool, sink, sink_cursor, sink_rejected, task, assent, assent_vote, assent_event TO toolcrib_audit;
+GRANT SELECT ON rec_text, inventory_text TO toolcrib, toolcrib_audit;
 GRANT SELECT(id, name, key_id, created_us, changed_us, actor, rec_log, rec_idx) ON secret TO toolcrib_audit;
 GRANT SELECT(id, tenant_id, principal_id, accessor, label, created_us, expires_us, revoked_us, last_used_us, rec_log, rec_idx,
   not_before_us, scopes, cidr, arg_rules, rotated_us, old_until_us, enrol_ttl_us, parent_id, expired_us, suspended_us) ON cred

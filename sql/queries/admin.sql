@@ -126,4 +126,4 @@ SELECT count(*) FROM tool_grant g JOIN tenant t ON t.id = g.tenant_id WHERE g.gl
 -- name: admin_counts
 -- status.  Walks of the small tables.
 SELECT (SELECT count(*) FROM tenant WHERE state <> 3), (SELECT count(*) FROM tool WHERE state <> 3 AND instr(name, ':') = 0),
-       (SELECT count(*) FROM cred WHERE revoked_us IS NULL), (SELECT coalesce(sum(size), 0) FROM head);
+       (SELECT count(*) FROM cred WHERE revoked_us IS NULL), (SELECT CAST(coalesce(sum(size), 0) AS INTEGER) FROM head);

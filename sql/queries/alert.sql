@@ -4,7 +4,7 @@
 -- takes: text text int int int int int text int int
 -- write_open().
 INSERT INTO alert(rule, subject, tenant_id, severity, state, first_us, last_us, count, text, value, usual)
-VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10);
+VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING id;
 
 -- name: alert_count
 -- takes: int int int int int text int int
@@ -40,7 +40,7 @@ SELECT id, rule, subject, tenant_id, severity, state, first_us, last_us, count, 
 SELECT a.id, a.rule, a.subject, t.name, a.severity, a.state, a.first_us, a.last_us, a.count, a.text, a.value, a.usual,
   a.over_us, a.acked_us, a.acked_by, a.note
 FROM alert a LEFT JOIN tenant t ON t.id = a.tenant_id
-WHERE (?1 IS NULL OR a.tenant_id = ?1) AND (?2 OR a.state < 2) AND (?3 IS NULL OR a.id = ?3)
+WHERE (?1 IS NULL OR a.tenant_id = ?1) AND (?2 <> 0 OR a.state < 2) AND (?3 IS NULL OR a.id = ?3)
 ORDER BY a.state = 2, a.severity DESC, a.id DESC LIMIT ?4;
 
 -- name: alert_get
@@ -96,7 +96,13 @@ WHERE r.log = 1 AND r.idx >= ?1 AND r.idx < ?2 ORDER BY r.idx;
 -- name: alert_keys
 -- takes: int int int
 -- read_body(): keys that end between ?1 and ?2, by tenant; the first of each.  Index cred_expiry.
+-- only: sqlite
 SELECT c.tenant_id, t.name, count(*), min(c.expires_us), c.accessor FROM cred c JOIN tenant t ON t.id = c.tenant_id
+WHERE c.expires_us > ?1 AND c.expires_us <= ?2 AND c.revoked_us IS NULL AND c.expired_us IS NULL
+GROUP BY c.tenant_id ORDER BY min(c.expires_us) LIMIT ?3;
+-- only: pgsql
+SELECT c.tenant_id, min(t.name), count(*), min(c.expires_us), (array_agg(c.accessor ORDER BY c.expires_us, c.id))[1]
+FROM cred c JOIN tenant t ON t.id = c.tenant_id
 WHERE c.expires_us > ?1 AND c.expires_us <= ?2 AND c.revoked_us IS NULL AND c.expired_us IS NULL
 GROUP BY c.tenant_id ORDER BY min(c.expires_us) LIMIT ?3;
 
@@ -104,7 +110,10 @@ GROUP BY c.tenant_id ORDER BY min(c.expires_us) LIMIT ?3;
 -- name: alert_secrets
 -- takes: int
 -- read_body(): how many were last set before ?1, and the first of these.  Walk of the table; there are few.
+-- only: sqlite
 SELECT count(*), min(changed_us), name FROM secret WHERE changed_us <= ?1;
+-- only: pgsql
+SELECT count(*), min(changed_us), (array_agg(name ORDER BY changed_us))[1] FROM secret WHERE changed_us <= ?1;
 
 -- any tenant: the server's own picture of what its ways out were told.
 -- name: alert_out_load
@@ -145,7 +154,9 @@ SELECT r.idx, r.ts FROM rec r WHERE r.log = ?1 AND r.idx >= ?2 ORDER BY r.idx LI
 -- read_page(): what began and what was refused in a part of a log, by principal, tool and hour.  rec_pos.
 SELECT p.text, t.text, r.kind, r.ts / 3600000000, count(*), min(r.ts)
 FROM rec r JOIN dict p ON p.id = r.prn LEFT JOIN dict t ON t.id = r.tool
-WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 AND +r.kind IN (1001, 1003) GROUP BY r.prn, r.tool, +r.kind, r.ts / 3600000000;
+WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 AND +r.kind IN (1001, 1003) GROUP BY r.prn, r.tool, +r.kind, r.ts / 3600000000
+-- only: pgsql
+, p.text, t.text, r.kind;
 
 -- name: baseline_sums
 -- takes: int int int
@@ -172,12 +183,13 @@ SELECT count(*) FROM baseline_tool;
 -- takes: int text int int int
 -- write_page().  Primary key.
 INSERT INTO baseline(tenant_id, prn, hour, n, denied) VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT(tenant_id, prn, hour) DO UPDATE SET n = n + excluded.n, denied = denied + excluded.denied;
+ON CONFLICT(tenant_id, prn, hour) DO UPDATE SET n = baseline.n + excluded.n,
+  denied = baseline.denied + excluded.denied;
 
 -- name: baseline_pair_put
 -- takes: int text text int
 -- write_page().  Primary key.
-INSERT OR IGNORE INTO baseline_tool(tenant_id, prn, tool, first_us) VALUES (?1, ?2, ?3, ?4);
+INSERT INTO baseline_tool(tenant_id, prn, tool, first_us) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
 
 -- any tenant: the log stands for it.
 -- name: baseline_place
@@ -197,7 +209,11 @@ DELETE FROM baseline WHERE hour < ?1;
 -- compare(): Index baseline_hour.
 SELECT b.tenant_id, t.name, b.prn FROM baseline b JOIN tenant t ON t.id = b.tenant_id
 WHERE b.hour >= ?1 AND (b.tenant_id > ?2 OR (b.tenant_id = ?2 AND b.prn > ?3))
-GROUP BY b.tenant_id, b.prn ORDER BY b.tenant_id, b.prn LIMIT ?4;
+GROUP BY b.tenant_id, b.prn
+-- only: pgsql
+, t.name
+-- only: all
+ORDER BY b.tenant_id, b.prn LIMIT ?4;
 
 -- name: baseline_hours
 -- takes: int text int

@@ -22,7 +22,7 @@ SELECT count(*) FROM approval;
 -- name: approval_insert
 -- takes: blob text int text int
 -- A new request.
-INSERT INTO approval(digest, command, tenant_id, asked_by, asked_us) VALUES (?1, ?2, ?3, ?4, ?5);
+INSERT INTO approval(digest, command, tenant_id, asked_by, asked_us) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id;
 
 -- name: approval_grant
 -- takes: int text int

@@ -11,7 +11,10 @@ WHERE a.state IN (1, 2) OR (a.state = 3 AND a.decided_us > ?1);
 
 -- assents_open(): the number of the next one is above this.  any tenant: they share their numbers.  Primary key.
 -- name: assent_last
+-- only: sqlite
 SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'assent';
+-- only: pgsql
+SELECT coalesce(pg_sequence_last_value('assent_id_seq'), 0);
 
 -- Of one approval: who has agreed, first come first.  Primary key.
 -- name: assent_votes
@@ -49,7 +52,10 @@ INSERT INTO assent_event(tenant_id, assent_id, what, us, who, said) VALUES(?1, ?
 
 -- approve watch, on a reader: the newest position there was.  any tenant: they share their positions.  Primary key.
 -- name: assent_event_last
+-- only: sqlite
 SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'assent_event';
+-- only: pgsql
+SELECT coalesce(pg_sequence_last_value('assent_event_seq_seq'), 0);
 
 -- approve watch: when that was.  any tenant: nothing but the time.  Primary key.
 -- name: assent_event_at
@@ -126,7 +132,7 @@ WHERE t.name = ?1 AND v.digest = ?2 ORDER BY v.version LIMIT 1;
 -- approve show: what came of what the same caller asked for before.  Index assent_tenant.
 -- name: assent_before
 -- takes: int text text int
-SELECT sum(state IN (2, 5)), sum(state = 3), count(*) FROM assent
+SELECT sum(CASE WHEN state IN (2, 5) THEN 1 ELSE 0 END), sum(CASE WHEN state = 3 THEN 1 ELSE 0 END), count(*) FROM assent
 WHERE tenant_id = ?1 AND prn = ?2 AND tool = ?3 AND id < ?4 AND state >= 1;
 
 -- approve show: the newest votes of whoever reads it, and how long each took.  any tenant: they are his.  Index assent_voter.

@@ -20,7 +20,7 @@ SELECT id FROM log WHERE origin = ?1;
 
 -- name: audit_insert_log
 -- takes: text int
-INSERT INTO log(origin, tenant_id, state) VALUES(?1, ?2, 1);
+INSERT INTO log(origin, tenant_id, state) VALUES(?1, ?2, 1) RETURNING id;
 
 -- name: audit_insert_head
 -- takes: int
@@ -43,7 +43,7 @@ SELECT id FROM dict WHERE kind = ?1 AND text = ?2;
 
 -- name: audit_insert_text
 -- takes: int text
-INSERT INTO dict(kind, text) VALUES(?1, ?2);
+INSERT INTO dict(kind, text) VALUES(?1, ?2) RETURNING id;
 
 -- audit_append().
 -- name: audit_insert_rec
@@ -160,7 +160,10 @@ WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
   AND (?5 IS NULL OR prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?6 IS NULL OR cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
   AND (?7 < 0 OR outcome = ?7) AND (?8 = 0 OR kind = ?8)
+-- only: sqlite
 ORDER BY ts DESC, id DESC LIMIT ?9;
+-- only: pgsql
+ORDER BY ts DESC, idx DESC LIMIT ?9;
 
 -- audit_query(): of one kind, newest first: neither begins nor ends of calls.  rec_kind.
 -- name: audit_list_kind
@@ -173,7 +176,10 @@ WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?8 AND ts >= ?2 AND 
   AND (?5 IS NULL OR prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?6 IS NULL OR cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
   AND (?7 < 0 OR outcome = ?7)
+-- only: sqlite
 ORDER BY ts DESC, id DESC LIMIT ?9;
+-- only: pgsql
+ORDER BY ts DESC, idx DESC LIMIT ?9;
 
 -- audit_query(): begins alone, newest first.  rec_pos.
 -- name: audit_list_begin

@@ -106,7 +106,7 @@ SELECT (EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg))
 -- any tenant: a count of the store.
 -- name: fold_erased
 INSERT INTO main.meta(key, value) VALUES('erasures', '1')
-ON CONFLICT(key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT);
+ON CONFLICT(key) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT);
 
 -- fold_erase_block(), fold_prune(): the first block that ends behind an index.  Primary key.
 -- name: fold_next_block

@@ -24,7 +24,7 @@ SELECT DISTINCT tenant_id FROM tool_grant WHERE ?1 GLOB glob AND (instr(glob, ':
 -- takes: int text text int int int int int
 -- admin: grant add.
 INSERT INTO tool_grant(tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id;
 
 -- name: grant_delete
 -- takes: int text

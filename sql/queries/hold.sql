@@ -3,7 +3,7 @@
 -- name: hold_insert
 -- takes: int int int text
 -- admin: hold set.
-INSERT INTO hold(log, from_idx, to_idx, prn, set_by) VALUES (?1, ?2, ?3, ?4, -1);
+INSERT INTO hold(log, from_idx, to_idx, prn, set_by) VALUES (?1, ?2, ?3, ?4, -1) RETURNING id;
 
 -- name: hold_bind
 -- takes: int int
@@ -26,13 +26,13 @@ FROM hold h JOIN log l ON l.id = h.log JOIN tenant t ON t.id = l.tenant_id WHERE
 -- admin: hold list, of one tenant or of all, perhaps released ones too.  Walk of the table; there are few.
 SELECT h.id, h.log, l.tenant_id, t.name, h.from_idx, h.to_idx, h.prn, h.set_by, h.released_by
 FROM hold h JOIN log l ON l.id = h.log JOIN tenant t ON t.id = l.tenant_id
-WHERE (?1 = 0 OR l.tenant_id = ?1) AND (?2 OR h.released_by IS NULL) ORDER BY h.id;
+WHERE (?1 = 0 OR l.tenant_id = ?1) AND (?2 <> 0 OR h.released_by IS NULL) ORDER BY h.id;
 
 -- name: hold_times
 -- takes: int int int
 -- admin: hold set by times: the first and the last of the records between.  rec_ts, both ends.
-SELECT * FROM (SELECT coalesce(beg, idx) FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts LIMIT 1),
-  (SELECT idx + 1 FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts DESC LIMIT 1);
+SELECT * FROM (SELECT coalesce(beg, idx) FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts LIMIT 1) AS a,
+  (SELECT idx + 1 FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts DESC LIMIT 1) AS z;
 
 -- name: hold_of_range
 -- takes: int int int

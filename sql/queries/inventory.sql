@@ -104,7 +104,7 @@ SELECT subject, owner, contact, purpose, risk, data, oversight, review_days, rev
 INSERT INTO inventory(subject_kind, subject_id, tenant_id, owner, contact, purpose, risk, data, oversight, review_days, since_us,
   set_us, set_by, seen_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12, ?13)
 ON CONFLICT(subject_kind, subject_id) DO UPDATE SET owner = ?4, contact = ?5, purpose = ?6, risk = ?7, data = ?8, oversight = ?9,
-  since_us = CASE WHEN review_days IS NULL THEN ?11 ELSE since_us END, review_days = ?10, set_us = ?11, set_by = ?12;
+  since_us = CASE WHEN inventory.review_days IS NULL THEN ?11 ELSE inventory.since_us END, review_days = ?10, set_us = ?11, set_by = ?12;
 
 -- name: inventory_reviewed
 -- takes: int int int int text text int
@@ -123,7 +123,11 @@ SELECT 1 FROM inventory WHERE subject_kind = 3 AND subject_id = ?1 AND risk = 'p
 -- takes: int int
 -- read_reviews(): reviews that were due at ?1, by tenant; the first of each.  Walk of the table.
 SELECT i.tenant_id, coalesce(t.name, 'server'), count(*), min(i.due_us) FROM inventory_text i
-LEFT JOIN tenant t ON t.id = i.tenant_id WHERE i.due_us <= ?1 GROUP BY i.tenant_id ORDER BY min(i.due_us) LIMIT ?2;
+LEFT JOIN tenant t ON t.id = i.tenant_id WHERE i.due_us <= ?1 GROUP BY i.tenant_id
+-- only: pgsql
+, t.name
+-- only: all
+ORDER BY min(i.due_us) LIMIT ?2;
 
 -- name: system_find
 -- takes: int text

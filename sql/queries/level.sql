@@ -33,9 +33,9 @@ SELECT tool FROM tool_level WHERE tenant_id = ?1 AND level >= ?2 AND level < ?3 
 -- name: level_definition_between
 -- takes: int
 -- admin: level set, of a tenant: the levels that definitions say, where the tenant says none for them.  Walk of the tools.
-SELECT json_extract(v.definition, '$.audit.level') AS own FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
-WHERE t.state <> 3 AND own IS NOT NULL
-AND NOT EXISTS (SELECT 1 FROM tool_level AS l WHERE l.tenant_id = ?1 AND l.tool = t.name);
+SELECT own FROM (SELECT json_extract(v.definition, '$.audit.level') AS own, t.name AS name
+FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version WHERE t.state <> 3) AS d
+WHERE own IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tool_level AS l WHERE l.tenant_id = ?1 AND l.tool = d.name);
 
 -- name: level_get_version
 -- takes: int int

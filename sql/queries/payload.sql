@@ -9,7 +9,10 @@ INSERT INTO main.pay(rec, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4);
 -- name: payload_get
 -- takes: int int
 SELECT r.cm, r."key", r.kind, p.salt, p.nonce, p.ct, l.origin
+-- only: sqlite
 FROM rec r JOIN log l ON l.id = r.log LEFT JOIN pay p ON p.rec = r.id WHERE r.log = ?1 AND r.idx = ?2;
+-- only: pgsql
+FROM rec r JOIN log l ON l.id = r.log LEFT JOIN pay p ON p.log = r.log AND p.idx = r.idx AND p.ts = r.ts WHERE r.log = ?1 AND r.idx = ?2;
 
 -- admin: audit payload.  rec_pos, primary keys.
 -- name: payload_people
@@ -44,7 +47,10 @@ SELECT name FROM principal WHERE pseudonym = ?2 AND tenant_id = ?1;
 -- audit_erase_record(): the row of one record.  rec_pos, primary key.
 -- name: erase_payload_at
 -- takes: int int
+-- only: sqlite
 DELETE FROM main.pay WHERE rec = (SELECT id FROM main.rec WHERE log = ?1 AND idx = ?2);
+-- only: pgsql
+DELETE FROM pay WHERE log = ?1 AND idx = ?2;
 
 -- audit_erase_slice(): the next records that have a payload key, from an index on and before another.  rec_pos.
 -- name: erase_list_keys

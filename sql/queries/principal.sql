@@ -11,7 +11,7 @@ WHERE p.tenant_id = ?1 ORDER BY p.id;
 -- name: principal_insert
 -- takes: int text text int
 -- admin: tenant add, key create, principal add.
-INSERT INTO principal(tenant_id, name, pseudonym, state, created_us) VALUES (?1, ?2, ?3, 1, ?4);
+INSERT INTO principal(tenant_id, name, pseudonym, state, created_us) VALUES (?1, ?2, ?3, 1, ?4) RETURNING id;
 
 -- name: principal_set_state
 -- takes: int int int

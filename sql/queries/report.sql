@@ -863,7 +863,7 @@ ORDER BY f.ts DESC, what, 3, 4 LIMIT ?8;
 SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) AS tenant, h.size AS records,
   (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 86400000000 ORDER BY x.ts LIMIT 1) AS last_day,
   (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 604800000000 ORDER BY x.ts LIMIT 1) AS last_week,
-  round(100.0 * h.size / (SELECT max(sum(size), 1) FROM head), 1) AS percent
+  CAST(round(100.0 * h.size / (SELECT max(CAST(sum(size) AS INTEGER), 1) FROM head), 1) AS REAL) AS percent
 FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 
 -- The same of a store with blocks: what comes first by position says before which time the first one is.  Times of blocks.
@@ -876,7 +876,7 @@ SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) A
   h.size - (SELECT x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 604800000000
     AND x.ts <= (SELECT y.ts FROM rec y WHERE y.log = l.id AND y.kind <> 1001 AND y.ts >= ?12 - 604800000000 ORDER BY y.idx LIMIT 1)
     ORDER BY x.ts LIMIT 1) AS last_week,
-  round(100.0 * h.size / (SELECT max(sum(size), 1) FROM head), 1) AS percent
+  CAST(round(100.0 * h.size / (SELECT max(CAST(sum(size) AS INTEGER), 1) FROM head), 1) AS REAL) AS percent
 FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 
 -- audit capacity --tables: what each table and each index takes of the file, by looking at all its pages, and of each record
@@ -932,7 +932,7 @@ SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
   CASE WHEN c.last_used_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.last_used_us / 1000000, 'unixepoch')
     || printf('.%06dZ', c.last_used_us % 1000000) END AS last_used, c.label AS label
 FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
-WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND coalesce(c.expires_us > ?12, 1)
+WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND (c.expires_us IS NULL OR c.expires_us > ?12)
   AND (c.expires_us IS NULL OR coalesce(c.last_used_us, c.created_us) < ?2 OR coalesce(c.rotated_us, c.created_us) < ?2)
 ORDER BY p.name, c.id LIMIT ?8;
 
@@ -943,7 +943,7 @@ SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal, g.glob AS "
   (?12 - g.created_us) / 86400000000 AS granted_days, c.label AS label
 FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
 JOIN tool_grant g ON g.tenant_id = t.id
-WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND coalesce(c.expires_us > ?12, 1)
+WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND (c.expires_us IS NULL OR c.expires_us > ?12)
   AND NOT EXISTS (SELECT 1 FROM dict d JOIN rec r ON r.cred = d.id JOIN dict n ON n.id = r.tool
     WHERE d.kind = 16 AND d.text = c.accessor AND r.log = ?1 AND r.kind <> 1001 AND r.ts >= ?2
       AND (n.text = g.alias OR (g.alias = '' AND n.text GLOB g.glob)))
@@ -958,7 +958,7 @@ SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal, g.glob AS "
   (?12 - g.created_us) / 86400000000 AS granted_days, c.label AS label
 FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
 JOIN tool_grant g ON g.tenant_id = t.id
-WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND coalesce(c.expires_us > ?12, 1)
+WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND (c.expires_us IS NULL OR c.expires_us > ?12)
   AND NOT EXISTS (SELECT 1 FROM used u WHERE u."key" = c.accessor
       AND (u.tool = g.alias OR (g.alias = '' AND u.tool GLOB g.glob)))
 ORDER BY p.name, c.id, g.glob LIMIT ?8;

@@ -26,7 +26,7 @@ SELECT * FROM (
   UNION ALL SELECT 22 AS kind, id, rec_log, rec_idx FROM log WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 23 AS kind, id, rec_log, rec_idx FROM hold WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 24 AS kind, id, state_log, state_idx FROM upstream_tool WHERE coalesce(state_idx, -1) < 0
-  UNION ALL SELECT kind, id, rec_log, rec_idx FROM row_gone)
+  UNION ALL SELECT kind, id, rec_log, rec_idx FROM row_gone) AS p
 ORDER BY kind, id LIMIT ?1;
 
 -- audit_append_rows(): a deleted row is on record.  Primary key.
@@ -214,8 +214,8 @@ UPDATE tool_version SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
 -- any tenant: the row is known by its id.
 -- name: rows_setting
 -- takes: int int
-SELECT rec_log, rec_idx, CASE key WHEN 'audit_level' THEN 1 WHEN 'approvals' THEN 2 WHEN 'versions' THEN 3 END AS id, key, value FROM meta
-WHERE key IN ('approvals', 'audit_level', 'versions') AND id >= ?1 ORDER BY id LIMIT ?2;
+SELECT * FROM (SELECT rec_log, rec_idx, CASE key WHEN 'audit_level' THEN 1 WHEN 'approvals' THEN 2 WHEN 'versions' THEN 3 END AS id, key, value
+FROM meta WHERE key IN ('approvals', 'audit_level', 'versions')) AS s WHERE id >= ?1 ORDER BY id LIMIT ?2;
 
 -- audit_append_rows().  Primary key.
 -- any tenant: the row is known by its id.

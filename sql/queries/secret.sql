@@ -20,7 +20,8 @@ SELECT count(*) FROM secret;
 -- name: secret_insert
 -- takes: text text int text
 -- vault_set: the row, whose id its box needs.
-INSERT INTO secret(name, key_id, value, created_us, changed_us, actor) VALUES (?1, ?2, x'', ?3, ?3, ?4);
+INSERT INTO secret(name, key_id, value, created_us, changed_us, actor) VALUES (?1, ?2, x'', ?3, ?3, ?4)
+RETURNING id;
 
 -- name: secret_set_value
 -- takes: int text blob int text

@@ -36,7 +36,8 @@ SELECT log, from_idx, to_idx, n, at_us, why FROM sink_rejected WHERE sink = ?1 O
 -- The writer: one more, or the same again.  Primary key.
 -- name: sink_rejected_put
 -- takes: text int int int int int text
-INSERT OR REPLACE INTO sink_rejected(sink, log, from_idx, to_idx, n, at_us, why) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7);
+INSERT INTO sink_rejected(sink, log, from_idx, to_idx, n, at_us, why) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT(sink, log, from_idx, to_idx) DO UPDATE SET n = ?5, at_us = ?6, why = ?7;
 
 -- The writer: all of one, before those that are left are put again.  Primary key.
 -- name: sink_rejected_drop

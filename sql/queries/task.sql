@@ -80,6 +80,6 @@ WHERE n.name = ?1 AND t.tid = ?2;
 -- audit show: what is on record of a task and is of no call, in order.  rec_kind.
 -- name: task_records
 -- takes: int text int int
-SELECT r.idx FROM log l CROSS JOIN rec r ON r.log = l.id
-WHERE l.tenant_id = ?1 AND r.kind IN (1022, 1023, 1024, 1025, 1027) AND r.kind <> 1001 AND r.kind <> 1002 AND r.ts >= ?3
+SELECT r.idx FROM log l CROSS JOIN rec r WHERE r.log = l.id
+AND l.tenant_id = ?1 AND r.kind IN (1022, 1023, 1024, 1025, 1027) AND r.kind <> 1001 AND r.kind <> 1002 AND r.ts >= ?3
   AND instr(r.ext, CAST(?2 AS BLOB)) > 0 ORDER BY r.idx LIMIT ?4;

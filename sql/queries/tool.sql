@@ -22,13 +22,13 @@ FROM tool_version AS v JOIN tool AS t ON t.id = v.tool_id WHERE v.id = ?1;
 -- name: tool_insert
 -- takes: text int int
 -- admin: tool add, a new name.
-INSERT INTO tool(name, state, version, created_us) VALUES (?1, 1, ?2, ?3);
+INSERT INTO tool(name, state, version, created_us) VALUES (?1, 1, ?2, ?3) RETURNING id;
 
 -- name: tool_insert_version
 -- takes: int int blob blob text text int int text
 -- admin: tool add.
 INSERT INTO tool_version(tool_id, version, digest, list_digest, definition, actor, created_us, kind, uri)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id;
 
 -- name: tool_set_version
 -- takes: int int int int

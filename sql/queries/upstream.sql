@@ -56,7 +56,8 @@ UPDATE upstream SET revision = ?2, server = ?3, synced_us = ?4 WHERE id = ?1;
 -- name: upstream_tool_insert
 -- takes: int text blob text
 -- upstream sync: a tool that was not there before.
-INSERT INTO upstream_tool(upstream_id, remote, state, seen, pending, held, note) VALUES (?1, ?2, 4, ?3, ?4, 0, '');
+INSERT INTO upstream_tool(upstream_id, remote, state, seen, pending, held, note) VALUES (?1, ?2, 4, ?3, ?4, 0, '')
+RETURNING id;
 
 -- name: upstream_tool_pending
 -- takes: int int blob text int text

@@ -167,8 +167,8 @@ static int write_open(struct job *job, struct db *db, struct audit_logs *logs, s
 	int rc;
 
 	bind_open(st, &job->as);
-	rc = db_run(&st, err);
-	job->id = rc == 0 ? db_last_id(db) : 0;
+	job->id = 0;
+	rc = db_run_id(&st, &job->id, err);
 	if (rc == 0)
 		rc = record_open(&job->as, job->id, db, logs, err);
 	return rc < 0 ? rc : forget(db, err);

@@ -920,10 +920,9 @@ static int insert_log(struct db *db, const char *origin, int64_t tenant_id, int6
 		db_bind_i64(st, 2, tenant_id);
 	else
 		db_bind_null(st, 2);
-	rc = db_run(&st, err);
+	rc = db_run_id(&st, &id, err);
 	if (rc < 0)
 		return rc;
-	id = db_last_id(db);
 	if ((id == AUDIT_SYSTEM_LOG) != (tenant_id == 0))
 		return err_set(err, ERR_INTERNAL, "audit", "the system log must be the first log");
 	st = db_stmt_get(db, SQL_AUDIT_INSERT_HEAD);

@@ -316,17 +316,13 @@ static int text_insert(struct db *db, enum audit_column col, const char *text, s
 		       struct err *err)
 {
 	struct db_stmt *st;
-	int rc;
 
 	if (!text_utf8_valid(text, len))                /* */
 		return err_set(err, ERR_INVALID, "audit", "a text for column %s is not UTF-8", audit_columns[col].name);
 	st = db_stmt_get(db, SQL_AUDIT_INSERT_TEXT);
 	db_bind_i64(st, 1, audit_columns[col].tag);
 	db_bind_text(st, 2, text, len);
-	rc = db_run(&st, err);
-	if (rc == 0)
-		*ret = db_last_id(db);
-	return rc;
+	return db_run_id(&st, ret, err);
 }
 
 /* The entry of a text, which is in the dictionary then; it lives until the transaction is over. */

@@ -383,10 +383,7 @@ static int insert_request(struct command_run *run, struct db *db, struct approva
 	db_bind_i64(st, 3, ret->tenant_id);
 	db_bind_textz(st, 4, ret->asked_by);
 	db_bind_i64(st, 5, (int64_t)clock_wall_us());
-	rc = db_run(&st, err);
-	if (rc == 0)
-		ret->id = db_last_id(db);
-	return rc;
+	return db_run_id(&st, &ret->id, err);
 }
 
 int approval_file(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)

@@ -248,6 +248,25 @@ int db_run(struct db_stmt **st, struct err *err)
 	return rc;
 }
 
+int db_run_id(struct db_stmt **st, int64_t *ret, struct err *err)
+{
+	int64_t id = 0;
+	int rc = db_step(*st, err);
+
+	if (rc == 1) {
+		id = db_col_i64(*st, 0);
+		rc = db_step(*st, err);
+	} else if (rc == 0) {
+		rc = err_set(err, ERR_INTERNAL, (*st)->name, "returned no id");
+	}
+	if (rc == 1)
+		rc = err_set(err, ERR_INTERNAL, (*st)->name, "returned more than one id");
+	if (rc == 0)
+		*ret = id;
+	db_stmt_put(st);
+	return rc;
+}
+
 unsigned db_col_count(struct db_stmt *st)
 {
 	return st->engine->columns(st);

@@ -112,7 +112,6 @@ static int insert_hold(struct db *db, int64_t log, const struct hold_range *rang
 		       struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_INSERT);
-	int rc;
 
 	db_bind_i64(st, 1, log);
 	if (range->from >= 0) {
@@ -123,10 +122,7 @@ static int insert_hold(struct db *db, int64_t log, const struct hold_range *rang
 		db_bind_null(st, 3);
 	}
 	db_bind_textz(st, 4, prn);
-	rc = db_run(&st, err);
-	if (rc == 0)
-		*ret = db_last_id(db);
-	return rc;
+	return db_run_id(&st, ret, err);
 }
 
 /* set_by or released_by. */

@@ -189,10 +189,7 @@ static int insert_row(struct db *db, const struct vault_new *n, const char *key_
 	db_bind_textz(st, 2, key_id);
 	db_bind_i64(st, 3, (int64_t)now);
 	db_bind_textz(st, 4, n->actor);
-	rc = db_run(&st, err);
-	if (rc == 0)
-		*ret_id = db_last_id(db);
-	return rc;
+	return db_run_id(&st, ret_id, err);
 }
 
 static int store_box(struct db *db, const struct vault_box *b, const char *actor, uint64_t now, struct err *err)

@@ -377,11 +377,8 @@ static int sync_new(struct command_call *c, struct db *db, struct audit_logs *lo
 	db_bind_textz(st, 2, t->key);
 	db_bind_blob(st, 3, t->digest, sizeof(t->digest));
 	db_bind_textz(st, 4, t->text);
-	int rc = db_run(&st, err);
-	if (rc < 0)
-		return rc;
-	r.id = db_last_id(db);
-	return sync_known(c, db, logs, u, &r, t, err);
+	int rc = db_run_id(&st, &r.id, err);
+	return rc < 0 ? rc : sync_known(c, db, logs, u, &r, t, err);
 }
 
 static int sync_gone(struct command_call *c, struct db *db, struct audit_logs *logs, struct remote_row *r,

@@ -180,10 +180,9 @@ int principal_row_add(struct db *db, const struct tenant_row *t, const char *nam
 	db_bind_textz(st, 2, p.name);
 	db_bind_textz(st, 3, p.pseudonym);
 	db_bind_i64(st, 4, p.created_us);
-	rc = db_run(&st, err);
+	rc = db_run_id(&st, &p.id, err);
 	if (rc < 0)
 		return rc;
-	p.id = db_last_id(db);
 	*ret = p;
 	return 0;
 }

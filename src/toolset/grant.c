@@ -467,9 +467,7 @@ static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, s
 	db_bind_i64(st, 6, g->rate.per_s);
 	db_bind_i64(st, 7, g->created_us);
 	bind_version(st, 8, g);
-	rc = db_run(&st, err);
-	if (rc == 0)
-		g->id = db_last_id(db);
+	rc = db_run_id(&st, &g->id, err);
 	return rc == 0 && *g->approve ? update_grant(db, tenant_id, g, err) : rc;
 }
 

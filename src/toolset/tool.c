@@ -116,8 +116,8 @@ static int insert_tool(struct db *db, const char *name, struct tool_row *ret, st
 	db_bind_textz(st, 1, name);
 	db_bind_i64(st, 2, 1);
 	db_bind_i64(st, 3, (int64_t)clock_wall_us());
-	rc = db_run(&st, err);
-	*ret = (struct tool_row){ .id = db_last_id(db), .version = 1 };
+	*ret = (struct tool_row){ .version = 1 };
+	rc = db_run_id(&st, &ret->id, err);
 	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
 	return rc;
 }
@@ -127,6 +127,7 @@ static int insert_version(struct db *db, const struct command_call *c, const str
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT_VERSION);
 	char actor[ACTOR_SIZE];
+	int64_t id;
 	int rc;
 
 	(void)actor_text(&c->who, actor);
@@ -139,8 +140,8 @@ static int insert_version(struct db *db, const struct command_call *c, const str
 	db_bind_i64(st, 7, (int64_t)clock_wall_us());
 	db_bind_i64(st, 8, (int64_t)def->kind + 1);
 	db_bind_textz(st, 9, def->uri);
-	rc = db_run(&st, err);
-	return rc < 0 ? rc : schema_link_tool(db, db_last_id(db), &def->refs, err);
+	rc = db_run_id(&st, &id, err);
+	return rc < 0 ? rc : schema_link_tool(db, id, &def->refs, err);
 }
 
 int tool_check_allowed(struct db *db, int64_t id, const char *name, struct err *err)

@@ -34,8 +34,14 @@ static void run(struct db_stmt *st)
 {
 	struct err err;
 
-	if (db_run(&st, &err) < 0)
+	int rc;
+
+	do
+		rc = db_step(st, &err);
+	while (rc == 1);                /* the id */
+	if (rc < 0)
 		fail(&err);
+	db_stmt_put(&st);
 }
 
 static void add_tool(struct db *db, int64_t tool_id, const char *name)

@@ -53,8 +53,12 @@ static inline void rows_close(struct rows *r)
 
 static inline int64_t rows_run(struct rows *r, struct db_stmt *st)
 {
-	ROWS_OK(db_run(&st, &rows_err));
-	return db_last_id(r->db);
+	const int rc = db_step(st, &rows_err);
+	const int64_t id = rc == 1 ? db_col_i64(st, 0) : db_last_id(r->db);
+
+	ROWS_OK(rc == 1 ? db_step(st, &rows_err) : rc);
+	db_stmt_put(&st);
+	return id;
 }
 
 static inline int64_t rows_principal(struct rows *r, int64_t tenant_id, const char *name)

@@ -322,6 +322,167 @@ static void rows_say_that_they_were_changed(void **state)
 	assert_int_equal(number(f, f->db, "SELECT rec_idx * 100 + kind FROM row_gone"), 908);
 }
 
+/* --- statements of sql/ that are worded for both */
+
+static int64_t insert(struct fix *f, struct db_stmt *st)
+{
+	int64_t id = -1;
+
+	if (db_run_id(&st, &id, &f->err) < 0)
+		fail_msg("%s: %s", f->err.where, f->err.msg);
+	return id;
+}
+
+static int64_t add_tool(struct fix *f, const char *name)
+{
+	struct db_stmt *st = db_stmt_get(f->db, SQL_TOOL_INSERT);
+	int64_t id;
+
+	db_bind_textz(st, 1, name);
+	db_bind_i64(st, 2, 1);
+	db_bind_i64(st, 3, 1);
+	id = insert(f, st);
+	st = db_stmt_get(f->db, SQL_TOOL_INSERT_VERSION);
+	db_bind_i64(st, 1, id);
+	db_bind_i64(st, 2, 1);
+	db_bind_blob(st, 3, "d", 1);
+	db_bind_blob(st, 4, "l", 1);
+	db_bind_textz(st, 5, "{\"_meta\":{\"ui\":{\"resourceUri\":\"ui://x\"}},\"audit\":{\"level\":2}}");
+	db_bind_textz(st, 6, "uid/0");
+	db_bind_i64(st, 7, 1);
+	db_bind_i64(st, 8, 1);
+	db_bind_null(st, 9);
+	(void)insert(f, st);
+	return id;
+}
+
+static int64_t add_tenant(struct fix *f)
+{
+	struct db_stmt *st = db_stmt_get(f->db, SQL_TENANT_INSERT);
+
+	db_bind_textz(st, 1, "acme");
+	db_bind_textz(st, 2, "Acme");
+	for (unsigned i = 3; i <= 6; i++)
+		db_bind_i64(st, i, 0);
+	db_bind_textz(st, 7, "");
+	if (db_run(&st, &f->err) < 0)
+		fail_msg("%s", f->err.msg);
+	assert_int_equal(number(f, f->db, "SELECT length(list_digest) FROM tenant"), 32);
+	return number(f, f->db, "SELECT id FROM tenant");
+}
+
+static int visible(struct fix *f, int64_t tenant, const char *glob)
+{
+	struct db_stmt *st;
+	int n = 0, rc;
+
+	if (run(f, f->db, "DELETE FROM tool_grant") < 0)
+		fail_msg("%s", f->err.msg);
+	st = db_stmt_get(f->db, SQL_GRANT_INSERT);
+	db_bind_i64(st, 1, tenant);
+	db_bind_textz(st, 2, glob);
+	db_bind_textz(st, 3, "");
+	for (unsigned i = 4; i <= 7; i++)
+		db_bind_i64(st, i, 0);
+	db_bind_null(st, 8);
+	(void)insert(f, st);
+	st = db_stmt_get(f->db, SQL_GRANT_VISIBLE);
+	db_bind_i64(st, 1, tenant);
+	while ((rc = db_step(st, &f->err)) == 1)
+		n++;
+	db_stmt_put(&st);
+	assert_int_equal(rc, 0);
+	return n;
+}
+
+static void a_grant_names_the_same_tools(void **state)
+{
+	static const struct { const char *glob; int n; } rows[] = { { "get_weather", 1 }, { "get_*", 2 }, { "*", 4 }, { "get_weathe?", 1 },
+		{ "?et_*e?", 1 }, { "Get_*", 0 }, { "get.*", 0 }, { "*x", 2 }, { "prompt:*", 1 }, { "a.b+x", 1 }, { "a?b?x", 1 }, { "a.b", 0 } };
+	struct fix *f = *state;
+	int64_t tenant = add_tenant(f), first = add_tool(f, "get_weather");
+
+	assert_true(add_tool(f, "get_x") > first);
+	(void)add_tool(f, "put");
+	(void)add_tool(f, "a.b+x");
+	(void)add_tool(f, "prompt:p");
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (visible(f, tenant, rows[i].glob) != rows[i].n)
+			fail_msg("%s names %d tools and not %d", rows[i].glob, visible(f, tenant, rows[i].glob), rows[i].n);
+}
+
+static void a_row_that_is_there_is_added_to(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+
+	for (int i = 0; i < 2; i++) {
+		st = db_stmt_get(f->db, SQL_BASELINE_PUT);
+		db_bind_i64(st, 1, 1);
+		db_bind_textz(st, 2, "prn_x");
+		db_bind_i64(st, 3, 7);
+		db_bind_i64(st, 4, 5);
+		db_bind_i64(st, 5, 2);
+		assert_int_equal(db_run(&st, &f->err), 0);
+		st = db_stmt_get(f->db, SQL_BASELINE_PAIR_PUT);
+		db_bind_i64(st, 1, 1);
+		db_bind_textz(st, 2, "prn_x");
+		db_bind_textz(st, 3, "tool");
+		db_bind_i64(st, 4, 10 + i);
+		assert_int_equal(db_run(&st, &f->err), 0);
+		assert_int_equal(db_changes(f->db), i == 0);
+	}
+	assert_int_equal(number(f, f->db, "SELECT n * 100 + denied FROM baseline"), 1004);
+	assert_int_equal(number(f, f->db, "SELECT first_us FROM baseline_tool"), 10);
+}
+
+/* AUTOINCREMENT, a sequence: what was given once is given to nobody else. */
+static void an_id_is_given_once(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+	int64_t id[2];
+
+	for (int i = 0; i < 2; i++) {
+		st = db_stmt_get(f->db, SQL_SECRET_INSERT);
+		db_bind_textz(st, 1, "s");
+		db_bind_textz(st, 2, "k");
+		db_bind_i64(st, 3, 1);
+		db_bind_textz(st, 4, "uid/0");
+		id[i] = insert(f, st);
+		assert_int_equal(number(f, f->db, "SELECT length(value) FROM secret"), 0);
+		assert_int_equal(run(f, f->db, "DELETE FROM secret"), 0);
+	}
+	assert_true(id[1] > id[0]);
+	st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+	db_bind_textz(st, 1, "a");
+	db_bind_textz(st, 2, "b");
+	assert_int_equal(db_run_id(&st, &id[0], &f->err), ERR_INTERNAL);       /* no row, so no id */
+}
+
+static void definitions_are_looked_into(void **state)
+{
+	struct fix *f = *state;
+	int64_t tool = add_tool(f, "get_weather");
+	struct db_stmt *st = db_stmt_get(f->db, SQL_LEVEL_GET_VERSION);
+
+	db_bind_i64(st, 1, tool);
+	db_bind_i64(st, 2, 1);
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_col_i64(st, 0), 2);
+	db_stmt_put(&st);
+	st = db_stmt_get(f->db, SQL_LEVEL_DEFINITION_BETWEEN);
+	db_bind_i64(st, 1, 1);
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_col_i64(st, 0), 2);
+	db_stmt_put(&st);
+	st = db_stmt_get(f->db, SQL_ADMIN_COUNTS);
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_col_i64(st, 1), 1);
+	assert_int_equal(db_col_i64(st, 3), 0);
+	db_stmt_put(&st);
+}
+
 static void a_deadline_ends_a_query(void **state)
 {
 	struct fix *f = *state;
@@ -433,6 +594,10 @@ static void random_operations_come_out_the_same(void **state)
 	cmocka_unit_test_setup_teardown(a_reader_writes_nothing, setup, tear_down), \
 	cmocka_unit_test_setup_teardown(records_are_appended_alone, setup, tear_down), \
 	cmocka_unit_test_setup_teardown(rows_say_that_they_were_changed, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(a_grant_names_the_same_tools, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(a_row_that_is_there_is_added_to, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(an_id_is_given_once, setup, tear_down), \
+	cmocka_unit_test_setup_teardown(definitions_are_looked_into, setup, tear_down), \
 	cmocka_unit_test_setup_teardown(a_deadline_ends_a_query, setup, tear_down)
 
 SINGLE_THREAD_SUITE(engine_sqlite)

@@ -17,6 +17,10 @@
 #include "engines.h"
 #include "suite.h"
 
+#ifdef HAVE_PGSQL
+#include "src/db/pg_int.h"
+#endif
+
 static void as_superuser(const char *database, const char *text)
 {
 	if (!pgrig_sql(&rig, database, text))
@@ -200,6 +204,86 @@ static void roles_do_what_they_need_and_no_more(void **state)
 	in_test_database("SELECT 1 / count(*) FROM pg_inherits WHERE inhparent = 'toolcrib.rec'::regclass AND inhrelid::regclass::text ~ 'rec_2'");
 }
 
+#ifdef HAVE_PGSQL
+enum { LATER = 95 };    /* statements without a text for PostgreSQL, reports nearly all: fewer with each that gets one */
+
+/* What is about blocks, chapters, sealed files and the objects of a file, is SQLite's own; keys are in another database. */
+static bool is_of_sqlite(const char *name)
+{
+	static const char *const begins[] = { "fold_", "forms_", "seal_", "segment_", "drill_", "verify_", "meta_", "keys_" };
+
+	for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+			return true;
+	return false;
+}
+
+/* The type of a column as the engine reads it; numeric, which sums without a cast are, it does not. */
+static bool is_read(Oid type)
+{
+	static const Oid read[] = { 16, 17, 19, 20, 21, 23, 25, 700, 701, 1043, 2278 };
+
+	for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
+		if (type == read[i])
+			return true;
+	return false;
+}
+
+static bool is_ready(struct db *db, enum sql_id id)
+{
+	struct db_stmt *st = db_stmt_get(db, id);
+	unsigned n = db_col_count(st);
+	bool ready = db->pg->prepared[id];
+
+	for (unsigned i = 0; ready && i < n; i++)
+		if (!is_read(pg.PQftype(st->pg->described, (int)i))) {
+			printf("%s: column %u is of type %u\n", sql_pgsql[id].name, i, pg.PQftype(st->pg->described, (int)i));
+			ready = false;
+		}
+	db_stmt_put(&st);
+	return ready;
+}
+
+static void every_statement_is_prepared(void **state)
+{
+	struct fix *f = *state;
+	unsigned ready = 0, later = 0;
+
+	for (int id = SQL__STEPS + SQL__KEYS_STEPS + SQL__SEGMENT_STEPS; id < SQL__COUNT; id++) {
+		if (is_ready(f->db, (enum sql_id)id)) {
+			ready++;
+		} else if (!is_of_sqlite(sql_pgsql[id].name)) {
+			printf("later: %s\n", sql_pgsql[id].name);
+			later++;
+		}
+	}
+	printf("%u are ready, %u come later\n", ready, later);
+	assert_true(ready > 0 && later <= LATER);
+}
+#endif
+
+static void words_of_sqlite_mean_the_same(void **state)
+{
+	static const char *const rows[] = {
+		"max(3, 5) = 5 AND min(3, 5) = 3 AND max(NULL::int8, 5) IS NULL AND min(5, NULL::int8) IS NULL",
+		"instr('a:b', ':') = 2 AND instr('ab', ':') = 0 AND instr('\\x616263'::bytea, '\\x63'::bytea) = 3",
+		"hex('\\x0aff'::bytea) = '0AFF' AND zeroblob(3) = '\\x000000'::bytea AND length(zeroblob(0)) = 0",
+		"json_extract('{\"a\":{\"b\":7}}', '$.a.b') = '7' AND json_extract('{\"a\":\"\\u0000\"}', '$.b') IS NULL",
+		"strftime('%Y-%m-%dT%H:%M:%SZ', 0::int8, 'unixepoch') = '1970-01-01T00:00:00Z'",
+		"strftime('%Y-%m-%dT%H:%M:%S', 1796000523::int8, 'unixepoch') || printf('.%06dZ', 42::int8) = '2026-11-30T01:02:03.000042Z'",
+		"'get_x' ~@ 'get_*' AND NOT 'Get_x' ~@ 'get_*' AND 'x' !~@ 'y' AND '' ~@ '*' AND NOT 'ab' ~@ 'a' AND NOT 'aXb' ~@ 'a.b'",
+		"'a\\b' ~@ 'a\\b' AND '(x)' ~@ '(*)' AND NOT 'x' ~@ '[x]' AND 'a^$|+b' ~@ 'a^$|+b' AND E'a\\nb' ~@ 'a*'",
+	};
+	char name[16], text[400];
+
+	snprintf(name, sizeof name, "t%u", databases);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		snprintf(text, sizeof text, "SET search_path = toolcrib; SET TimeZone = 'Asia/Tokyo'; SELECT 1 / (%s)::int", rows[i]);
+		if (!pgrig_sql(&rig, name, text))
+			fail_msg("%s: %s", rows[i], rig.line);
+	}
+}
+
 /* --- connections */
 
 static void kill_connections(void)
@@ -361,7 +445,11 @@ SINGLE_THREAD_SUITE(server)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_database_that_is_not_as_it_must_be_is_refused), cmocka_unit_test(a_server_that_may_lose_commits_is_refused),
 		cmocka_unit_test(an_address_that_is_none_is_refused_without_its_words), T(steps_are_the_owners_and_forward_alone),
-		T(roles_do_what_they_need_and_no_more), T(a_connection_that_is_lost_is_made_again),
+		T(roles_do_what_they_need_and_no_more), T(words_of_sqlite_mean_the_same),
+#ifdef HAVE_PGSQL
+		T(every_statement_is_prepared),
+#endif
+	 T(a_connection_that_is_lost_is_made_again),
 		T(a_commit_without_a_clear_answer_is_uncertain), T(a_lock_that_stays_is_busy), T(an_answer_that_cannot_be_read_is_none),
 		T(texts_that_no_text_is_are_refused), T(rows_that_wait_have_a_bound), T(an_error_among_rows_that_wait_is_not_lost),
 	};
