@@ -76,6 +76,7 @@ struct report_ask {
 	uint64_t since_us, until_us;    /* from, before */
 	int outcome;
 	int64_t kind;                   /* tail, export: records of this kind alone; 0: of any */
+	int64_t look;                   /* walked: so many records are read at most, for REPORT_LOOK_US; 0: any */
 	int64_t number, limit;          /* limit 0: all; of a sample: the seed, and how many */
 	int64_t to;                     /* a sample: the last position it is drawn from; -1: the newest */
 	bool as_text;                   /* parameter 11 is set */
@@ -94,6 +95,7 @@ struct report_ask {
 #define REPORT_SAMPLE_MAX 100000    /* records of one by rank */
 #define REPORT_BY_RANK "rank"       /* the method of a way that names none */
 #define REPORT_PAGE 1000            /* rows of one */
+#define REPORT_LOOK_US 700000
 #define REPORT_SLOTS_MAX 1000       /* rows of stats */
 
 /* Where a report goes. */
@@ -109,7 +111,8 @@ struct report_out {
 	int (*hold)(void *arg, struct err *err);
 	void *arg;
 	bool findings;                  /* there were rows where there must be none */
-	bool more;                      /* the limit has left rows out */
+	bool more;                      /* the limit has left rows out, or it was not looked further */
+	uint64_t looked_us;             /* the latter: the time of the newest record that was not looked at; else 0 */
 	char *next;                     /* then: the cursor of the next page (SC-003); free() it.  NULL: it has none */
 };
 #define REPORT_HELD (1u << 20)      /* bytes that a statement's rows may take before they are held elsewhere */

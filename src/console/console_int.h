@@ -20,6 +20,7 @@
 #define CON_ANSWER_MAX (4u << 20)       /* bytes that a command may say for a page */
 #define CON_ROWS 200                    /* of a page, at most */
 #define CON_ROWS_DEFAULT 50
+#define CON_LOOK "50000"                /* records that a page of calls looks at, at most */
 #define CON_VALUE_MAX 200               /* characters of a value in a table */
 #define CON_LONG_MAX (64u << 10)        /* bytes of one on a page of its own */
 #define CON_MEMORY (256ull << 20)       /* of the process */

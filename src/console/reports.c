@@ -12,8 +12,8 @@
 
 /* --- reports that have a page: audit NAME */
 
-enum { OF_TENANT = 1, OF_ALL = 2, BY_TOOL = 4, BY_PRINCIPAL = 8, BY_KEY = 16, BY_OUTCOME = 32 };
-#define BY_CALL (BY_TOOL | BY_PRINCIPAL | BY_KEY | BY_OUTCOME)
+enum { OF_TENANT = 1, OF_ALL = 2, BY_TOOL = 4, BY_PRINCIPAL = 8, BY_KEY = 16, BY_OUTCOME = 32, LOOKS = 64 };
+#define BY_CALL (BY_TOOL | BY_PRINCIPAL | BY_KEY | BY_OUTCOME | LOOKS)       /* LOOKS: knows --look */
 static const struct report {
 	const char *name, *title;
 	unsigned what;
@@ -103,6 +103,8 @@ static json_t *args_of(const struct request *q, const struct report *r, const ch
 		if (has_field(r, &fields[i]) && *request_param(q, fields[i].param))
 			(void)json_object_set_new(args, fields[i].param, json_string(request_param(q, fields[i].param)));
 	(void)json_object_set_new(args, "limit", json_string(rows));
+	if (cursor && (r->what & LOOKS))
+		(void)json_object_set_new(args, "look", json_string(CON_LOOK));
 	if (cursor && *request_param(q, "after"))
 		(void)json_object_set_new(args, "after", json_string(request_param(q, "after")));
 	return args;
@@ -167,7 +169,9 @@ static void put_rows(const struct request *q, const struct report *r, struct str
 		PAGE_PLAIN(html, "row-end");
 	}
 	PAGE_PLAIN(html, "rows-end");
-	if (json_array_size(a->rows) == 0)
+	if (json_array_size(a->rows) == 0 && json_object_get(a->end, "searched"))
+		PAGE(html, "none", { "text", "There are none so far." });
+	else if (json_array_size(a->rows) == 0)
 		PAGE(html, "none", { "text", json_is_true(json_object_get(a->header, "must_be_empty")) ?
 				     "There are none, as it must be." : "There are none." });
 	else if (json_is_true(json_object_get(a->header, "must_be_empty")))
@@ -177,13 +181,16 @@ static void put_rows(const struct request *q, const struct report *r, struct str
 static void put_next(const struct request *q, struct str *html, const json_t *end)
 {
 	const char *next = json_string_value(json_object_get(end, "next"));
+	const char *searched = json_string_value(json_object_get(end, "searched"));
 	char rows[16];
 
+	if (searched)
+		PAGE(html, "searched", { "time", searched });
 	if (next)
 		PAGE(html, "next", { "since", request_param(q, "since") }, { "until", request_param(q, "until") },
 		     { "tool", request_param(q, "tool") }, { "principal", request_param(q, "principal") },
 		     { "key", request_param(q, "key") }, { "outcome", request_param(q, "outcome") }, { "n", rows_of(q, rows) },
-		     { "after", next });
+		     { "after", next }, { "what", searched ? "Go on" : "Older ones" });
 	else if (end)
 		PAGE(html, "none", { "text", "There are more; a shorter time, or more rows, show them." });
 }

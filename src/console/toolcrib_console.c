@@ -65,12 +65,16 @@ static void on_server(void *arg, bool readable, bool writable)
 static int run(const char *name, const int fds[CONSOLE_FDS])
 {
 	static const struct route *const tables[] = { start_routes, report_routes, NULL };
-	struct ev_loop *loop = ev_loop_new();
-	struct doors *doors = doors_new(loop, fds + 1, CONSOLE_DOORS);
-	struct ev_io *server = ev_io_new(loop, STDIN_FILENO, on_server, loop);
+	static struct ev_loop *loop;    /* for the life of the process, and so is all that hangs on it */
+	static struct doors *doors;
+	static struct ev_io *server;
 	struct err err;
-	const bool fine = front_open(loop, fds[0], name, doors, tables) && confine(&err) == 0;
+	bool fine;
 
+	loop = ev_loop_new();
+	doors = doors_new(loop, fds + 1, CONSOLE_DOORS);
+	server = ev_io_new(loop, STDIN_FILENO, on_server, loop);
+	fine = front_open(loop, fds[0], name, doors, tables) && confine(&err) == 0;
 	ev_io_want(server, true, false);
 	if (fine)
 		ev_loop_run(loop);

@@ -27,7 +27,7 @@ static const struct { const char *name; size_t at; } numbers[] = {
 	{ "until", offsetof(struct report_ask, until_us) },
 	{ "kind", offsetof(struct report_ask, kind) },
 	{ "number", offsetof(struct report_ask, number) },
-	{ "limit", offsetof(struct report_ask, limit) },
+	{ "limit", offsetof(struct report_ask, limit) }, { "look", offsetof(struct report_ask, look) },
 	{ "step", offsetof(struct report_ask, step_us) },
 	{ "newest", offsetof(struct report_ask, newest) },
 	{ "lag", offsetof(struct report_ask, lag_us) },

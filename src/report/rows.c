@@ -280,6 +280,9 @@ struct rows {
 	struct lane **heap;             /* lanes with a row to say, the newest on top */
 	size_t lanes;
 	int64_t held;
+	int64_t looked;                 /* positions of parts that were read, and parts that were passed over */
+	uint64_t until_us;              /* monotonic */
+	bool tired;                     /* that is enough for once */
 };
 
 static const char *or_null(const char *text)
@@ -616,6 +619,14 @@ int report_may_have(struct db *db, const struct report_ask *ask, int64_t log, in
 	return rc;
 }
 
+/* Then it is said where to go on (CONSOLE C-501).  Something has been looked at by then, so that who asks gets on. */
+static bool is_enough(struct rows *r)
+{
+	if (r->ask->look && !r->lane && (r->looked >= r->ask->look || (r->looked > 0 && clock_mono_us() >= r->until_us)))
+		r->tired = true;
+	return r->tired;
+}
+
 /* The next part that is worth reading, from *ret_low to below w->below: 1, or 0 when there is none.  Parts in which
  * nothing is grow, the others are narrowed until they are small. */
 static int next_part(struct rows *r, struct db *db, struct walk *w, int64_t *ret_low, struct err *err)
@@ -627,7 +638,7 @@ static int next_part(struct rows *r, struct db *db, struct walk *w, int64_t *ret
 		return w->below > 0;
 	if (w->width == 0)
 		w->width = most;
-	while (w->below > 0) {
+	while (w->below > 0 && !is_enough(r)) {
 		struct stretch p = { .low = w->below > w->width ? w->below - w->width : 0, .below = w->below };
 		int rc = may_have(r, db, w->log, &p, err);
 
@@ -635,6 +646,7 @@ static int next_part(struct rows *r, struct db *db, struct walk *w, int64_t *ret
 			return rc;
 		if (rc == 0) {
 			w->below = p.low;
+			r->looked++;
 			w->width = least(4 * w->width, INT64_MAX / 8);
 		} else if (p.below - p.low > most) {
 			w->width = (p.below - p.low) / 4 > most ? (p.below - p.low) / 4 : most;
@@ -649,17 +661,19 @@ static int next_part(struct rows *r, struct db *db, struct walk *w, int64_t *ret
 /* So many of the next rows of a log, fewer when it has no more: w->below is 0 then. */
 static int ask_rows(struct rows *r, struct db *db, struct walk *w, int64_t rows, struct err *err)
 {
-	int64_t low, page;
+	int64_t low, page, above;
 	int rc = 0;
 
-	while (rc == 0 && rows > 0 && w->below > 0 && !reply_full(r->out->reply)) {
+	while (rc == 0 && rows > 0 && w->below > 0 && !reply_full(r->out->reply) && !is_enough(r)) {
 		page = least(rows, REPORT_PAGE);
 		rc = forms_see(db, err);
 		rc = rc < 0 ? rc : next_part(r, db, w, &low, err);
 		if (rc <= 0)
 			break;
+		above = w->below;
 		rc = ask_page(r, db, w->log, low, w->below, page, err);
 		w->below = r->got == page ? r->idx : low;
+		r->looked += above - w->below;
 		rows -= r->got;
 		rc = rc < 0 ? rc : pass_on(r, r->lane ? PASSED_BYTES : 0, err);
 	}
@@ -700,6 +714,18 @@ static int64_t one_more(const struct rows *r)
 	return r->left < INT64_MAX && !r->ask->way->drawn ? r->left + 1 : r->left;
 }
 
+/* It goes on at the record below; when that was, says how far back this was looked for. */
+static int stop_at(struct rows *r, struct db *db, const struct walk *w, struct err *err)
+{
+	struct place next;
+	int rc = read_place(db, SQL_REPORT_PLACE_BELOW, w->log, w->below, &next, err);
+
+	r->out->more = rc == 1;
+	r->out->looked_us = rc == 1 ? (uint64_t)next.ts : 0;
+	r->idx = w->below;
+	return rc < 0 ? rc : 0;
+}
+
 static int ask_paged(struct rows *r, struct db *db, int64_t log, struct err *err)
 {
 	struct report_place at = { .log = log };
@@ -711,6 +737,8 @@ static int ask_paged(struct rows *r, struct db *db, int64_t log, struct err *err
 	r->idx = w.below;
 	if (rc == 0)
 		rc = ask_rows(r, db, &w, one_more(r), err);
+	if (rc == 0 && r->tired && !r->out->more)
+		rc = stop_at(r, db, &w, err);
 	at.below = r->idx;
 	return rc == 0 && r->out->more ? report_cursor_text(db, r->ask, &at, 1, &r->out->next, err) : rc;
 }
@@ -916,7 +944,7 @@ static int put_rows(struct report_out *out, struct db *db, const struct report_a
 		    const struct report_cursor *from, struct err *err)
 {
 	struct rows r = { .out = out, .ask = ask, .from = from, .tenant_id = ask->tenant_id,
-			  .left = ask->limit > 0 ? ask->limit : INT64_MAX };
+			  .left = ask->limit > 0 ? ask->limit : INT64_MAX, .until_us = clock_mono_us() + REPORT_LOOK_US };
 	const int64_t before = report_ask_scope(ask) == SCOPE_TENANTS ? 1 : 0;  /* the first log is the system's */
 	int rc;
 

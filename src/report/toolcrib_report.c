@@ -312,6 +312,9 @@ static void put_next(struct serve *s, const struct report_out *out)
 		jx_write_stringz(&s->reply.text, out->next);
 	else
 		str_puts(&s->reply.text, "null");
+	s->reply.any = true;
+	if (out->looked_us)
+		reply_time(&s->reply, "searched", out->looked_us);
 	str_puts(&s->reply.text, "}}\n");
 }
 

@@ -116,6 +116,7 @@ static void digest_question(const struct command_call *c, struct report_ask *ask
 
 	(void)json_object_del(args, "after");
 	(void)json_object_del(args, "limit");
+	(void)json_object_del(args, "look");
 	(void)json_object_del(args, "wait");
 	str_printf(&text, "%s %s ", command_noun(c), command_verb(c));
 	jx_write_canon(args, &text);
@@ -135,6 +136,15 @@ static int check_after(const struct command_call *c, struct report_ask *ask, str
 		return err_set(err, ERR_INVALID, "after", "after: this report has no pages");
 	ask->after = mem_strdup(after);
 	return 0;
+}
+
+/* Of several logs there is no position that all of them have been looked at to. */
+static int check_look(const struct command_call *c, struct report_ask *ask, struct err *err)
+{
+	ask->look = arg_uint(c, "look", 0);
+	if (ask->look && !ask->way->walked)
+		return err_set(err, ERR_INVALID, "look", "look: counts are of all records");
+	return !ask->look || *ask->tenant ? 0 : err_set(err, ERR_INVALID, "look", "--look needs --tenant");
 }
 
 /* "NAME", or "TENANT/NAME" where no tenant is given: authority was decided by that one. */
@@ -288,6 +298,8 @@ static int report_check(struct command_call *c, struct err *err)
 		rc = check_after(c, ask, err);
 	if (rc == 0)
 		rc = check_text(c, ask, err);
+	if (rc == 0)
+		rc = check_look(c, ask, err);
 	return rc < 0 ? rc : check_specials(c, ask, err);
 }
 

@@ -37,6 +37,9 @@ extern const struct command_elsewhere report_elsewhere;
 #define REPORT_OUTCOME \
 	OPT("outcome", "OUTCOME", ARG_TEXT, COMPLETE_NONE, \
 	    "Only calls that ended so: ok, tool_error, invalid, denied, rate_limited, timeout, cancelled, …")
-#define REPORT_CALLS REPORT_TOOL, REPORT_PRINCIPAL, REPORT_KEY, REPORT_OUTCOME
+#define REPORT_LOOK_AT \
+	OPT("look", "N", ARG_UINT, COMPLETE_NONE, \
+	    "Read about so many records of one log at most, 700 ms long, then say where to go on.")
+#define REPORT_CALLS REPORT_TOOL, REPORT_PRINCIPAL, REPORT_KEY, REPORT_OUTCOME, REPORT_LOOK_AT
 
 #endif

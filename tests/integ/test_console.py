@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import unittest
 import urllib.parse
 
@@ -383,6 +384,132 @@ class Doors(Case):
         self.assertIn("no console runs here", fails.exception.err)
 
 
+class Alone(Case):
+    """The console with the test in the server's place."""
+
+    def setUp(self):
+        super().setUp()
+        self.heard, self.answers, self.kept = [], {}, []
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.server, theirs = socket.socketpair()
+        pairs = [socket.socketpair() for _ in range(DOORS)]
+        self.port = listener.getsockname()[1]
+        self.host = f"toolcrib.localhost:{self.port}"
+        listener.setblocking(False)
+        socket.send_fds(self.server, [self.host.encode() + b"\0"], [listener.fileno(), *(b.fileno() for _, b in pairs)])
+        self.console = subprocess.Popen([crib.BUILD / "toolcrib-console"], stdin=theirs, stderr=subprocess.DEVNULL)
+        self.doors = [a for a, _ in pairs]
+        for one in [listener, theirs, *(b for _, b in pairs)]:
+            one.close()
+        self.threads = [threading.Thread(target=self.attend, args=(door,), daemon=True) for door in self.doors]
+        for thread in self.threads:
+            thread.start()
+
+    def tearDown(self):
+        self.server.close()             # it ends with the server
+        self.assertEqual(self.console.wait(crib.DEADLINE), 0)
+        for thread in self.threads:
+            thread.join(crib.DEADLINE)
+        for door in self.doors:
+            door.close()
+        super().tearDown()
+
+    def attend(self, door):
+        with door.makefile("rb") as lines:
+            for line in lines:
+                asked = json.loads(line)
+                self.heard.append(asked)
+                answer = self.answers.get(asked.get("command"))
+                if answer is None:
+                    self.kept.append(door)
+                else:
+                    with contextlib.suppress(OSError):
+                        door.sendall(b"".join(json.dumps(one).encode() + b"\n" for one in answer))
+
+    def report(self, *rows, **end):
+        return [{"header": {"must_be_empty": False}, "columns": ["time", "tool", "call"]}, *({"row": row} for row in rows),
+                *([{"end": {"rows": len(rows), **end}}] if end else []), {"done": True}]
+
+    def test_a_search_that_stopped_says_how_far_back(self):
+        """C-501: none so far is not none."""
+        row = {"time": "2026-07-28T10:00:00Z", "tool": "rare", "call": "01993f2c-0000-7000-8000-000000000000"}
+        for rows, end, there, absent in (([], {"next": "abc", "searched": "2026-07-01T00:00:00Z"}, ("none so far", "back to 2026-07-01", ">Go on<"), "There are none."),
+                                         ([row], {"next": "abc", "searched": "2026-07-01T00:00:00Z"}, ("rare", ">Go on<"), "none"),
+                                         ([row], {"next": "abc"}, ("rare", ">Older ones<"), "Searched"),
+                                         ([row], {"next": None}, ("There are more",), "Older"), ([], {}, ("There are none.",), "Go on")):
+            with self.subTest(rows=len(rows), end=end):
+                self.answers["audit calls"] = self.report(*rows, **end)
+                page = self.get("/t/acme/r/calls?tool=rare", "A" * 43)
+                for text in there:
+                    self.assertIn(text, page)
+                self.assertNotIn(absent, page.replace('class="none"', ""))
+                self.assertEqual(self.heard[-1]["args"], {"tenant": "acme", "tool": "rare", "limit": "50", "look": "50000"})
+                self.assertEqual((self.heard[-1]["visit"], self.heard[-1]["from"]), ("A" * 43, "127.0.0.1"))
+
+    def test_an_answer_is_bounded(self):
+        """C-205: what is longer than 4 MiB is stopped and said to be too long; the door serves on."""
+        row = {"time": "x" * (1 << 19), "tool": "", "call": ""}
+        self.answers["audit calls"] = self.report(*[row] * 7)
+        self.assertIn(f"{(1 << 19) - 200} bytes more", self.get("/t/acme/r/calls", "A" * 43))
+        self.answers["audit calls"] = self.report(*[row] * 8)
+        for _ in range(2 * DOORS):
+            self.assertIn("too long for a page", self.get("/t/acme/r/calls", "A" * 43, 400))
+        crib.wait_for("a stop", lambda: {"stop": True} in self.heard)
+        self.answers["audit calls"] = self.report()
+        for _ in range(2 * DOORS):
+            self.get("/t/acme/r/calls", "A" * 43)
+
+    def test_a_visit_has_so_many_pages_at_once(self):
+        """CON_RUNNING: four; the next is told so, others are served; who leaves is no longer waited for."""
+        waiting = []
+        for n in range(4):
+            c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=crib.DEADLINE)
+            c.request("GET", "/t/acme/r/calls", headers={"Host": self.host, "Cookie": COOKIE + "A" * 43})
+            waiting.append(c)
+            crib.wait_for("the question", lambda: len(self.kept) == n + 1)
+        status, headers, text = self.ask("GET", "/t/acme/r/denied", visit="A" * 43)
+        self.assertEqual((status, headers["Retry-After"]), (503, "1"), text)
+        self.answers["audit denied"] = self.report()
+        self.get("/t/acme/r/denied", "B" * 43)
+        waiting.pop().close()
+        crib.wait_for("a stop", lambda: {"stop": True} in self.heard)
+        self.get("/t/acme/r/denied", "A" * 43)
+        for door in self.kept:
+            door.sendall(b'{"error":{"code":"busy","message":"<b>busy</b>","hint":"wait"}}\n')
+        for c in waiting:
+            answer = c.getresponse()
+            self.assertEqual(answer.status, 503)
+            self.assertIn("&lt;b&gt;busy&lt;/b&gt;", answer.read().decode())
+            c.close()
+
+    def test_connections_are_so_many(self):
+        """CON_CONNS: 64; one more is closed, and one that leaves makes room."""
+        self.answers["console can"] = self.answers["console visits"] = [{"done": True}]
+        held = []
+        for _ in range(64):
+            c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=crib.DEADLINE)
+            c.request("GET", "/enter", headers={"Host": self.host})
+            self.assertEqual(c.getresponse().read()[:9], b"<!doctype")
+            held.append(c)
+        with self.assertRaises((http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):
+            self.ask("GET", "/")
+        held.pop().close()
+        crib.wait_for("room", lambda: self.tried())
+        for c in held:
+            c.close()
+
+    def tried(self):
+        try:
+            return self.ask("GET", "/enter")[0] == 200
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            return False
+
+    def test_a_server_that_speaks_otherwise_is_none(self):
+        """Neither side believes the other."""
+        self.doors[0].sendall(b"hello\n")
+        self.assertEqual(self.console.wait(crib.DEADLINE), 0)
+
+
 ENEMY = """#!/usr/bin/python3
 import array, json, os, socket, sys
 server = socket.socket(fileno=0)
@@ -390,18 +517,16 @@ name, control, _, _ = server.recvmsg(64, socket.CMSG_SPACE(9 * 4))
 fds = array.array("i"); fds.frombytes(control[0][2])
 door = socket.socket(fileno=fds[1]); door.setblocking(True); door = door.makefile("rwb")
 says = []
-for line in {lines}:
+*lines, last = {lines}
+for line in lines:
     door.write(line.encode() + b"\\n"); door.flush()
     got = b""
     while not got.startswith((b'{{"done"', b'{{"error"')):
         got = door.readline()
-        if not got:
-            break
     says.append(got.decode())
-    if not got:
-        break
 open({out!r} + ".new", "w").write(json.dumps([name.decode(), len(fds), says]))
 os.rename({out!r} + ".new", {out!r})
+door.write(last.encode() + b"\\n"); door.flush()
 server.recv(1)
 """
 
@@ -471,9 +596,8 @@ class Processes(Case):
         crib.wait_for("what it heard", out.exists)
         name, fds, said = json.loads(out.read_text())
         self.assertEqual((name, fds), (f"toolcrib.localhost:{c.address('console')[1]}\0", 1 + DOORS))
-        self.assertEqual([json.loads(line)["error"]["code"] for line in said[:-1]], ["denied"] * 4 + ["invalid"] + ["denied"] * 4)
-        self.assertEqual(said[-1], "", "files are for others: its door was closed")
-        crib.wait_for("its end", lambda: c.status()["counters"]["console_broken"])
+        self.assertEqual([json.loads(line)["error"]["code"] for line in said], ["denied"] * 4 + ["invalid"] + ["denied"] * 4)
+        crib.wait_for("its end, for files are for others", lambda: c.status()["counters"]["console_broken"])
         self.assertEqual([row["name"] for row in c.json("tenant", "list")], ["acme"])
         self.assertIn("console ended", c.log.read_text())
 

@@ -1,6 +1,7 @@
 """Lists of records in pages: by position, whatever the clock did; nothing twice and nothing lost; a cursor is of one question."""
 import base64
 import csv
+import datetime
 import hashlib
 import io
 import json
@@ -94,6 +95,20 @@ class Store(crib.Case):
                 between(n)
 
 
+    def looks(self, command, **args):
+        """All rows, and the moments back to which each question looked, but for the last."""
+        rows, after, searched = [], {}, []
+        while True:
+            said = [json.loads(line) for line in said_by(self.crib, command, {**args, **after}).splitlines()]
+            self.assertNotIn("error", said[-1], (command, args))
+            rows += [line["row"] for line in said if "row" in line]
+            end = [line["end"] for line in said if "end" in line]
+            if not end:
+                return rows, searched
+            after = {"after": end[0]["next"]}
+            searched += [end[0]["searched"]] if "searched" in end[0] else []
+
+
 class Pages(Store):
     def fill(self):
         for shift, calls in ((None, 500), (-3600, 300), (3600, 200)):
@@ -123,6 +138,15 @@ class Pages(Store):
                 ("audit admin", 2, {}), ("audit config", 1, {})):
             whole, cursor = self.page(command, limit=0, **args)
             self.assertIsNone(cursor)
+            if command in ("audit calls", "audit denied") and args.get("tenant") and len(args) > 1:
+                for look in (1, 1025, 10 ** 6):         # C-501: a part of 1024 is read as a whole
+                    rows, searched = self.looks(command, limit=0, look=look, **args)
+                    self.assertEqual(rows, whole, (command, args, look))
+                    self.assertLessEqual(len(searched), 0 if look > 1025 else 9, (args, look))
+                    if args == {"tenant": "acme", "outcome": "invalid"} and look == 1:
+                        self.assertGreaterEqual(len(searched), 1)
+                        at = round(datetime.datetime.fromisoformat(searched[0].replace("Z", "+00:00")).timestamp() * 10 ** 6)
+                        self.assertIn(at, times)
             rows, n = self.pages(command, limit, **args)
             grown = len(rows) - len(whole)
             self.assertEqual(rows[grown:] if command == "audit admin" else rows, whole, (command, args))
@@ -216,6 +240,11 @@ class Cursors(crib.Case):
         first = json.loads(self.crib.cli("audit", "calls", "--since", "1h", "--limit", "2", "--format", "json"))["header"]
         self.assertLess(header["since"], first["since"])
         self.assertEqual(len(rows), 2)
+
+    def test_c501_what_looks_at_a_part_says_so(self):
+        for args, says in (({"look": "10"}, "--look needs --tenant"), ({"look": "x", "tenant": "acme"}, "look"),
+                           ({"look": "10", "tenant": "acme", "group-by": "tool"}, "counts are of all records")):
+            self.assertIn(says, said_by(self.crib, "audit calls", args))
 
     def test_sc003_what_is_no_cursor_is_told(self):
         _, cursor = self.next("calls")
