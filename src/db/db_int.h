@@ -46,7 +46,7 @@ struct db_engine {
 	const struct db_value *(*row)(struct db_stmt *st, unsigned n);  /* db_row() */
 	int64_t (*last_id)(const struct db *db), (*changes)(const struct db *db);
 	/* NULL of SQLite, whose own are behind the face in migrate.c and foreign.c: */
-	int (*migrate)(struct db *db, struct err *err);
+	int (*migrate)(struct db *db, bool keys, struct err *err);
 	int (*version)(struct db *db, int *ret, struct err *err);
 	void (*deadline)(struct db *db, uint64_t mono_us);
 	void (*interrupt)(struct db *db);       /* any thread */

@@ -445,12 +445,12 @@ static int migrate(struct db *db, const struct schema *s, struct err *err)
 
 int db_migrate(struct db *db, struct err *err)
 {
-	return db->engine->migrate ? db->engine->migrate(db, err) : migrate(db, &store_schema, err);
+	return db->engine->migrate ? db->engine->migrate(db, false, err) : migrate(db, &store_schema, err);
 }
 
 int db_migrate_keys(struct db *db, struct err *err)
 {
-	return migrate(db, &keys_schema, err);
+	return db->engine->migrate ? db->engine->migrate(db, true, err) : migrate(db, &keys_schema, err);
 }
 
 /* --- sealed files */

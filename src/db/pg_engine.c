@@ -106,18 +106,20 @@ static int engine_control(struct db *db, enum db_ctl what, struct err *err)
 	return err_set(err, ERR_INTERNAL, "database", "no such control");
 }
 
-/* --- the schema: steps of sql/pgsql, made by the owner of the tables, each in a transaction */
+/* --- schemas: steps of sql/pgsql, made by the owner of the tables, each in a transaction */
 
-/* Numbers are those that SQLite's steps count: the first step here is as much as all of them up to this one. */
-enum { BASE = 41 };
+/* Numbers are those that SQLite's steps count: the first step here is as much as all of them up to `base`.  Key: where
+ * meta has the number, so that neither database passes for the other. */
+static const struct schema { const char *key, *what; const char *const *steps; int base; } store_schema = {
+	"schema", "store", sql_pgsql_steps, 41 }, keys_schema = { "keys_schema", "keys", sql_pgsql_keys_steps, 2 };
 
-static int known(void)
+static int known(const struct schema *s)
 {
 	int n = 0;
 
-	while (sql_pgsql_steps[n])
+	while (s->steps[n])
 		n++;
-	return BASE + n - 1;
+	return s->base + n - 1;
 }
 
 /* One number. */
@@ -133,22 +135,24 @@ static int ask(struct db *db, const char *sql, int *ret, struct err *err)
 }
 
 /* 0: there is none. */
-static int version(struct db *db, int *ret, struct err *err)
+static int find_version(struct db *db, const struct schema *s, int *ret, struct err *err)
 {
+	char sql[96];
 	int there = 0, rc = ask(db, "SELECT (to_regclass('toolcrib.meta') IS NOT NULL)::int", &there, err);
 
 	*ret = 0;
+	(void)snprintf(sql, sizeof(sql), "SELECT value FROM toolcrib.meta WHERE key = '%s'", s->key);
 	if (rc == 0 && there)
-		rc = ask(db, "SELECT value FROM toolcrib.meta WHERE key = 'schema'", ret, err);
-	if (rc == 0 && *ret > known())
+		rc = ask(db, sql, ret, err);
+	if (rc == 0 && *ret > known(s))
 		rc = err_set(err, ERR_CONFLICT, "database", "made by a newer toolcrib: schema %d, this one knows %d",
-			     *ret, known());
+			     *ret, known(s));
 	return rc;
 }
 
-static int pg_version(struct db *db, int *ret, struct err *err)
+static int engine_version(struct db *db, int *ret, struct err *err)
 {
-	int rc = version(db, ret, err);
+	int rc = find_version(db, &store_schema, ret, err);
 
 	if (rc == 0 && *ret == 0)
 		rc = err_set(err, ERR_INVALID, "database", "there is no store in it");
@@ -168,32 +172,35 @@ static int check_roles(struct db *db, struct err *err)
 	return rc;
 }
 
-static int step(struct db *db, int at, struct err *err)
+static int step(struct db *db, const struct schema *s, int at, struct err *err)
 {
 	char note[96];
 	int rc = db_txn_begin(db, true, err);
 
 	if (rc < 0)
 		return rc;
-	rc = pg_exec(db, sql_pgsql_steps[at - BASE], NULL, err);
-	(void)snprintf(note, sizeof(note), "UPDATE toolcrib.meta SET value = '%d' WHERE key = 'schema'", at);
+	rc = pg_exec(db, s->steps[at - s->base], NULL, err);
+	(void)snprintf(note, sizeof(note), "UPDATE toolcrib.meta SET value = '%d' WHERE key = '%s'", at, s->key);
 	if (rc == 0)
 		rc = pg_exec(db, note, NULL, err);
 	rc = db_txn_end(db, rc, err);
-	return rc < 0 ? err_wrap(err, "schema %d", at) : 0;
+	return rc < 0 ? err_wrap(err, "%s, schema %d", s->what, at) : 0;
 }
 
-static int pg_migrate(struct db *db, struct err *err)
+/* Who is not the owner has the schema as it must be, or is told to wait for him (CLUSTER K-701). */
+static int engine_migrate(struct db *db, bool keys, struct err *err)
 {
-	int at = 0, rc;
+	const struct schema *s = keys ? &keys_schema : &store_schema;
+	int at = 0, rc = find_version(db, s, &at, err);
 
+	if (rc < 0 || at == known(s))
+		return rc;
 	if (!db->pg->at.owner)
-		return err_set(err, ERR_DENIED, "database", "its owner alone makes tables");
-	rc = version(db, &at, err);
-	if (rc == 0 && at < known())
-		rc = check_roles(db, err);
-	for (at = at ? at + 1 : BASE; rc == 0 && at <= known(); at++)
-		rc = step(db, at, err);
+		return err_set(err, ERR_DENIED, "database", "its schema is %d, not %d, and its owner alone makes tables", at,
+			       known(s));
+	rc = check_roles(db, err);
+	for (at = at ? at + 1 : s->base; rc == 0 && at <= known(s); at++)
+		rc = step(db, s, at, err);
 	return rc;
 }
 
@@ -232,14 +239,12 @@ static void engine_close(struct db *db)
 static struct db_engine pgsql = {
 	.name = "pgsql", .sql = sql_pgsql, .close = engine_close, .control = engine_control, .alive = engine_alive,
 	.last_id = engine_last_id, .changes = engine_changes, .deadline = engine_deadline,
-	.interrupt = engine_interrupt,
+	.interrupt = engine_interrupt, .migrate = engine_migrate, .version = engine_version,
 };
 
 static void put_together(void)
 {
 	pg_stmt_calls(&pgsql);
-	pgsql.migrate = pg_migrate;
-	pgsql.version = pg_version;
 }
 
 int db_open_server(const struct db_server *at, enum db_mode mode, struct db **ret, struct err *err)

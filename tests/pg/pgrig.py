@@ -24,7 +24,7 @@ WAIT_S = 60
 SETTINGS = {
     "listen_addresses": "", "unix_socket_permissions": "0700", "shared_buffers": "16MB", "max_connections": "40",
     "autovacuum": "off", "wal_level": "minimal", "max_wal_senders": "0", "dynamic_shared_memory_type": "mmap", "log_min_messages": "warning",
-    "jit": "off", "max_wal_size": "256MB",
+    "jit": "off", "max_wal_size": "32MB", "min_wal_size": "32MB",
 }
 
 

@@ -122,11 +122,21 @@ static inline struct db *server(struct fix *f, const char *user, enum db_mode mo
 	return db;
 }
 
+/* They lie in memory, as a rule. */
+static inline void drop_database(unsigned n)
+{
+	char sql[80];
+
+	snprintf(sql, sizeof sql, "DROP DATABASE t%u WITH (FORCE)", n);
+	if (!pgrig_sql(&rig, "postgres", sql))
+		fail_msg("%s", rig.line);
+}
+
 static inline void open_server(struct fix *f)
 {
 	char sql[200];
 
-	snprintf(sql, sizeof sql, "CREATE DATABASE t%u TEMPLATE model OWNER crib_owner", ++databases);
+	snprintf(sql, sizeof sql, "CREATE DATABASE t%u TEMPLATE model OWNER crib_owner STRATEGY file_copy", ++databases);
 	if (!pgrig_sql(&rig, "postgres", sql))
 		fail_msg("%s", rig.line);
 	f->db = server(f, "toolcrib", DB_WRITER);
@@ -157,6 +167,8 @@ static inline int tear_down(void **state)
 	db_close(&f->db);
 	if (f->dir)
 		tmpdir_remove(f->dir);
+	else
+		drop_database(databases);
 	free(f);
 	return 0;
 }

@@ -150,13 +150,15 @@ static void steps_are_the_owners_and_forward_alone(void **state)
 
 	assert_int_equal(db_check_version(f->db, &version, &f->err), 0);
 	assert_int_equal(version, 41);
-	assert_int_equal(db_migrate(f->db, &f->err), ERR_DENIED);
+	assert_int_equal(db_migrate(f->db, &f->err), 0);                /* nothing is due */
 	assert_int_equal(db_migrate(owner, &f->err), 0);
 	in_test_database("UPDATE toolcrib.meta SET value = '9000' WHERE key = 'schema'");
 	assert_int_equal(db_migrate(owner, &f->err), ERR_CONFLICT);
 	assert_non_null(strstr(f->err.msg, "made by a newer toolcrib: schema 9000, this one knows 41"));
 	assert_int_equal(db_check_version(f->db, &version, &f->err), ERR_CONFLICT);
 	in_test_database("DROP SCHEMA toolcrib CASCADE");
+	assert_int_equal(db_migrate(f->db, &f->err), ERR_DENIED);
+	assert_string_equal(f->err.msg, "its schema is 0, not 41, and its owner alone makes tables");
 	assert_int_equal(db_check_version(f->db, &version, &f->err), ERR_INVALID);
 	in_test_database("CREATE SCHEMA toolcrib AUTHORIZATION crib_owner CREATE TABLE rec(i int8)");    /* what is in the way stays, and nothing is half made */
 	assert_int_equal(db_migrate(owner, &f->err), ERR_CONFLICT);
@@ -261,6 +263,63 @@ static void every_statement_is_prepared(void **state)
 	assert_true(ready > 0 && later <= LATER);
 }
 #endif
+
+static int key(struct db *db, enum sql_id id, int64_t at, const char *subject, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, id);
+
+	db_bind_i64(st, 1, at);
+	db_bind_i64(st, 2, 1);
+	db_bind_textz(st, 3, subject);
+	if (id == SQL_KEYS_INSERT_DEK)
+		db_bind_i64(st, 4, 202611);
+	db_bind_blob(st, id == SQL_KEYS_INSERT_DEK ? 5 : 4, "box", 3);
+	db_bind_i64(st, id == SQL_KEYS_INSERT_DEK ? 6 : 5, 1);
+	return db_run(&st, err);
+}
+
+/* CLUSTER K-601; tests of the store's database know that there is one beside it. */
+static void keys_have_a_database_of_their_own(void **state)
+{
+	struct fix *f = *state;
+	struct db *owner = NULL, *db = NULL;
+	struct db_stmt *st;
+	char sql[200];
+
+	snprintf(sql, sizeof sql, "CREATE DATABASE t%u TEMPLATE template0 OWNER crib_owner", ++databases);
+	as_superuser("postgres", sql);
+	owner = server(f, "crib_owner", DB_WRITER);
+	db = server(f, "toolcrib", DB_WRITER);
+	assert_int_equal(db_migrate_keys(db, &f->err), ERR_DENIED);
+	assert_int_equal(db_migrate_keys(owner, &f->err), 0);
+	assert_int_equal(db_migrate_keys(owner, &f->err), 0);
+	assert_int_equal(db_migrate_keys(db, &f->err), 0);
+	assert_int_equal(db_migrate(owner, &f->err), ERR_CONFLICT);     /* and no store comes into it */
+	assert_int_equal(db_migrate_keys(f->db, &f->err), ERR_DENIED);
+#ifdef HAVE_PGSQL
+	for (int id = 0; id < SQL__COUNT; id++)
+		if (strncmp(sql_pgsql[id].name, "keys_", 5) == 0 && sql_pgsql[id].text && !is_ready(db, (enum sql_id)id))
+			fail_msg("%s is not ready", sql_pgsql[id].name);
+#endif
+	assert_int_equal(key(db, SQL_KEYS_INSERT_KEK, 7, "k", &f->err), 0);
+	assert_int_equal(key(db, SQL_KEYS_INSERT_KEK, 7, "k", &f->err), ERR_CONFLICT);
+	assert_int_equal(run(f, db, "UPDATE kek SET id = 1"), 0);
+	assert_int_equal(key(db, SQL_KEYS_INSERT_DEK, 1, "prn", &f->err), 0);
+	assert_int_equal(key(db, SQL_KEYS_INSERT_DEK, 2, "prn", &f->err), ERR_CONFLICT);        /* one for a subject's month */
+	st = db_stmt_get(db, SQL_KEYS_DESTROY_DEK);
+	db_bind_i64(st, 1, 1);
+	db_bind_i64(st, 2, 9);
+	assert_int_equal(db_run(&st, &f->err), 0);
+	assert_int_equal(key(db, SQL_KEYS_INSERT_DEK, 1, "prn", &f->err), ERR_CONFLICT);        /* nor is its id given again */
+	assert_int_equal(key(db, SQL_KEYS_INSERT_DEK, 2, "prn", &f->err), 0);
+	assert_int_equal(number(f, db, "SELECT count(*) FROM dek WHERE box IS NULL AND gone_us = 9"), 1);
+	assert_int_equal(run(f, db, "DELETE FROM dek"), ERR_DENIED);
+	db_close(&db);
+	db_close(&owner);
+	snprintf(sql, sizeof sql, "dbname=t%u user=toolcrib_audit", databases);
+	assert_int_equal(open_as(sql, DB_READER, false, false, &f->err), ERR_DENIED);   /* who reads the audit reads no keys */
+	drop_database(databases--);
+}
 
 static void words_of_sqlite_mean_the_same(void **state)
 {
@@ -445,7 +504,7 @@ SINGLE_THREAD_SUITE(server)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_database_that_is_not_as_it_must_be_is_refused), cmocka_unit_test(a_server_that_may_lose_commits_is_refused),
 		cmocka_unit_test(an_address_that_is_none_is_refused_without_its_words), T(steps_are_the_owners_and_forward_alone),
-		T(roles_do_what_they_need_and_no_more), T(words_of_sqlite_mean_the_same),
+		T(roles_do_what_they_need_and_no_more), T(keys_have_a_database_of_their_own), T(words_of_sqlite_mean_the_same),
 #ifdef HAVE_PGSQL
 		T(every_statement_is_prepared),
 #endif
