@@ -505,8 +505,10 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 	if (rc < 0)
 		return rc;
 	audit_logs_clock(w->logs, atomic_load(&w->clock));
-	if (save)
+	if (save && audit_newest_row(w->logs) - w->headed >= HEADS_EVERY) {
 		audit_heads_due(w->logs);
+		w->headed = audit_newest_row(w->logs);
+	}
 	if (w->fails.count > 0)
 		rc = write_fails(w, err);
 	if (rc == 0)

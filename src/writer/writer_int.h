@@ -22,6 +22,7 @@ enum {
 	SPACE_AGE_US = 100000,          /* how old a look at the free space may be */
 	SPACE_WATCH_MS = 2000,
 	CHECKPOINT_PAGES = 1000,        /* AUDIT A-624 */
+	HEADS_EVERY = 16384,            /* records that a start may find behind the heads, and those of a log of SQLite's */
 };
 
 struct witem {
@@ -128,6 +129,7 @@ struct writer {
 	struct audit_logs *logs;
 	struct witem *kept;             /* must stay, and the disk was full */
 	struct wfails fails;
+	int64_t headed;                 /* rec.id of the newest record as the heads were due last */
 	struct writer_guard guard;
 	struct wbegin begin;
 	/* both */
