@@ -244,6 +244,8 @@ static void run_report(struct request *q)
 
 /* --- GET /t/T/call/ID: the records of one call */
 
+#define REVEAL "/t/:tenant/call/:call/reveal"
+
 static json_t *args_of_call(const struct request *q)
 {
 	json_t *args = json_object();
@@ -271,7 +273,7 @@ static void put_record(struct str *html, const json_t *row)
 static void show_call(struct request *q, struct answer *a)
 {
 	struct str html = STR_INIT;
-	char *title;
+	char *title, csrf[CSRF_SIZE];
 	json_t *args, *row;
 	size_t i;
 
@@ -282,6 +284,8 @@ static void show_call(struct request *q, struct answer *a)
 	view_begin(q, &html, title);
 	json_array_foreach(a->rows, i, row)
 		put_record(&html, row);
+	request_csrf(q, REVEAL, csrf);
+	PAGE(&html, "reveal", { "tenant", q->tenant }, { "call", q->call }, { "csrf", csrf });
 	view_command(&html, "audit show", args, "call");
 	json_decref(args);
 	free(title);
@@ -293,9 +297,55 @@ static void run_call(struct request *q)
 	request_ask(q, "audit show", args_of_call(q), show_call);
 }
 
+/* --- POST /t/T/call/ID/reveal: what it said, for a reason that stands on record */
+
+static json_t *args_of_reveal(const struct request *q)
+{
+	json_t *args = args_of_call(q);
+
+	(void)json_object_set_new(args, "reason", json_string(request_param(q, "reason")));
+	return args;
+}
+
+static void show_said(struct request *q, struct answer *a)
+{
+	struct str html = STR_INIT;
+	char *title;
+	json_t *args, *row;
+	size_t i;
+
+	if (a->code == ERR_DENIED && strcmp(a->where, "visit") != 0) {
+		request_error(q, 403, "Not shown", a->message, a->hint);        /* it says nothing of the tenant */
+		return;
+	}
+	if (view_failed(q, a))
+		return;
+	title = mem_printf("What call %s said", q->call);
+	args = args_of_reveal(q);
+	view_begin(q, &html, title);
+	json_array_foreach(a->rows, i, row)
+		put_record(&html, row);
+	if (json_array_size(a->rows) == 0)
+		PAGE(&html, "none", { "text", "Nothing of it was kept." });
+	PAGE(&html, "back", { "tenant", q->tenant }, { "call", q->call });
+	view_command(&html, "audit payload", args, "call");
+	json_decref(args);
+	free(title);
+	request_page(q, 200, &html);
+}
+
+static void run_reveal(struct request *q)
+{
+	if (!*request_param(q, "reason"))
+		request_error(q, 400, "Bad request", "reason: say why, for whoever reads the record of this", NULL);
+	else
+		request_ask(q, "audit payload", args_of_reveal(q), show_said);
+}
+
 const struct route report_routes[] = {
 	{ "GET", "/t/:tenant/r/:report", FILTERS, false, false, run_report },
 	{ "GET", "/r/:report", FILTERS, false, false, run_report },
 	{ "GET", "/t/:tenant/call/:call", NULL, false, false, run_call },
+	{ "POST", REVEAL, " c reason ", false, true, run_reveal },
 	{ NULL, NULL, NULL, false, false, NULL },
 };

@@ -200,7 +200,7 @@ const struct command payload_commands[] = {
 		    "it in base64.  toolcrib-verify --proof and verify.py check it with --opening, from what --json prints.  It "
 		    "says nothing about other records.",
 	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD,
-	  .where = ADM_ON_POOL,
+	  .console = true, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ, .check = audit_payload_check, .body = audit_payload_body },
 	{ .noun = NULL },
 };

@@ -29,11 +29,11 @@ DOORS = 8                               # include/console/console.h
 
 
 class Case(crib.Case):
-    def serve(self, extra="", **more):
+    def serve(self, extra="", level="", **more):
         c = self.crib.init()
         c.tool(crib.ECHO)
         self.key = c.tenant("acme", "echo")
-        c.start(LISTEN.format(extra=extra), **more)
+        c.start(LISTEN.format(extra=extra) + level, **more)
         self.find()
         return c
 
@@ -145,6 +145,38 @@ class Pages(Case):
         self.assertIn(f"(console): audit show call={call[2]}", log)
         for secret in (token, visit):
             self.assertNotIn(secret, "\n".join(said) + log + c.log.read_text())
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs other users to be")
+    def test_what_a_call_said_is_shown_for_a_reason(self):
+        """C-106: to who may read payloads, by a form of the call's page; who looked and why is on record, and a refusal is, too."""
+        self.socket = self.crib.dir / "public.sock"
+        c = self.serve(ROLES.format(socket=self.socket), "audit: {level: request_response}")
+        self.crib.let_others_in()
+        peer = c.http(self.key)
+        peer.call("echo", {"text": "<b>said</b>\u202e"}, crib.MODERN)
+        peer.close()
+        call = c.json("audit", "calls", "--tenant", "acme")[0]["call"]
+        path = f"/t/acme/call/{call}"
+        admin, auditor, of_acme = self.visit(), self.visit_of(40002), self.visit_of(40003)
+        for visit in (auditor, of_acme):
+            csrf = self.csrf(self.get(path, visit), path + "/reveal")
+            self.assertEqual(self.ask("POST", path + "/reveal", f"c={csrf}&reason=", visit)[0], 400)
+            self.assertEqual(self.ask("POST", path + "/reveal", f"c={csrf}&reason=" + "x" * 401, visit)[0], 400)
+            status, _, text = self.ask("POST", path + "/reveal", f"c={csrf}&reason=case+%22L-17%22", visit)
+            self.assertEqual(status, 200, text)
+            self.assertIn("&lt;b&gt;said&lt;/b&gt;⟨U+202E⟩", text)
+            self.assertNotIn("<b>said", text)
+            self.assertIn(f"toolcrib audit payload {call} --tenant acme --reason &#39;case &quot;L-17&quot;&#39;", text)
+        csrf = self.csrf(self.get(path, admin), path + "/reveal")
+        status, _, text = self.ask("POST", path + "/reveal", f"c={csrf}&reason=x", admin)
+        self.assertEqual(status, 403)
+        self.assertIn("audit payload needs one of these: auditor, tenant-auditor", text)
+        csrf = self.csrf(self.get(path, of_acme), path + "/reveal")
+        others = {self.ask("POST", f"/t/{tenant}/call/{call}/reveal", f"c={csrf}&reason=x", of_acme)[::2] for tenant in ("other", "nobody")}
+        self.assertEqual([status for status, _ in others], [403], "of what is there and what is not, the same")
+        self.assertEqual(self.ask("GET", path + "/reveal", visit=auditor)[0], 405)
+        log = [row["detail"] or "" for row in c.json("audit", "access", "--tenant", "acme", "--call", call, "--limit", "0")]
+        self.assertEqual(len([line for line in log if 'audit payload call=' in line and 'reason=case "L-17"' in line]), 2, log)
 
     def test_every_page_says_what_may_be_done_with_it(self):
         """C-402, C-403: no script is anywhere, nothing comes from elsewhere, nothing is kept."""
