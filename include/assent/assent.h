@@ -66,7 +66,7 @@ struct assent {                         /* borrowed until the loop turns */
 struct assent_env {
 	struct ev_loop *loop;
 	struct writer *writer;
-	struct keyfile_place place;     /* borrowed */
+	struct keyfile_place place; struct db *db;      /* borrowed; db: by the open, or NULL */
 	const struct conf_role *roles; size_t nroles;   /* borrowed */
 	/* Is the definition still the one that its tenant has under that name? */
 	bool (*stands)(void *arg, const struct assent *a);

@@ -165,7 +165,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	struct limiter *limiter;
 	uint32_t tenant_queue, requests;        /* of a tenant that has no limit of its own; see call_env */
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
-	const uint8_t *master; struct vault *vault;
+	const uint8_t *master; struct vault *vault; struct db *reader;  /* reader: taken, idle, for the pool; or NULL */
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
 	struct reports *reports, *paged; struct jobs *jobs; struct visits *visits;      /* paged: for browsers */

@@ -11,7 +11,7 @@
  * of its name from every statement of that connection, but for those that say main.NAME, and nothing of it is in the
  * file.  It can be read only, by the connection's thread. */
 
-enum { DB_VTAB_TERMS_MAX = 16, DB_VTAB_ORDER_MAX = 4, DB_VTAB_IN_MAX = 64 };
+enum { DB_VTAB_TERMS_MAX = 16, DB_VTAB_ORDER_MAX = 4, DB_VTAB_IN_MAX = 4096 };
 
 /* A condition of a statement: column, comparison.  several: it is an EQ of a list, whose values can come at once; a
  * table that says false gets one after the other. */
@@ -62,7 +62,8 @@ bool db_vtab_has(const struct db *db, const char *name);
 int db_guest_new(void *native, struct db **ret, struct err *err) MUST_CHECK;
 void db_guest_free(struct db **db);
 bool db_is_guest(const struct db *db);
-/* Copies of all views of the file, which see such tables: a view of the file itself would not. */
+/* Copies of views of the file, which see such tables: a view of the file itself would not.  Each is made for the first
+ * statement that names it, of another program's connection at once. */
 int db_vtab_views(struct db *db, struct err *err) MUST_CHECK;
 
 #endif

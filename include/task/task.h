@@ -106,7 +106,7 @@ int task_wait(struct tasks *tasks, struct task *t, void (*fn)(void *arg), void *
 struct task_env {
 	struct ev_loop *loop;
 	struct writer *writer;
-	struct keyfile_place place;     /* borrowed */
+	struct keyfile_place place; struct db *db;      /* borrowed; db: by the open, or NULL */
 	size_t max;                     /* tasks of the process; 0: TASKS_MAX */
 	uint64_t bytes;                 /* sealed ones of a tenant; 0: TASKS_BYTES_MAX */
 };

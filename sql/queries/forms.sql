@@ -59,18 +59,24 @@ SELECT log, from_idx FROM main.seg WHERE log > ?1 OR (log = ?1 AND from_idx > ?2
 SELECT min(x) FROM (SELECT min(log) AS x FROM main.rec WHERE log > ?1 UNION ALL SELECT min(log) FROM main.blk WHERE log > ?1
   UNION ALL SELECT min(log) FROM main.seg WHERE log > ?1);
 
--- Blocks from the one that has ?2, or the next, to the one that has ?3.  Primary key.
+-- Blocks from the one that has ?2, or the next, to the one that has ?3, without their bytes: a step reads what it gives, and
+-- most blocks are left out by their zones.  Primary key.
 -- name: forms_blocks_up
 -- takes: int int int
-SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
+SELECT first, cnt, fmt, ts_min, ts_max, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3
 ORDER BY first;
 
 -- name: forms_blocks_down
 -- takes: int int int
-SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
+SELECT first, cnt, fmt, ts_min, ts_max, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3
 ORDER BY first DESC;
+
+-- The bytes of one of them.  Primary key.
+-- name: forms_block_bytes
+-- takes: int int
+SELECT cols, hash FROM main.blk WHERE log = ?1 AND first = ?2;
 
 -- Rows of a log.  rec_pos.
 -- name: forms_rows_up

@@ -15,7 +15,7 @@ ORDER BY type, name, tbl_name, sql;
 
 -- db_vtab_views(): views with the release's text.  A walk of a small table.
 -- name: meta_list_views
-SELECT sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid;
+SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid;
 
 -- db_copy_new(): tables first.  A walk of a small table.
 -- name: meta_list_objects

@@ -46,13 +46,17 @@ SELECT kind, text FROM text WHERE id = ?1;
 -- forms: blocks from the one that has ?2, or the next, to the one that has ?3, as those of a store (?1 is its log).  Primary key.
 -- name: segment_blocks_up
 -- takes: int int int
-SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk
+SELECT first, cnt, fmt, ts_min, ts_max, zone FROM blk
 WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2), ?2) AND first <= ?3 ORDER BY first;
 
 -- name: segment_blocks_down
 -- takes: int int int
-SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM blk
+SELECT first, cnt, fmt, ts_min, ts_max, zone FROM blk
 WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2), ?2) AND first <= ?3 ORDER BY first DESC;
+
+-- name: segment_block_bytes
+-- takes: int int
+SELECT cols, hash FROM blk WHERE ?1 > 0 AND first = ?2;
 
 -- units: as verify_place_at, verify_get_block and verify_list_groups of a store.  Primary keys.
 -- name: segment_place_at

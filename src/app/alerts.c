@@ -335,13 +335,8 @@ void app_alerts_soon(struct app *a)
 
 int app_alerts_start(struct app *a, struct err *err)
 {
-	struct db *db = NULL;
-	int rc = db_open_store(db_in(a->store), &db, err);
-
-	if (rc == 0)
-		rc = alerts_open(&(struct alert_env){ .loop = a->loop, .writer = a->writer, .fetcher = a->fetcher,
-			.conf = a->opt.conf, .tenants = a->tenants }, db, &a->alerts, err);
-	db_close(&db);
+	int rc = alerts_open(&(struct alert_env){ .loop = a->loop, .writer = a->writer, .fetcher = a->fetcher,
+			.conf = a->opt.conf, .tenants = a->tenants }, a->reader, &a->alerts, err);
 	if (rc < 0)
 		return rc;
 	if (a->ship)

@@ -46,7 +46,7 @@ struct app {
 	uint8_t *master;                /* locked memory */
 	int audit_level, stored_level;  /* enum audit_level: the server's default; as the store has it, -1 = not yet */
 	struct notary *notary;
-	struct writer *writer;
+	struct writer *writer; struct db *reader;       /* reader: of what starts, then of commands (decision 0156) */
 	struct tenants *tenants;
 	struct app_auth *auth;
 	struct vault *vault;

@@ -70,21 +70,21 @@
 
 struct place { char text[APP_PLACE_SIZE]; };
 
-static int read_place(const char *store, struct place *ret, struct err *err)
+static int read_place(struct app *a, struct place *ret, struct err *err)
 {
-	struct db *db = NULL;
 	struct db_stmt *st;
-	int rc = db_open_store(db_in(store), &db, err);
+	int from, rc = db_open_store(db_in(a->store), &a->reader, err);
 
 	if (rc < 0)
 		return rc;
-	st = db_stmt_get(db, SQL_META_GET_VALUE);
+	st = db_stmt_get(a->reader, SQL_META_GET_VALUE);
 	db_bind_textz(st, 1, PLACE_KEY);
 	rc = db_step(st, err);
 	if (rc == 1)
 		(void)snprintf(ret->text, sizeof(ret->text), "%s", db_col_text(st, 0, NULL));
 	db_stmt_put(&st);
-	db_close(&db);
+	if (db_schema_due(a->reader, &from, NULL) != 0)   /* it goes forward, and is looked at again */
+		db_close(&a->reader);
 	return rc < 0 ? rc : 0;
 }
 
@@ -119,7 +119,7 @@ static int signer_start(struct app *a, struct err *err)
 	if (getenv("TOOLCRIB_BENCH_NOSIGN"))
 		return 0;
 #endif
-	rc = conf ? conf_place(conf, &place, err) : read_place(a->store, &place, err);
+	rc = conf ? conf_place(conf, &place, err) : read_place(a, &place, err);
 	if (rc < 0)
 		return rc;
 	return notary_open(&(struct notary_opt){ .loop = a->loop, .store = a->store, .dir = path_of(&place, "dir"),
@@ -316,17 +316,12 @@ static void oauth_stop(struct app *a)
 
 static int upstreams_start(struct app *a, struct err *err)
 {
-	struct db *db = NULL;
-	int rc = db_open_store(db_in(a->store), &db, err);
-
 	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher,
 		.secrets = vault_secrets(a->vault), .sandbox = &a->sandbox });
-	if (rc == 0)
-		rc = upstreams_load(a->upstreams, db, err);
-	db_close(&db);
-	if (rc < 0)
-		upstreams_free(&a->upstreams);
-	return rc;
+	if (upstreams_load(a->upstreams, a->reader, err) == 0)
+		return 0;
+	upstreams_free(&a->upstreams);
+	return err->code;
 }
 
 static void upstreams_stop(struct app *a)
@@ -515,12 +510,12 @@ static void registry_stop(struct app *a)
 
 static int registry_start(struct app *a, struct err *err)
 {
-	struct db *db = NULL;
-	int rc = forms_open_store(db_in(a->store), &db, err);
+	int rc = a->reader ? 0 : db_open_store(db_in(a->store), &a->reader, err);
 
 	if (rc == 0)
-		rc = load(a, db, err);
-	db_close(&db);
+		rc = forms_see(a->reader, err);
+	if (rc == 0)
+		rc = load(a, a->reader, err);
 	if (rc < 0)
 		registry_stop(a);
 	return rc;
@@ -567,7 +562,7 @@ static int tasks_start(struct app *a, struct err *err)
 	const struct conf *conf = a->opt.conf;
 
 	return tasks_open(&(struct task_env){ .loop = a->loop, .writer = a->writer, .place = { a->store, a->master },
-					      .max = conf ? conf->tasks_max : 0,
+					      .db = a->reader, .max = conf ? conf->tasks_max : 0,
 					      .bytes = conf ? (uint64_t)conf->tasks_bytes_mib << 20 : 0 },
 			  &a->tasks, err);
 }
@@ -617,9 +612,9 @@ static void look_again(void *arg, const struct assent *of)
 static int assents_start(struct app *a, struct err *err)
 {
 	const struct conf *conf = a->opt.conf;
-	const struct assent_env env = { .loop = a->loop, .writer = a->writer, .place = { a->store, a->master },
+	const struct assent_env env = { .loop = a->loop, .writer = a->writer, .db = a->reader,
 		.roles = conf ? conf->roles : a->opt.roles, .nroles = conf ? conf->nroles : a->opt.nroles,
-		.stands = still_stands, .changed = look_again, .arg = a,
+		.place = { a->store, a->master }, .stands = still_stands, .changed = look_again, .arg = a,
 		.notify = conf ? conf->approve_notify : NULL, .notify_ms = conf ? conf->approve_notify_ms : 0 };
 
 	return assents_open(&env, &a->assents, err);
@@ -712,7 +707,7 @@ static int admin_start(struct app *a, struct err *err)
 		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.archive = app_archive(a), .registry = a->registry, .writer = a->writer, .notary = a->notary,
 		.calls = a->calls, .tasks = a->tasks, .assents = a->assents, .pdps = a->pdps,
-		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
+		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .reader = a->reader, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
 		.reports = reports, .paged = a->paged, .visits = a->visits, .alerts = a->alerts, .jobs = a->jobs,
 		.daily = app_daily_new(a),
@@ -725,6 +720,7 @@ static int admin_start(struct app *a, struct err *err)
 		.listeners = app_listen_show, .reload = a->opt.profile == APP_DAEMON ? app_reload_now : NULL,
 		.draining = app_is_draining, .taken = app_taken, .bind = handlers_bind, .arg = a,
 	});
+	a->reader = NULL;
 	if (a->opt.profile != APP_EMBEDDED)
 		jobs_resume(a->admin);
 	return 0;
@@ -959,6 +955,7 @@ int app_close(struct app **ap)
 	*ap = NULL;
 	stop_all(a);
 	app_elders_stop(a);             /* of a start that failed */
+	db_close(&a->reader);
 	ops_process_close(&a->process);
 	ev_loop_free(&a->loop);
 	if (app_handover_end(a))

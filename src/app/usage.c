@@ -92,13 +92,7 @@ static int load(struct app *a, struct db *db, struct err *err)
 
 int app_usage_load(struct app *a, struct err *err)
 {
-	struct db *db = NULL;
-	int rc = db_open_store(db_in(a->store), &db, err);
-
-	if (rc == 0)
-		rc = load(a, db, err);
-	db_close(&db);
-	return rc;
+	return load(a, a->reader, err);
 }
 
 /* --- When keys were last used, and what was of quotas, to the store */

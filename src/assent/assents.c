@@ -821,7 +821,7 @@ static int read_all(struct assents *all, struct db *db, struct err *err)
 int assents_open(const struct assent_env *env, struct assents **ret, struct err *err)
 {
 	struct assents *all = mem_zalloc(sizeof(*all));
-	struct db *db = NULL;
+	struct db *own = NULL;
 	int rc;
 
 	all->env = *env;
@@ -832,10 +832,11 @@ int assents_open(const struct assent_env *env, struct assents **ret, struct err 
 	all->telling = telling_new(env);
 	all->timer = ev_timer_new(env->loop, on_timer, all);
 	all->offset_us = (int64_t)clock_wall_us() - (int64_t)clock_mono_us();
-	rc = db_open_store(db_in(env->place.store), &db, err);
+	all->env.db = NULL;
+	rc = env->db ? 0 : db_open_store(db_in(env->place.store), &own, err);
 	if (rc == 0)
-		rc = read_all(all, db, err);
-	db_close(&db);
+		rc = read_all(all, env->db ? env->db : own, err);
+	db_close(&own);
 	if (rc < 0) {
 		assents_free(all);
 		return rc;

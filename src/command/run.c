@@ -42,6 +42,7 @@ struct commands *commands_new(const struct command_env *env)
 
 	a->env = *env;
 	a->refs = 1;
+	a->reader[0] = env->reader;
 	list_init(&a->streams);
 	list_init(&a->running);
 	return a;

@@ -70,6 +70,10 @@ struct db {
 	int64_t data_version;                   /* 0 = not yet known */
 	struct err computed;                    /* what a function of a computed table failed with; code 0: none (vtab.c) */
 	char *computed_names;
+	struct db_view *view; size_t nview;     /* of the file, for statements that name one (vtab.c) */
+	struct arena *views_mem;
+	int (*viewer)(struct db_stmt *st, struct err *err);     /* asked before a statement is compiled; NULL: nobody */
+	unsigned undone, seen_undone;           /* how often temporary objects may have been rolled back; as vtab.c knows */
 	char *wal;                              /* DB_WRITER: path of the log */
 	struct db_place at, wal_at;             /* DB_WRITER */
 	uint64_t deadline_us;                   /* 0 = none */
@@ -94,6 +98,7 @@ struct db_stmt {
 	enum sql_id id;                         /* SQL__COUNT: of an ad hoc one */
 	const char *name, *text;                /* of sql/; "sql" and NULL for an ad hoc one */
 	bool lent, temp, stepped;               /* temp: freed by put */
+	unsigned viewed;                        /* views that it names are there: db->undone + 1 */
 	unsigned no_param;                      /* bound, and not there; 0 = none */
 	unsigned row_param;                     /* db_bind_row(); 0 = none */
 	uint64_t bound;                         /* bit pos - 1 */
@@ -178,7 +183,7 @@ int db_open_as(const char *name, const char *path, enum db_mode mode, struct db 
 void db_guard_new(struct db *db);
 /* While it is off the connection may make temporary objects (vtab.c). */
 void db_guard(struct db *db, bool on);
-enum { DB_VIEWS_MAX = 64 };             /* that db_vtab_views() copies */
+enum { DB_VIEWS_MAX = 64 };             /* that db_vtab_views() knows */
 
 /* "TCRB": tells a toolcrib store from any other SQLite file; user_version is the schema. */
 #define DB_APPLICATION_ID 0x54435242

@@ -124,6 +124,11 @@ static const struct db_value *lite_row(struct db_stmt *st, unsigned n)
 
 /* --- statements */
 
+static int look(struct db_stmt *st, struct err *err)
+{
+	return st->db->viewer ? st->db->viewer(st, err) : 0;
+}
+
 static int prepare(struct db_stmt *st)
 {
 	return st->native ? SQLITE_OK
@@ -147,8 +152,11 @@ static bool stays_null(struct db_stmt *st, unsigned i)
 
 static int lite_start(struct db_stmt *st, struct err *err)
 {
-	int rc = prepare(st);
+	int rc = look(st, err);
 
+	if (rc < 0)
+		return rc;
+	rc = prepare(st);
 	for (unsigned i = 0; rc == SQLITE_OK && i < st->params; i++) {
 		const struct db_value *v = &st->bind[i];
 		const int pos = (int)i + 1;
@@ -196,7 +204,8 @@ static void lite_finish(struct db_stmt *st)
 
 static unsigned lite_columns(struct db_stmt *st)
 {
-	(void)prepare(st);                      /* its first step says what is wrong */
+	if (look(st, NULL) == 0)                /* its first step says what is wrong */
+		(void)prepare(st);
 	return (unsigned)sqlite3_column_count(st->native);
 }
 
@@ -246,7 +255,7 @@ static const void *lite_blob(const struct db_stmt *st, unsigned col, size_t *ret
 
 static const char *lite_column_name(struct db_stmt *st, unsigned col)
 {
-	const char *name = prepare(st) == SQLITE_OK ? sqlite3_column_name(st->native, (int)col) : NULL;
+	const char *name = look(st, NULL) == 0 && prepare(st) == SQLITE_OK ? sqlite3_column_name(st->native, (int)col) : NULL;
 
 	return name ? name : "";
 }
@@ -713,6 +722,7 @@ static void lite_close(struct db *db)
 		sqlite3_db_config(db->native, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_close(db->native);
 	arena_free(&db->tables_mem);
+	arena_free(&db->views_mem);
 	free(db->computed_names);
 	free(db->wal);
 }
@@ -752,6 +762,8 @@ static int lite_control(struct db *db, enum db_ctl what, struct err *err)
 		rc = check_places(db, err);
 	if (rc == 0)
 		rc = run_control(db, what, err);
+	if (what == CTL_ITEM_UNDO)              /* of a ROLLBACK SQLite says it */
+		db->undone++;
 	if (rc < 0 || what != CTL_BEGIN_WRITE)
 		return rc;
 	rc = check_data_version(db, err);

@@ -155,23 +155,21 @@ static void to_value(sqlite3_value *v, struct db_value *ret)
 	}
 }
 
-/* Values of a term, at most DB_VTAB_IN_MAX; false: there are more, or others, and the term is left to SQLite. */
-static bool values_of(sqlite3_value *given, bool in, struct db_value *ret, unsigned *ret_n)
+/* Values of an IN, at most DB_VTAB_IN_MAX; false: there are more, or others, and the term is left to SQLite. */
+static bool values_of(sqlite3_value *given, struct db_value **ret, unsigned *ret_n)
 {
-	*ret_n = 0;
-	if (!in) {
-		to_value(given, &ret[(*ret_n)++]);
-		return true;
-	}
 #if SQLITE_VERSION_NUMBER >= 3038000
 	sqlite3_value *v = NULL;
+	unsigned room = 0;
 	int rc;
 
 	for (rc = sqlite3_vtab_in_first(given, &v); rc == SQLITE_OK && v; rc = sqlite3_vtab_in_next(given, &v)) {
 		if (*ret_n == DB_VTAB_IN_MAX)
 			return false;
-		to_value(v, &ret[*ret_n]);
-		if (ret[*ret_n].type == DB_TEXT || ret[*ret_n].type == DB_BLOB)
+		if (*ret_n == room)
+			*ret = mem_realloc(*ret, (room = room ? 4 * room : 16) * sizeof(**ret));
+		to_value(v, &(*ret)[*ret_n]);
+		if ((*ret)[*ret_n].type == DB_TEXT || (*ret)[*ret_n].type == DB_BLOB)
 			return false;           /* its bytes are gone with the next */
 		(*ret_n)++;
 	}
@@ -185,7 +183,6 @@ struct asked { struct db_vtab_ask ask; struct db_value one[DB_VTAB_TERMS_MAX], *
 
 static void read_plan(const char *text, int n, sqlite3_value **given, struct asked *ret)
 {
-	struct db_value *room;
 	char hex[PLAN_HEAD];
 
 	memset(ret, 0, sizeof(*ret));
@@ -202,9 +199,16 @@ static void read_plan(const char *text, int n, sqlite3_value **given, struct ask
 		hex[2] = '\0';
 		g->col = (unsigned)strtoul(hex, NULL, 16);
 		g->op = (enum db_vtab_op)((const char *)memchr(op_letter, term[0], sizeof(op_letter)) - op_letter);
-		room = in ? ret->in[i] = mem_calloc(DB_VTAB_IN_MAX, sizeof(*room)) : &ret->one[i];
-		g->value = room;
-		ret->ask.terms += values_of(given[i], in, room, &g->n);
+		g->n = 0;
+		if (in && !values_of(given[i], &ret->in[i], &g->n))
+			continue;
+		ret->one[i].type = DB_NULL;
+		if (!in) {
+			to_value(given[i], &ret->one[i]);
+			g->n = 1;
+		}
+		g->value = ret->in[i] ? ret->in[i] : &ret->one[i];
+		ret->ask.terms++;
 	}
 }
 
@@ -414,41 +418,137 @@ bool db_vtab_has(const struct db *db, const char *name)
 	return db->computed_names && strstr(db->computed_names, module);
 }
 
+/* --- views */
+
+/* Each is copied for the first statement that names it: most connections ask none, and together they are as long as the
+ * rest of the schema (decision 0156). */
+struct db_view { const char *name, *text; bool copied; };
+
 /* The text of a view, as SQLite keeps it, begins with these words. */
 #define VIEW_WORDS "CREATE VIEW "
 
-static int copy_view(struct db *db, const char *text, struct err *err)
+static bool in_name(char c)
 {
+	return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool names(const char *text, const char *name)
+{
+	const size_t len = strlen(name);
+
+	for (const char *p = text; (p = strstr(p, name)); p += len)
+		if ((p == text || !in_name(p[-1])) && !in_name(p[len]))
+			return true;
+	return false;
+}
+
+static bool lacks(const struct db_view *view, const char *text)
+{
+	return !view->copied && names(text, view->name);
+}
+
+static int copy_named(struct db *db, const char *text, struct err *err);
+
+static int copy_view(struct db *db, struct db_view *view, struct err *err)
+{
+	const char *text = view->text + strlen(VIEW_WORDS);
 	char *sql;
 	int rc;
 
-	if (strncmp(text, VIEW_WORDS, strlen(VIEW_WORDS)) != 0)
-		return err_set(err, ERR_CORRUPT, "schema", "a view is not as the steps make it");
-	sql = mem_printf("CREATE TEMP VIEW %s", text + strlen(VIEW_WORDS));
-	rc = make(db, sql, err);
+	view->copied = true;            /* no view names itself */
+	sql = mem_printf("CREATE TEMP VIEW IF NOT EXISTS %s", text);
+	rc = copy_named(db, text, err);
+	if (rc == 0)
+		rc = make(db, sql, err);
+	view->copied = rc == 0;
 	free(sql);
 	return rc;
 }
 
-int db_vtab_views(struct db *db, struct err *err)
+static int copy_named(struct db *db, const char *text, struct err *err)
 {
-	char *list[DB_VIEWS_MAX];
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < db->nview; i++)
+		if (lacks(&db->view[i], text))
+			rc = copy_view(db, &db->view[i], err);
+	return rc;
+}
+
+/* Before a statement is compiled.  A rollback takes copies that its transaction made. */
+static int view(struct db_stmt *st, struct err *err)
+{
+	struct db *db = st->db;
+	size_t i = 0;
+	int rc = 0;
+
+	if (st->viewed == db->undone + 1)
+		return 0;
+	for (; db->seen_undone != db->undone && i < db->nview; i++)
+		db->view[i].copied = false;
+	db->seen_undone = db->undone;
+	i = 0;
+	while (i < db->nview && !lacks(&db->view[i], st->text))
+		i++;
+	if (i < db->nview) {            /* a guard that changes has all that is compiled compiled again */
+		db_guard(db, false);
+		rc = copy_named(db, st->text, err);
+		db_guard(db, true);
+	}
+	st->viewed = rc == 0 ? db->undone + 1 : 0;
+	return rc;
+}
+
+static void on_rollback(void *arg)
+{
+	struct db *db = arg;
+
+	db->undone++;
+}
+
+static int read_views(struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_LIST_VIEWS);
+	struct arena *mem = arena_new(SIZE_MAX);
+	struct db_view *list = arena_alloc(mem, DB_VIEWS_MAX * sizeof(*list));
 	size_t n = 0;
-	struct db_stmt *st;
 	int rc;
 
-	db_guard(db, false);
-	st = db_stmt_get(db, SQL_META_LIST_VIEWS);
-	while ((rc = db_step(st, err)) == 1 && n < NELEMS(list))
-		list[n++] = db_col_dup(st, 0);
-	if (rc == 1)
-		rc = err_set(err, ERR_CORRUPT, "schema", "there are more than %d views", DB_VIEWS_MAX);
-	db_stmt_put(&st);
-	for (size_t i = 0; i < n; i++) {
-		if (rc == 0)
-			rc = copy_view(db, list[i], err);
-		free(list[i]);
+	while ((rc = db_step(st, err)) == 1 && n < DB_VIEWS_MAX) {
+		list[n] = (struct db_view){ arena_strdup(mem, db_col_text(st, 0, NULL)),
+					    arena_strdup(mem, db_col_text(st, 1, NULL)), false };
+		if (strncmp(list[n++].text, VIEW_WORDS, strlen(VIEW_WORDS)) != 0)
+			break;
 	}
+	db_stmt_put(&st);
+	if (rc == 1)
+		rc = n == DB_VIEWS_MAX ? err_set(err, ERR_CORRUPT, "schema", "there are more than %d views", DB_VIEWS_MAX)
+			: err_set(err, ERR_CORRUPT, "schema", "a view is not as the steps make it");
+	if (rc < 0) {
+		arena_free(&mem);
+		return rc;
+	}
+	db->view = list;
+	db->nview = n;
+	db->views_mem = mem;
+	db->viewer = view;
+	return 0;
+}
+
+int db_vtab_views(struct db *db, struct err *err)
+{
+	int rc;
+
+	if (db->nview > 0)
+		return err_set(err, ERR_INTERNAL, "schema", "its views were copied before");
+	if (!db->guest)
+		sqlite3_rollback_hook(db->native, on_rollback, db);
+	db_guard(db, false);
+	rc = read_views(db, err);
+	/* Whoever has the connection says what nobody here has seen. */
+	for (size_t i = 0; rc == 0 && db->guest && i < db->nview; i++)
+		if (!db->view[i].copied)
+			rc = copy_view(db, &db->view[i], err);
 	db_guard(db, true);
 	return rc;
 }
@@ -490,6 +590,7 @@ void db_guest_free(struct db **dbp)
 	if (!db || db->tables_made > 0)
 		return;
 	db_stmt_free_all(db);
+	arena_free(&db->views_mem);
 	free(db->computed_names);
 	free(db->path);
 	free(db);

@@ -324,8 +324,26 @@ void forms_walk_begin(struct forms_walk *w, struct forms *f, int64_t log, int64_
 	*w = (struct forms_walk){ .f = f, .log = log, .sealed = sealed, .backwards = backwards, .hi = -1, .jumped = -1 };
 }
 
+int forms_walk_bytes(struct forms_walk *w, struct block *b, struct err *err)
+{
+	struct db *db = w->file ? forms_file_db(w->file) : w->f->db;
+	struct db_stmt *st = w->bytes = db_stmt_get(db, w->file ? SQL_SEGMENT_BLOCK_BYTES : SQL_FORMS_BLOCK_BYTES);
+	int rc;
+
+	db_bind_i64(st, 1, w->log);
+	db_bind_i64(st, 2, b->first);
+	rc = db_step(st, err);
+	if (rc != 1)                    /* in one snapshot it is there */
+		return rc < 0 ? rc : err_set(err, ERR_CORRUPT, "", "its bytes are not there");
+	b->cols.p = db_col_blob(st, 0, &b->cols.len);
+	b->hash.p = db_col_blob(st, 1, &b->hash.len);
+	return 0;
+}
+
 void forms_walk_end(struct forms_walk *w)
 {
+	if (w->bytes)
+		db_stmt_put(&w->bytes);
 	if (w->st)
 		db_stmt_put(&w->st);
 	forms_file_put(&w->file);
@@ -429,6 +447,8 @@ int forms_walk_step(struct forms_walk *w, struct err *err)
 {
 	int rc = 0;
 
+	if (w->bytes)
+		db_stmt_put(&w->bytes);
 	while (rc == 0 && forms_walk_has(w)) {
 		if (!w->st) {
 			rc = ask_next(w, err);

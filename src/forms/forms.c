@@ -24,7 +24,8 @@ enum { IN_LOG = FORMS_FIRST + COL_LOG, IN_IDX = FORMS_FIRST + COL_IDX, IN_TS = F
 /* --- what is asked for */
 
 struct range { int64_t lo, hi; };
-struct test { enum audit_column col; enum db_vtab_op op; unsigned n; int64_t v[DB_VTAB_IN_MAX]; };
+enum { FEW = 16 };                      /* more values are sorted, and looked up */
+struct test { enum audit_column col; enum db_vtab_op op; unsigned n; const int64_t *v; int64_t few[FEW]; };
 struct want {
 	struct range log, idx, ts, id;
 	struct test test[DB_VTAB_TERMS_MAX];
@@ -32,6 +33,7 @@ struct want {
 	bool nothing, has_call, zoned, backwards;
 	uint8_t call[CALL_SIZE];
 	uint64_t columns;               /* of audit_columns[] that may be asked for, or are tested */
+	int64_t *many;                  /* values of the one test that has more than a few, or NULL */
 };
 
 static void narrow(struct range *r, const struct test *t)
@@ -59,18 +61,32 @@ static bool is_zoned(enum audit_column col)
 	return false;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
 static void want_number(struct want *w, const struct db_vtab_given *g)
 {
 	struct test *t = &w->test[w->tests];
 	struct range other = { 0, 0 };
+	int64_t *v = t->few;
 
-	*t = (struct test){ .op = g->op };
+	if (g->n > FEW && w->many)
+		return;
+	if (g->n > FEW)
+		v = w->many = mem_calloc(g->n, sizeof(*v));
+	*t = (struct test){ .op = g->op, .v = v };
 	for (unsigned i = 0; i < g->n; i++) {
 		if (g->value[i].type == DB_INT)
-			t->v[t->n++] = g->value[i].n;
+			v[t->n++] = g->value[i].n;
 		else if (g->value[i].type != DB_NULL)
 			return;                 /* SQLite knows how these compare */
 	}
+	if (t->n > FEW)
+		qsort(v, t->n, sizeof(*v), by_value);
 	if (t->n == 0) {
 		w->nothing = true;              /* with NULL nothing compares */
 		return;
@@ -92,6 +108,8 @@ static void read_ask(const struct db_vtab_ask *ask, struct want *w)
 
 	w->log = w->idx = w->ts = w->id = all;
 	w->tests = 0;
+	free(w->many);
+	w->many = NULL;
 	w->nothing = w->has_call = w->zoned = false;
 	w->backwards = ask->backwards;
 	w->columns = ask->columns >> FORMS_FIRST;
@@ -117,6 +135,8 @@ static bool passes(const struct test *t, int64_t v)
 {
 	switch (t->op) {
 	case DB_VTAB_EQ:
+		if (t->n > FEW)
+			return bsearch(&v, t->v, t->n, sizeof(v), by_value);
 		for (unsigned i = 0; i < t->n; i++)
 			if (t->v[i] == v)
 				return true;
@@ -186,6 +206,7 @@ static void rec_close(void *cursor)
 	struct cursor *c = cursor;
 
 	leave(c);
+	free(c->w.many);
 	free(c);
 }
 
@@ -485,6 +506,15 @@ static int step_blocks(struct cursor *c, struct err *err)
 	return rc;
 }
 
+static int open_block(struct cursor *c, struct block *b, struct err *err)
+{
+	int rc = forms_walk_bytes(&c->walk, b, err);
+
+	if (rc < 0)
+		return forms_bad(c->log, b->first, rc, err);
+	return forms_slot_get(c->f, c->log, c->walk.file, b, c->w.columns, &c->slot, err);
+}
+
 static int next_block(struct cursor *c, struct err *err)
 {
 	struct block b;
@@ -493,12 +523,9 @@ static int next_block(struct cursor *c, struct err *err)
 	while ((rc = step_blocks(c, err)) == 1) {
 		rc = read_block(c, &b, err);
 		if (rc == 0)
-			rc = may_have(c, &b, c->walk.st, 7, c->walk.file, err);
-		if (rc == 1) {
-			b.cols = bytes_of(c->walk.st, 5);
-			b.hash = bytes_of(c->walk.st, 6);
-			rc = forms_slot_get(c->f, c->log, c->walk.file, &b, c->w.columns, &c->slot, err);
-		}
+			rc = may_have(c, &b, c->walk.st, WALK_ZONE, c->walk.file, err);
+		if (rc == 1)
+			rc = open_block(c, &b, err);
 		if (rc < 0)
 			return c->walk.file ? forms_file_bad(c->walk.file, rc, err) : rc;
 		if (!c->slot)

@@ -45,6 +45,7 @@ int forms_file_bad(const struct forms_file *file, int rc, struct err *err);     
 int forms_file_zones(struct forms_file *file, struct block_zones *zones, struct err *err) MUST_CHECK;
 void forms_files_free(struct forms *f);
 
+enum { WALK_ZONE = 5 };                 /* of forms_blocks_up */
 /* Blocks of a log in order, from whatever file; all zero: at its end. */
 struct forms_walk {
 	struct forms *f;
@@ -52,6 +53,7 @@ struct forms_walk {
 	bool backwards;
 	int64_t lo, hi;                 /* positions that are still to be asked for */
 	struct db_stmt *st;             /* at a block, as forms_blocks_up gives it */
+	struct db_stmt *bytes;          /* of that block, once they were asked for */
 	struct forms_file *file;        /* that has it; NULL: the store */
 	int64_t jumped;                 /* a file was left out, since it is not here: where the next block joins; -1: none */
 };
@@ -59,6 +61,8 @@ void forms_walk_begin(struct forms_walk *w, struct forms *f, int64_t log, int64_
 void forms_walk_over(struct forms_walk *w, int64_t lo, int64_t hi);     /* blocks from the one that has lo on */
 bool forms_walk_has(const struct forms_walk *w);
 int forms_walk_step(struct forms_walk *w, struct err *err) MUST_CHECK;  /* 1: the next block; 0: that was all */
+/* Of the block that it is at; borrowed until the next step. */
+int forms_walk_bytes(struct forms_walk *w, struct block *b, struct err *err) MUST_CHECK;
 void forms_walk_end(struct forms_walk *w);
 
 /* A block, decoded as far as somebody asked. */

@@ -111,7 +111,7 @@ static int take_block(struct cursor *c, struct err *err)
 	if (cnt < 1 || cnt > BLOCK_RECORDS_MAX || first < 0 || first > c->at || n <= c->at || n > c->line)
 		return forms_bad(c->asked[P_LOG], first, err_set(err, ERR_CORRUPT, "", "no block can be there"), err);
 	if (first == c->at && n <= c->end)
-		rc = count(c, st, 3, 7, cnt, &known, err);
+		rc = count(c, st, 3, WALK_ZONE, cnt, &known, err);
 	if (rc < 0)
 		return forms_bad(c->asked[P_LOG], first, rc, err);
 	hand_on(c, smaller(n, c->end), known);

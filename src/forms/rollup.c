@@ -28,7 +28,8 @@ enum { H_LOG, H_SINCE, H_UNTIL, H_OF_TOOL, H_EVERY, H_ASKED, H_SLOT = H_ASKED, H
        H_STEP, H_N, H_DUR_MAX };
 enum { W_SLOT = W_DAY, HIST_CLASS = SUM_OUTCOME, HIST_STEP = SUM_CRED };
 
-struct test { unsigned word, n; int64_t v[DB_VTAB_IN_MAX]; };
+enum { VALUES_MAX = 64 };               /* of a test; one with more is left to SQLite */
+struct test { unsigned word, n; int64_t v[VALUES_MAX]; };
 
 enum stage { AT_CHAPTERS, AT_CHAPTER, AT_BLOCKS, AT_ROWS, AT_END };
 
@@ -375,13 +376,14 @@ static int take_block(struct cursor *c, struct err *err)
 	c->at = b.first + b.cnt;
 	if (b.ts_max < c->since || b.ts_min >= c->until)
 		return 0;
-	rc = may_have(c, st, 7, b.cnt, c->walk.file, err);
+	rc = may_have(c, st, WALK_ZONE, b.cnt, c->walk.file, err);
 	if (rc < 0)
 		return forms_bad(c->log, b.first, rc, err);
 	if (rc == 0)
 		return 0;
-	b.cols = bytes_of(st, 5);
-	b.hash = bytes_of(st, 6);
+	rc = forms_walk_bytes(&c->walk, &b, err);
+	if (rc < 0)
+		return forms_bad(c->log, b.first, rc, err);
 	forms_slot_put(&c->before);
 	c->before = c->slot;
 	c->before_first = c->first;
@@ -656,7 +658,7 @@ static bool test_of(const struct cursor *c, const struct db_vtab_given *g, struc
 		[R_OF_CRED] = W_KEY + SUM_CRED, [R_OF_OUTCOME] = W_KEY + SUM_OUTCOME };
 	const bool tool = c->hist && g->col == H_OF_TOOL;
 
-	if (c->hist && !tool)
+	if ((c->hist && !tool) || g->n > VALUES_MAX)
 		return false;
 	*ret = (struct test){ .word = tool ? W_KEY + SUM_TOOL : g->col < R_ASKED ? of[g->col] : g->col - R_ASKED };
 	if (!tool && g->col < R_ASKED && !of[g->col])

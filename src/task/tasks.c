@@ -733,18 +733,20 @@ static void read_one(struct tasks *tasks, struct db_stmt *st)
 
 static int read_all(struct tasks *tasks, struct err *err)
 {
-	struct db *db = NULL;
+	struct db *db = tasks->env.db, *own = NULL;
 	struct db_stmt *st;
-	int rc = db_open_store(db_in(tasks->env.place.store), &db, err);
+	int rc = db ? 0 : db_open_store(db_in(tasks->env.place.store), &own, err);
 
+	tasks->env.db = NULL;
 	if (rc < 0)
 		return rc;
-	st = db_stmt_get(db, SQL_TASK_LIST);
+	st = db_stmt_get(db ? db : own, SQL_TASK_LIST);
+
 	db_bind_i64(st, 1, 0);
 	while ((rc = db_step(st, err)) == 1)
 		read_one(tasks, st);
 	db_stmt_put(&st);
-	db_close(&db);
+	db_close(&own);
 	return rc;
 }
 

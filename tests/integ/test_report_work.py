@@ -211,6 +211,16 @@ class Work(crib.Case):
         self.assertGreater(rows, 10 * blocks)
         self.assertLess(opened, 4 * blocks)
 
+    def test_what_zones_leave_out_is_not_read(self):
+        """SC-206: a step of a statement reads all that it gives, so bytes of a block are asked for by themselves."""
+        self.serve("blocks")
+        store = self.stores[1]
+        blocks = store.crib.rows("SELECT count(*) FROM blk")[0][0]
+        for command in "audit erasures", "audit config", "audit auth-failures":
+            with self.subTest(command=command):
+                runs = store.counted(lambda: store.said(command, {}))[1]
+                self.assertLess(sum(name == "forms_block_bytes" for name, *_ in runs), blocks / 20)
+
     def test_sc407_what_counts_by_sums_is_marked(self):
         """SC-407: so that its header says how many chapters have none."""
         texts = {name: text for text, name in statements()}

@@ -314,7 +314,7 @@ static inline int rig_set_up(void **state)
 	r->registry = registry_new(rig_bind);
 	r->limiter = limiter_new(NULL);
 	rig_load(r);
-	ROWS_OK(tasks_open(&(struct task_env){ r->loop, r->writer, { r->rows.dir, rig_master }, 0, 0 }, &r->tasks, &rows_err));
+	ROWS_OK(tasks_open(&(struct task_env){ r->loop, r->writer, { r->rows.dir, rig_master }, NULL, 0, 0 }, &r->tasks, &rows_err));
 	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tasks = r->tasks, .tenants = r->tenants, .registry = r->registry,
 		.limiter = r->limiter, .writer = r->writer, .master = rig_master });
 	writer_on_late(r->writer, call_late_begin, r->engine);

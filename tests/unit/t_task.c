@@ -152,7 +152,7 @@ static void result(struct rig *r, struct task *t, int rc, const char *text)
 
 static void open_tasks(struct rig *r)
 {
-	const struct task_env env = { r->f->loop, r->f->w, { r->f->dir, writer_master }, 0, 0 };
+	const struct task_env env = { r->f->loop, r->f->w, { r->f->dir, writer_master }, NULL, 0, 0 };
 
 	assert_int_equal(tasks_open(&env, &r->tasks, &r->f->err), 0);
 }
