@@ -371,16 +371,34 @@ WITH p(idx, x) AS (
 SELECT s.hash AS hash, v.time AS time, v.idx AS "index", v.kind AS kind, v.object AS object, v.principal AS principal, v.detail AS detail
 FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.idx;
 
--- audit after-revocation: calls that began behind the record of the key's end.  rec_kind, rec_cred, rec_pos.
+-- audit after-revocation: calls that began behind the record of the key's end; of those that are said, the texts.
+-- rec_kind, rec_cred, rec_pos.
 -- name: report_after_revocation
 -- takes: int int int text text text int int int
-SELECT e.time AS time, e.tenant AS tenant, d.text AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
-  e.call AS call, min(x.idx) AS ended_at, e.beg AS began_at, e.ts AS _ts, e.idx AS _idx
-FROM rec x CROSS JOIN v_records e JOIN dict d ON d.id = x.cred
-WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind IN (1203, 1204)
-  AND e.log_id = ?1 AND e.cred_id = x.cred AND e.kind_code <> 1001 AND e.kind_code IN (1002, 1004) AND e.beg > x.idx
-  AND e.ts >= ?2 AND e.ts < ?3 AND +e.idx < ?9
-GROUP BY e.idx ORDER BY e.idx DESC LIMIT ?8;
+WITH f(idx, ended) AS (
+    SELECT r.idx, min(x.idx) FROM rec x CROSS JOIN rec r
+    WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind IN (1203, 1204)
+      AND r.log = ?1 AND r.cred = x.cred AND r.kind <> 1001 AND r.kind IN (1002, 1004) AND r.beg > x.idx
+      AND r.ts >= ?2 AND r.ts < ?3 AND +r.idx < ?9
+    GROUP BY r.idx ORDER BY r.idx DESC LIMIT ?8)
+SELECT e.time AS time, e.tenant AS tenant, e."key" AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
+  e.call AS call, f.ended AS ended_at, e.beg AS began_at, e.ts AS _ts, e.idx AS _idx
+FROM f CROSS JOIN v_records e WHERE e.log_id = ?1 AND e.idx = f.idx ORDER BY e.idx DESC;
+
+-- The same where blocks have no index of keys: all keys that have ended at once, in one walk of what has one of them.
+-- name: report_after_revocation_forms
+-- takes: int int int text text text int int int
+WITH x(cred, idx) AS MATERIALIZED (
+    SELECT cred, min(idx) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind IN (1203, 1204) AND cred IS NOT NULL
+    GROUP BY cred),
+  f(idx, ended) AS MATERIALIZED (
+    SELECT r.idx, (SELECT x.idx FROM x WHERE x.cred = r.cred) FROM rec r
+    WHERE r.log = ?1 AND r.cred IN (SELECT cred FROM x) AND r.kind IN (1002, 1004) AND r.idx > (SELECT min(idx) FROM x)
+      AND r.idx < ?9 AND r.ts >= ?2 AND r.ts < ?3 AND r.beg > (SELECT x.idx FROM x WHERE x.cred = r.cred)
+    ORDER BY r.idx DESC LIMIT ?8)
+SELECT e.time AS time, e.tenant AS tenant, e."key" AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
+  e.call AS call, f.ended AS ended_at, e.beg AS began_at, e.ts AS _ts, e.idx AS _idx
+FROM f CROSS JOIN v_records e WHERE e.log_id = ?1 AND e.idx = f.idx ORDER BY e.idx DESC;
 
 -- audit continuity: runs of the server, how each ended, how long nothing ran until the next; with ?11 those of commands
 -- without a server as well.  rec_kind of the system log.

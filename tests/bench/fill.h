@@ -21,6 +21,7 @@
 enum {
 	BATCH_MIN = 500, BATCH_MAX = 50000,     /* records of a transaction: a twentieth of all, within these */
 	BLOCKS_BATCH_MAX = 200000,      /* a quarter of all, where they become blocks at once */
+	KEY_DAYS = 90, DAYS_MAX = 363,  /* of a key, if nothing is said; of one at most, with two to spare */
 	INDEXES_MAX = 12, PLANTS_MAX = 40, THREADS_MAX = 64,
 };
 

@@ -44,7 +44,7 @@ class Small(Filled):
         """SC-901: before anything is made."""
         for options in (["--records", 499], ["--records", "many"], ["--tenants", 10001], ["--tenants", 0], ["--zipf", -1],
                         ["--failures", 1.5], ["--level", "all"], ["--nothing", 1], ["--blocks", 65], ["other"],
-                        ["--days", 1, "--records", 30000000000]):
+                        ["--days", 364], ["--days", 1, "--records", 30000000000]):
             done = subprocess.run([str(crib.BUILD / "tests/bench/b_fill"), str(self.crib.store), *map(str, options)],
                                   capture_output=True, text=True)
             self.assertEqual((done.returncode, self.crib.store.exists()), (2, False), options)
@@ -80,6 +80,16 @@ class Small(Filled):
         self.verify(self.crib)
         self.assertEqual(self.crib.rows("SELECT count(*) FROM tenant"), [(2,)])
         self.assertGreater(sum(count for (count,) in self.crib.rows("SELECT cnt FROM blk")), 600)
+
+
+class Long(Filled):
+    def test_sc901_keys_live_as_long_as_their_calls(self):
+        """SC-901: of more days than a key has by itself; what is planted behind the end of one is found, and nothing else."""
+        planted = self.crib.fill(4000, "--tenants", 1, "--principals", 3, "--days", 120, "--blocks", 1)
+        self.crib.start()
+        rows = self.crib.ask("audit after-revocation")
+        self.assertEqual([row["call"] for row in rows], planted["after_revocation"]["calls"])
+        self.assertEqual([row["key"] for row in rows], [planted["after_revocation"]["key"]])
 
 
 class Blocks(Filled):
