@@ -94,7 +94,11 @@ SELECT CASE ?11 WHEN 'source' THEN coalesce(address, 'unknown') WHEN 'rule' THEN
   WHEN 'transport' THEN transport ELSE substr(time, 1, 13) END AS value, tenant,
   count(*) AS failures, min(time) AS first, max(time) AS last
 FROM v_auth_failures WHERE log_id = ?1 AND kind_code = 1101 AND ts >= ?2 AND ts < ?3 AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
-GROUP BY 1 ORDER BY failures DESC, value LIMIT ?8;
+GROUP BY 1
+-- only: pgsql
+, tenant
+-- only: all
+ORDER BY failures DESC, value LIMIT ?8;
 
 -- audit admin.  rec_kind.
 -- name: report_admin
@@ -415,7 +419,7 @@ SELECT strftime('%Y-%m-%dT%H:%M:%S', ts / 1000000, 'unixepoch') || printf('.%06d
   CASE WHEN next_ts IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', next_ts / 1000000, 'unixepoch')
     || printf('.%06dZ', next_ts % 1000000) END AS ended,
   CASE next_kind WHEN 1602 THEN 'stop' WHEN 1603 THEN 'crash' WHEN 1601 THEN 'no stop recorded' ELSE 'runs' END AS how,
-  round((next_ts - ts) / 1e6, 3) AS ran_s, round((start_ts - next_ts) / 1e6, 3) AS down_s,
+  CAST(round((next_ts - ts) / 1e6, 3) AS REAL) AS ran_s, CAST(round((start_ts - next_ts) / 1e6, 3) AS REAL) AS down_s,
   (SELECT count(*) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind IN (1608, 1610)
     AND x.ts >= run.ts AND x.ts < coalesce(next_ts, 9223372036854775807)) AS audit_failures, detail
 FROM run WHERE shown AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT ?8;

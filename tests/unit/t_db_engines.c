@@ -580,6 +580,156 @@ static void random_operations_come_out_the_same(void **state)
 	}
 }
 
+/* --- what people and reports read */
+
+static size_t field(uint8_t *at, unsigned tag, const void *p, size_t n)
+{
+	const uint8_t head[6] = { (uint8_t)(tag >> 8), (uint8_t)tag, 0, 0, (uint8_t)(n >> 8), (uint8_t)n };
+
+	memcpy(at, head, 6);
+	memcpy(at + 6, p, n);
+	return n + 6;
+}
+
+/* Fields that the views show and some that they do not, in turn. */
+static size_t fields(int i, uint8_t ext[4096])
+{
+	static const struct { unsigned tag; const char *p; size_t n; } all[] = {
+		{ 0x0199, "other", 5 }, { 0x0113, "what it was about", 17 }, { 0x010d, "\0\0\0\0\0\0\1\2", 8 }, { 0x010e, "\0\0\0\0\0\0\0\7", 8 },
+		{ 0x0100, "\xab\xcd", 2 }, { 0x0101, "\x01", 1 }, { 0x0102, "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\1\0", 16 }, { 0x0104, "a ground", 8 },
+		{ 0x0105, "T-1", 3 }, { 0x0106, "uid/7", 5 }, { 0x011b, "permit \xc3\xa4", 9 }, { 0x0114, "", 0 }, { 0x0113, "second", 6 },
+	};
+	size_t len = 0;
+
+	for (size_t f = 0; f < sizeof all / sizeof all[0]; f++)
+		if (i % 5 && (f + (size_t)i) % (size_t)(i % 5) == 0)
+			len += field(ext + len, all[f].tag, all[f].p, all[f].n);
+	return len;
+}
+
+static void add_record(struct fix *f, int64_t log, int i)
+{
+	static const int kinds[] = { 1001, 1002, 1003, 1004, 1005, 1010, 1011, 1101, 1202, 1301, 1502, 1601, 1701, 1801, 1903, 1911, 2001, 4711 };
+	struct db_stmt *st = say(f, f->db, "INSERT INTO rec(log, idx, ts, enc, kind, leaf, ext, call, prev, trace, outcome, tport, authn, actor, beg, "
+				 "flags, dur, cpu, clk, prn, cred, tool, rule, obj, boot, n_req, xstat, mdl) VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9, "
+				 "?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
+				 "iiiibbbbbiiiiiiiiiiiiiiiiii");
+	static const uint8_t id[16] = { 1, 2, 0xab, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0xff };
+	uint8_t ext[4096];
+	size_t len = fields(i, ext);
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, i);
+	db_bind_i64(st, 3, INT64_C(1796000523000000) + i * INT64_C(333333333));
+	db_bind_i64(st, 4, kinds[i % 18]);
+	db_bind_blob(st, 5, id, 16);
+	if (len)
+		db_bind_blob(st, 6, ext, len);
+	else
+		db_bind_null(st, 6);
+	for (unsigned pos = 7; pos <= 9; pos++)
+		if ((i + (int)pos) % 3)
+			db_bind_blob(st, pos, id, 16);
+		else
+			db_bind_null(st, pos);
+	for (unsigned pos = 10; pos <= 27; pos++)
+		if ((i * 7 + (int)pos) % 4)
+			db_bind_i64(st, pos, pos >= 19 && pos <= 24 ? 1 + (i + pos) % 6 : (i * 3 + pos) % 200);
+		else
+			db_bind_null(st, pos);
+	if (db_step(st, &f->err) < 0)
+		fail_msg("%s", f->err.msg);
+	put(&st);
+}
+
+static void add_records(struct fix *f)
+{
+	int64_t tenant = add_tenant(f);
+	char sql[200];
+
+	snprintf(sql, sizeof sql, "INSERT INTO log(id, origin, tenant_id, state) VALUES (1, 'i/s', NULL, 1), (2, 'i/t/acme', %lld, 1)", (long long)tenant);
+	assert_int_equal(run(f, f->db, sql), 0);
+	snprintf(sql, sizeof sql, "INSERT INTO principal(tenant_id, name, pseudonym, state, created_us) VALUES (%lld, 'alice', 'text 2', 1, 0)",
+		 (long long)tenant);
+	assert_int_equal(run(f, f->db, sql), 0);
+	for (int i = 1; i <= 6; i++) {
+		snprintf(sql, sizeof sql, "INSERT INTO dict(id, kind, text) VALUES (%d, %d, 'text %d')", i, i, i);
+		assert_int_equal(run(f, f->db, sql), 0);
+	}
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	for (int i = 0; i < 180; i++)
+		add_record(f, 1 + i % 2, i);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+}
+
+static void same_row(struct db_stmt *a, struct db_stmt *b, const char *view, int row)
+{
+	const unsigned n = db_col_count(a);
+
+	assert_int_equal(db_col_count(b), n);
+	for (unsigned i = 0; i < n; i++) {
+		const enum db_type type = db_col_type(a, i);
+		bool same = type == db_col_type(b, i);
+
+		assert_string_equal(db_col_name(a, i), db_col_name(b, i));
+		if (same && type == DB_INT)
+			same = db_col_i64(a, i) == db_col_i64(b, i);
+		else if (same && type == DB_FLOAT)
+			same = db_col_f64(a, i) == db_col_f64(b, i);
+		else if (same && type != DB_NULL)
+			same = strcmp(db_col_text(a, i, NULL), db_col_text(b, i, NULL)) == 0;
+		if (!same)
+			fail_msg("%s, row %d, %s: type %d, '%s', and type %d, '%s'", view, row, db_col_name(a, i), (int)type,
+				 db_col_text(a, i, NULL), (int)db_col_type(b, i), db_col_text(b, i, NULL));
+	}
+}
+
+static int same_rows(struct fix *a, struct fix *b, const char *view)
+{
+	char sql[200];
+	struct db_stmt *x, *y;
+	int n = 0, rc;
+
+	snprintf(sql, sizeof sql, "SELECT * FROM %s ORDER BY log_id, idx", view);
+	x = say(a, a->reader, sql, "");
+	y = say(b, b->reader, sql, "");
+	while ((rc = db_step(x, &a->err)) == 1) {
+		if (db_step(y, &b->err) != 1)
+			fail_msg("%s ends at row %d: %s", view, n, b->err.msg);
+		same_row(x, y, view, n++);
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(db_step(y, &b->err), 0);
+	put(&x);
+	put(&y);
+	return n;
+}
+
+static void views_say_the_same(void **state)
+{
+	static const char *const views[] = { "v_records", "v_calls", "v_denied", "v_auth_failures", "v_admin", "v_keys", "v_definitions", "v_lists",
+		"v_notify", "v_lifecycle", "v_reads", "v_retention", "v_checkpoints" };
+	struct fix *f[ENGINES];
+
+	for (int e = 0; e < ENGINES; e++) {
+		void *made;
+
+		(void)set_up(&made, (enum which)e);
+		f[e] = made;
+		add_records(f[e]);
+	}
+	for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
+		int n = same_rows(f[LITE], f[SERVER], views[i]);
+
+		assert_true(i ? n >= 10 : n == 180);
+	}
+	for (int e = 0; e < ENGINES; e++) {
+		void *made = f[e];
+
+		(void)tear_down(&made);
+	}
+}
+
 #define BODY(setup) \
 	cmocka_unit_test_setup_teardown(a_commit_keeps_and_a_failure_undoes, setup, tear_down), \
 	cmocka_unit_test_setup_teardown(an_item_fails_alone, setup, tear_down), \
@@ -610,7 +760,7 @@ SINGLE_THREAD_SUITE(engine_sqlite)
 SINGLE_THREAD_SUITE(engine_pgsql)
 {
 	const struct CMUnitTest tests[] = {
-		BODY(set_up_server), cmocka_unit_test(random_operations_come_out_the_same),
+		BODY(set_up_server), cmocka_unit_test(random_operations_come_out_the_same), cmocka_unit_test(views_say_the_same),
 	};
 	int rc = start_server();
 
