@@ -1,0 +1,161 @@
+"""The console in a real browser, headless Chromium over the pipe of its debugging protocol: the way in, the cookie, the pages (CONSOLE
+C-305 to C-307, C-402, C-801, C-904); skipped without one (apt-get install chromium)."""
+import contextlib
+import http.server
+import json
+import os
+import select
+import shutil
+import subprocess
+import threading
+import unittest
+
+import crib
+import test_console
+
+PROGRAM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
+
+
+class Browser:
+    def __init__(self, profile):
+        (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+        self.out, self.into = ours_out, ours_in
+        script = f"exec 3<&{theirs_in} 4>&{theirs_out}; exec \"$@\""
+        self.child = subprocess.Popen(
+            ["sh", "-c", script, "sh", PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(theirs_in, theirs_out))
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.rest, self.last, self.session, self.events = b"", 0, None, []
+        target = next(one["targetId"] for one in self.ask("Target.getTargets")["targetInfos"] if one["type"] == "page")
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(domain + ".enable")
+
+    def close(self):
+        self.child.kill()
+        self.child.wait()
+        os.close(self.out)
+        os.close(self.into)
+
+    def ask(self, method, **params):
+        self.last += 1
+        message = {"id": self.last, "method": method, "params": params, **({"sessionId": self.session} if self.session else {})}
+        os.write(self.out, json.dumps(message).encode() + b"\0")
+        while True:
+            while b"\0" not in self.rest:
+                assert select.select([self.into], [], [], 3 * crib.DEADLINE)[0], method
+                got = os.read(self.into, 1 << 16)
+                assert got, "the browser has ended"
+                self.rest += got
+            line, _, self.rest = self.rest.partition(b"\0")
+            said = json.loads(line)
+            if said.get("id") == self.last:
+                assert "error" not in said, said
+                return said["result"]
+            self.events.append(said)
+
+    def value(self, expression):
+        got = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in got, (expression, got)
+        return got["result"].get("value")
+
+    def arrive(self, what, condition):
+        """In the page that is there by then; one that is just going has no value."""
+        def there():
+            with contextlib.suppress(AssertionError):
+                return self.value(f"document.readyState === 'complete' && ({condition})")
+        crib.wait_for(what, there, 3 * crib.DEADLINE)
+
+    def go(self, url, title):
+        self.ask("Page.navigate", url=url)
+        self.arrive(title, f"document.title.startsWith({json.dumps(title)})")
+
+
+class Foreign(http.server.BaseHTTPRequestHandler):
+    """Another server of this machine, whose page sends the console's form."""
+
+    def do_GET(self):
+        body = f'<form id=f method=post action="{self.server.action}"><input name=c value=x></form><script>f.submit()</script>'.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@unittest.skipUnless(PROGRAM, "needs Chromium: apt-get install chromium")
+class Real(test_console.Case):
+    def test_a_browser_looks_at_the_audit(self):
+        c = self.serve()
+        self.call(3)
+        c.must(["audit", "review", "sign", "--tenant", "acme", "--note", "<img src=x onerror=alert(1)><script>alert(2)</script>\u202e"])
+        b = Browser(c.dir / "profile")
+        self.addCleanup(b.close)
+        origin = f"http://{self.host}"
+        b.go(f"{origin}/enter?t={self.link()}", "Sign in")
+        self.assertTrue(b.value("isSecureContext"), "though over plain http")
+        b.value("document.querySelector('main button').click()")
+        b.arrive("the first page", "document.title.startsWith('Console') && location.pathname === '/'")
+        cookie, = b.ask("Network.getCookies", urls=[origin])["cookies"]
+        self.assertEqual((cookie["name"], cookie["httpOnly"], cookie["secure"], cookie["sameSite"], cookie["session"]),
+                         ("__Host-toolcrib", True, True, "Strict", True))
+        for other in ("localhost", "127.0.0.1", "evil.localhost"):
+            self.assertEqual(b.ask("Network.getCookies", urls=[f"http://{other}:{self.port}/"])["cookies"], [])
+        self.assertEqual(b.value("document.cookie"), "")
+        self.assertNotEqual(b.value("getComputedStyle(document.body).maxWidth"), "none", "the style sheet is there")
+        b.value("document.querySelector('a[href=\"/t/acme/r/calls\"]').click()")
+        b.arrive("the calls", "document.title.startsWith('Calls of acme')")
+        self.assertEqual(b.value("document.querySelectorAll('tbody tr').length"), 3)
+        b.value("document.querySelector('input[name=n]').value = '2'; document.querySelector('.filter button').click()")
+        b.arrive("two rows", "new URLSearchParams(location.search).get('n') === '2'")
+        b.value("[...document.querySelectorAll('a')].find(a => a.textContent === 'Older ones').click()")
+        b.arrive("the third", "document.querySelectorAll('tbody tr').length === 1")
+        b.value("document.querySelector('td a').click()")
+        b.arrive("the call", "document.title.startsWith('Call ')")
+        b.go(f"{origin}/t/acme/r/reviews", "Reviews of acme")
+        self.assertIn("<img src=x onerror=alert(1)>", b.value("document.querySelector('tbody').textContent"))
+        self.assertEqual(b.value("document.querySelectorAll('img, script, iframe, [onerror]').length"), 0)
+        # what no template lets in, the policy stops
+        for code, kind in (("document.createElement('script').setAttribute('src', '/a/x.js')", "TrustedScriptURL"),
+                           ("document.body.innerHTML = '<b>x</b>'", "TrustedHTML")):
+            self.assertIn(kind, b.value(f"(() => {{ try {{ {code}; return 'it went' }} catch (e) {{ return 'refused ' + e }} }})()"))
+        b.events = [e for e in b.events if e.get("method") == "Network.requestWillBeSent"]
+        self.assertEqual([e["params"]["request"]["url"] for e in b.events
+                          if not e["params"]["request"]["url"].startswith((origin + "/", "about:", "data:"))], [])
+        for path in ("/", "/t/acme/r/calls", "/t/acme/r/admin"):
+            b.ask("Emulation.setDeviceMetricsOverride", width=320, height=640, deviceScaleFactor=1, mobile=False)
+            b.ask("Page.navigate", url=origin + path)
+            b.arrive("a narrow page", f"location.pathname === '{path}'")
+            self.assertLessEqual(b.value("document.documentElement.scrollWidth"), 320, path)
+        self.foreign(b, origin)
+        b.go(origin + "/", "Console")
+        b.value("document.querySelector('header button').click()")
+        b.arrive("the way in", "document.title.startsWith('Sign in')")
+        self.assertEqual(b.ask("Network.getCookies", urls=[origin])["cookies"], [])
+        self.assertEqual(c.json("console", "visits"), [])
+        refused = [e for e in b.events if "Content Security Policy" in json.dumps(e) or e.get("method") == "Runtime.exceptionThrown"]
+        self.assertEqual(refused, [])
+
+    def foreign(self, b, origin):
+        """C-307: its form arrives without the cookie, is refused, and nobody is signed out."""
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Foreign)
+        server.action = origin + "/sign-out"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            b.ask("Page.navigate", url=f"http://localhost:{server.server_port}/")
+            b.arrive("the refusal", "document.body.textContent.includes('does not come from a page of the console')")
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+        self.assertEqual(len(self.crib.json("console", "visits")), 1)
+
+
+if __name__ == "__main__":
+    crib.main()
