@@ -2,6 +2,7 @@
 #define DB_SERVER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "db/db.h"
@@ -14,6 +15,7 @@ struct db_server {
 	const char *url;                /* postgresql:host=… dbname=… (libpq), or postgresql://…; copied */
 	bool owner;                     /* of the tables, who makes steps of the schema; else who may append alone */
 	bool require_standby;           /* a commit waits for another machine */
+	uint32_t wait_ms;               /* for its answers until it is open; 0: five seconds */
 };
 FOR_TESTS int db_open_server(const struct db_server *at, enum db_mode mode, struct db **ret,
 			     struct err *err) MUST_CHECK;

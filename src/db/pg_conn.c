@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "db/db.h"
 
@@ -55,7 +56,8 @@ static int load_once(struct err *err)
 
 static const char settings[] = "SET client_min_messages = warning; SET search_path = toolcrib, pg_temp; "
 	"SET TimeZone = 'UTC'; SET synchronous_commit = on; SET plan_cache_mode = force_generic_plan; "
-	"SET standard_conforming_strings = on; SET statement_timeout = 0";
+	"SET standard_conforming_strings = on; SET statement_timeout = 0; "
+	"SET client_connection_check_interval = '2s'";
 /* Whoever is away with a lock in his hand may not hold up others. */
 static const char for_writers[] = "SET lock_timeout = '2s'; SET idle_in_transaction_session_timeout = '5s'";
 static const char for_readers[] = "SET default_transaction_read_only = on";
@@ -228,14 +230,17 @@ static int connect_to(struct db *db, struct err *err)
 
 static int set_up(struct db *db, struct err *err)
 {
+	const uint64_t before_us = db->deadline_us, wait_ms = db->pg->at.wait_ms ? db->pg->at.wait_ms : PG_SETUP_MS;
 	int rc = connect_to(db, err);
 
+	db->deadline_us = clock_mono_us() + wait_ms * 1000;
 	if (rc == 0)
 		rc = pg_exec(db, settings, NULL, err);
 	if (rc == 0)
 		rc = pg_exec(db, db->mode == DB_WRITER ? for_writers : for_readers, NULL, err);
 	if (rc == 0)
 		rc = check_all(db, err);
+	db->deadline_us = before_us;
 	if (rc < 0)
 		pg_lost(db);
 	return rc;

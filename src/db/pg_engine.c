@@ -79,6 +79,10 @@ static int engine_control(struct db *db, enum db_ctl what, struct err *err)
 		return 0;                       /* it is undone already */
 	if (rc == 0)
 		rc = db->pg->c ? pg_settle(db, err) : pg_unsent(db, "transaction", err);
+	if (rc < 0 && what == CTL_ROLLBACK) {   /* the server undoes what was of this connection */
+		pg_lost(db);
+		return 0;
+	}
 	if (rc < 0)
 		return rc;
 	switch (what) {

@@ -30,7 +30,7 @@ extern struct pg_calls pg;              /* written once, before the first connec
 
 enum {
 	PG_CONNECT_S = 3,               /* for each host of the address */
-	PG_CANCEL_MS = 2000,            /* until a server that was told to stop has stopped */
+	PG_SETUP_MS = 5000,             /* until a new connection is as it must be */
 	PG_RESULT_MAX = 64 << 20,       /* bytes of a result that waits, since another statement came (CLUSTER K-F17) */
 	PG_VALUE_MAX = 16 << 20,        /* one text or blob, as in SQLite */
 };
@@ -63,7 +63,7 @@ struct pg_stmt {
 /* --- pg_wire.c */
 void pg_lost(struct db *db);
 /* The next result of what was sent, NULL behind the last.  Ends by db->deadline_us.  ERR_UNREACHABLE: the connection
- * is lost; ERR_TIMEOUT with it, when the server does not even stop. */
+ * is lost; ERR_TIMEOUT, and the connection with it. */
 int pg_next(struct db *db, PGresult **ret, struct err *err) MUST_CHECK;
 /* What a result that is no success says, as a code; frees it.  where: a statement's name. */
 int pg_fail(struct db *db, PGresult *r, const char *where, struct err *err);

@@ -428,7 +428,11 @@ static const PGresult *described(struct db_stmt *st)
 	if (st->pg->described || p.n > PARAMS_MAX || pg_alive(st->db, NULL) < 0 || pg_settle(st->db, NULL) < 0 ||
 	    prepare(st, &p, NULL) < 0 || !pg.PQsendDescribePrepared(st->db->pg->c, st->id < SQL__COUNT ? st->name : ""))
 		return st->pg->described;
-	while (pg_next(st->db, &r, NULL) == 0 && r) {
+	while (st->db->pg->c && pg_next(st->db, &r, NULL) == 0 && r) {
+		if (pg.PQresultStatus(r) != PGRES_COMMAND_OK) {
+			(void)pg_fail(st->db, r, st->name, NULL);
+			continue;
+		}
 		pg.PQclear(st->pg->described);
 		st->pg->described = r;
 	}

@@ -49,8 +49,13 @@ int pg_fail(struct db *db, PGresult *r, const char *where, struct err *err)
 	const char *state = pg.PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	const char *said = pg.PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);  /* its detail has values of rows */
 	int code = pg.PQstatus(db->pg->c) == CONNECTION_BAD ? ERR_UNREACHABLE : code_of(db, state);
+	const ExecStatusType status = pg.PQresultStatus(r);
+	/* Nobody asked for a copy of anything; libpq would say the same for ever. */
+	const bool strange = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
 	char text[sizeof(err->msg)];
 
+	if (strange)
+		code = ERR_CORRUPT;
 	if (!said)
 		said = "the database gave no reason";
 	if (code == ERR_AUDIT)
@@ -63,7 +68,7 @@ int pg_fail(struct db *db, PGresult *r, const char *where, struct err *err)
 	if (db->in_txn && (!state || strcmp(state, "25P02") != 0))      /* that one repeats what was said before */
 		db->txn_rc = code;
 	pg.PQclear(r);
-	if (pg.PQstatus(db->pg->c) == CONNECTION_BAD)
+	if (strange || pg.PQstatus(db->pg->c) == CONNECTION_BAD)
 		pg_lost(db);
 	return code;
 }
@@ -96,6 +101,8 @@ void pg_lost(struct db *db)
 {
 	struct pg_conn *conn = db->pg;
 
+	if (conn->active)                       /* what it has not read yet is not its end */
+		conn->active->pg->failed = ERR_UNREACHABLE;
 	if (conn->c) {
 		pg.PQfreeCancel(conn->cancel);
 		pg.PQfinish(conn->c);
@@ -119,30 +126,24 @@ static int ms_left(uint64_t until_us)
 	return ms < INT32_MAX ? (int)ms : INT32_MAX;
 }
 
-/* Until the socket is ready.  What takes too long is stopped over there first, and given up when that does not help. */
-static int wait_ready(struct db *db, short events, uint64_t *cancelled_us, struct err *err)
+/* Until the socket is ready.  Who is waited for too long is left: a server stops a query whose client has gone
+ * (client_connection_check_interval), and to tell it so would be another wait, for which libpq knows no end. */
+static int wait_ready(struct db *db, short events, struct err *err)
 {
 	struct pollfd fd = { pg.PQsocket(db->pg->c), events, 0 };
-	int n = poll(&fd, 1, ms_left(*cancelled_us ? *cancelled_us : db->deadline_us));
-	char why[8];
+	int n = poll(&fd, 1, ms_left(db->deadline_us));
 
 	if (n > 0 || (n < 0 && errno == EINTR))
 		return 0;
-	if (n == 0 && !*cancelled_us) {
-		(void)pg.PQcancel(db->pg->cancel, why, (int)sizeof(why));
-		*cancelled_us = clock_mono_us() + PG_CANCEL_MS * UINT64_C(1000);
-		return 0;
-	}
 	if (db->in_txn)
 		db->txn_rc = ERR_TIMEOUT;
 	pg_lost(db);
-	return err_set(err, ERR_TIMEOUT, "database", "the database does not answer");
+	return err_set(err, ERR_TIMEOUT, "database", "the query took too long");
 }
 
 int pg_next(struct db *db, PGresult **ret, struct err *err)
 {
 	PGconn *c = db->pg->c;
-	uint64_t cancelled_us = 0;
 
 	for (;;) {
 		int more = pg.PQflush(c), rc;
@@ -151,7 +152,7 @@ int pg_next(struct db *db, PGresult **ret, struct err *err)
 			break;          /* what the server said before it left is still to be read */
 		if (!more && !pg.PQisBusy(c))
 			break;
-		rc = wait_ready(db, (short)(POLLIN | (more ? POLLOUT : 0)), &cancelled_us, err);
+		rc = wait_ready(db, (short)(POLLIN | (more ? POLLOUT : 0)), err);
 		if (rc < 0)
 			return rc;
 	}

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cmocka.h>
 
@@ -480,6 +482,25 @@ static void rows_that_wait_have_a_bound(void **state)
 	assert_int_equal(number(f, f->reader, "SELECT 1"), 1);
 }
 
+/* A rollback does not depend on room for rows, and rows that went with it are not their end. */
+static void a_rollback_is_never_refused(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+	int rc;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(add(f, 1, NULL), 0);
+	st = say(f, f->db, "SELECT repeat('x', 1000000) FROM generate_series(1, 80)", "");
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_txn_end(f->db, ERR_CANCELLED, &f->err), ERR_CANCELLED);
+	while ((rc = db_step(st, &f->err)) == 1)
+		;
+	assert_int_equal(rc, ERR_UNREACHABLE);
+	put(&st);
+	assert_int_equal(number(f, f->db, "SELECT count(*) FROM t"), 0);
+}
+
 /* What ends a query that another statement has put aside is said by the query. */
 static void an_error_among_rows_that_wait_is_not_lost(void **state)
 {
@@ -497,6 +518,73 @@ static void an_error_among_rows_that_wait_is_not_lost(void **state)
 	assert_int_equal(number(f, f->reader, "SELECT 6"), 6);
 }
 
+/* --- whoever says that he is a server */
+
+struct lie { const char *bytes; size_t n; };
+#define LIE(bytes) { bytes, sizeof(bytes) - 1 }
+
+static void say_all(int fd, const char *bytes, size_t n)
+{
+	if (write(fd, bytes, n) != (ssize_t)n)
+		_exit(0);
+}
+
+/* Greets as PostgreSQL 15 does, and answers whatever comes then with the lie, and with silence. */
+static void lie_to_one(int listener, const struct lie *lie)
+{
+	static const char hello[] = "R\0\0\0\10\0\0\0\0S\0\0\0\31server_version\00015.18\0S\0\0\0\31client_encoding\0UTF8\0"
+		"K\0\0\0\14\0\0\0\1\0\0\0\2Z\0\0\0\5I";
+	char buffer[4096];
+	int fd = accept(listener, NULL, NULL);
+
+	if (fd < 0 || read(fd, buffer, sizeof buffer) <= 0)
+		_exit(0);
+	say_all(fd, hello, sizeof hello - 1);
+	if (read(fd, buffer, sizeof buffer) <= 0)
+		_exit(0);
+	say_all(fd, lie->bytes, lie->n);
+	while (read(fd, buffer, sizeof buffer) > 0)
+		;
+	_exit(0);
+}
+
+/* CLUSTER K-F17: none of it is waited for without an end, and none is believed. */
+static void a_server_that_lies_is_no_server(void **state)
+{
+	static const struct lie lies[] = {
+		LIE("G\0\0\0\7\0\0\0"), LIE("H\0\0\0\7\0\0\0"), LIE("W\0\0\0\7\0\0\0"),          /* a copy, either way */
+		LIE("D\0\0\0\12\0\1\377\377\377\376Z\0\0\0\5I"),                             /* a row of nothing */
+		LIE("T\0\0\0\6\177\377Z\0\0\0\5I"), LIE("D\0\377\377\377"), LIE("Z\0\0\0\5E"), LIE("\377\377\377\377\377\377"),
+		LIE("I\0\0\0\4Z\0\0\0\5I"), LIE("C\0\0\0\10SET\0Z\0\0\0\5I"), LIE("E\0\0\0\5\0Z\0\0\0\5I"),
+	};
+	char *dir = tmpdir_make(), url[512];
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct db_server where = { .url = url, .wait_ms = 100 };
+
+	snprintf(url, sizeof url, "postgresql:host=%s dbname=x user=x", dir);
+	snprintf(at.sun_path, sizeof at.sun_path, "%s/.s.PGSQL.5432", dir);
+	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+		int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		struct db *db = NULL;
+		struct err err = { 0 };
+		pid_t pid;
+
+		(void)unlink(at.sun_path);
+		assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+		assert_int_equal(listen(listener, 1), 0);
+		pid = fork();
+		if (pid == 0)
+			lie_to_one(listener, &lies[i]);
+		close(listener);
+		if (db_open_server(&where, DB_READER, &db, &err) >= 0)
+			fail_msg("lie %zu is believed", i);
+		assert_true(err.code == ERR_CORRUPT || err.code == ERR_UNREACHABLE || err.code == ERR_INTERNAL || err.code == ERR_TIMEOUT);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	tmpdir_remove(dir);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up_server, tear_down)
 
 SINGLE_THREAD_SUITE(server)
@@ -504,13 +592,13 @@ SINGLE_THREAD_SUITE(server)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_database_that_is_not_as_it_must_be_is_refused), cmocka_unit_test(a_server_that_may_lose_commits_is_refused),
 		cmocka_unit_test(an_address_that_is_none_is_refused_without_its_words), T(steps_are_the_owners_and_forward_alone),
-		T(roles_do_what_they_need_and_no_more), T(keys_have_a_database_of_their_own), T(words_of_sqlite_mean_the_same),
+		cmocka_unit_test(a_server_that_lies_is_no_server), T(roles_do_what_they_need_and_no_more), T(keys_have_a_database_of_their_own), T(words_of_sqlite_mean_the_same),
 #ifdef HAVE_PGSQL
 		T(every_statement_is_prepared),
 #endif
 	 T(a_connection_that_is_lost_is_made_again),
 		T(a_commit_without_a_clear_answer_is_uncertain), T(a_lock_that_stays_is_busy), T(an_answer_that_cannot_be_read_is_none),
-		T(texts_that_no_text_is_are_refused), T(rows_that_wait_have_a_bound), T(an_error_among_rows_that_wait_is_not_lost),
+		T(texts_that_no_text_is_are_refused), T(rows_that_wait_have_a_bound), T(a_rollback_is_never_refused), T(an_error_among_rows_that_wait_is_not_lost),
 	};
 	int rc = start_server();
 
