@@ -32,8 +32,8 @@ USAGE = "usage: scale.py RECORDS [OPTIONS OF b_fill]     a number of at least 50
 # --- the clock
 
 def forget(store):
-    """The store's pages leave the cache; what was not written yet is."""
-    for path in store.glob("toolcrib.db*"):
+    """The store's pages leave the cache, those of sealed files as well; what was not written yet is."""
+    for path in [*store.glob("toolcrib.db*"), *store.glob("segments/*/*.tcs")]:
         fd = os.open(path, os.O_RDONLY)
         os.fsync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
