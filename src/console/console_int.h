@@ -87,6 +87,7 @@ struct request {
 	char from[64];
 	char tenant[64], report[40], call[40];  /* of the path */
 	struct param param[CON_PARAMS_MAX]; size_t nparams;
+	char *followed;                 /* the address, when a link elsewhere led here without the cookie; or NULL */
 	struct question *question; request_then_fn *then;
 	json_t *kept;                   /* of the answer before, for who asks twice */
 };

@@ -19,6 +19,7 @@
 #include "console_int.h"
 
 #define FORM "application/x-www-form-urlencoded"
+#define AGAIN "again"                   /* of any page: ask_again() has asked for it */
 #define PLAIN \
 	"Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
 /* No script is on any page, and none may come there (C-402, C-403). */
@@ -52,6 +53,7 @@ static void request_free(struct request *q)
 {
 	doors_forget(&q->question);
 	json_decref(q->kept);
+	free(q->followed);
 	for (size_t i = 0; i < q->nparams; i++) {
 		free(q->param[i].name);
 		secret_wipe(q->param[i].value, strlen(q->param[i].value));      /* a link's token may be one */
@@ -110,6 +112,34 @@ static void ask_to_sign_in(struct request *q)
 	begin(&html, "Sign in");
 	PAGE_PLAIN(&html, "sign-in");
 	request_page(q, 403, &html);
+}
+
+/* --- a link elsewhere */
+
+static struct http_text only(const struct http_head *h, const char *name)
+{
+	unsigned count = 0;
+	struct http_text t = http_head_get(h, name, &count);
+
+	return count == 1 ? t : (struct http_text){ NULL, 0 };
+}
+
+/* A link elsewhere brings no cookie (SameSite=Strict): the same address, asked for by a page of ours, does, once
+ * (C-306).  A foreign page can have ours opened so, as any link can, and reads nothing of it. */
+static void ask_again(struct request *q)
+{
+	struct str html = STR_INIT;
+	char *content = mem_printf("0; url=%s%c" AGAIN "=1", q->followed, strchr(q->followed, '?') ? '&' : '?');
+
+	PAGE(&html, "again", { "content", content });
+	free(content);
+	request_page(q, 200, &html);
+}
+
+static bool is_followed(const struct http_head *h)
+{
+	return http_text_is(only(h, "sec-fetch-site"), "cross-site") && http_text_is(only(h, "sec-fetch-mode"), "navigate") &&
+		http_text_is(only(h, "sec-fetch-dest"), "document");
 }
 
 /* --- what a visit's forms carry (C-307) */
@@ -185,6 +215,8 @@ static bool is_known(const struct route *route, const char *name)
 	char word[40];
 
 	(void)snprintf(word, sizeof(word), " %.36s ", name);
+	if (strcmp(name, AGAIN) == 0)
+		return route->method[0] == 'G';
 	return strchr(name, ' ') == NULL && strlen(name) < 36 && route->params && strstr(route->params, word);
 }
 
@@ -282,14 +314,6 @@ static const struct route *route_of(const struct http_head *h, struct request *q
 }
 
 /* --- what a request must have */
-
-static struct http_text only(const struct http_head *h, const char *name)
-{
-	unsigned count = 0;
-	struct http_text t = http_head_get(h, name, &count);
-
-	return count == 1 ? t : (struct http_text){ NULL, 0 };
-}
 
 static bool host_is(struct http_text host, const char *name)
 {
@@ -426,6 +450,8 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		request_error(q, 400, "Bad request", text, NULL);
 		return 1;
 	}
+	if (is_followed(h))
+		q->followed = mem_strndup(h->target.p, h->target.len);
 	*ret_user = q;
 	return 0;
 }
@@ -442,6 +468,8 @@ static void on_request(void *arg, struct http_request *r, void *user, const char
 		(void)snprintf(text, sizeof(text), "%.80s: %s", name, why);
 		free(name);
 		request_error(q, 400, "Bad request", text, NULL);
+	} else if (!*q->token && !q->route->open && q->followed && !has_param(q, AGAIN)) {
+		ask_again(q);
 	} else if (!*q->token && !q->route->open) {
 		ask_to_sign_in(q);
 	} else if (q->route->csrf && !csrf_fits(q)) {

@@ -302,6 +302,23 @@ class Doors(Case):
                          "what was refused asked for nothing")
         self.assertGreaterEqual(c.status()["counters"]["console_refused"], 2)
 
+    def test_a_link_elsewhere_leads_here(self):
+        """C-306: the browser keeps the cookie back, and brings it when our own page asks, once; frames and fetches get nothing."""
+        self.serve()
+        visit = self.visit()
+        link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
+        for path, again in (("/", "/?again=1"), ("/t/acme/r/calls?n=2&tool=%22%3E", "/t/acme/r/calls?n=2&amp;tool=%22%3E&amp;again=1")):
+            status, _, text = self.ask("GET", path, **link)
+            self.assertEqual(status, 200)
+            self.assertIn(f'<meta http-equiv="refresh" content="0; url={again}">', text)
+            again = again.replace("&amp;", "&")
+            self.assertEqual(self.ask("GET", again, **link)[0], 403, "once")
+            self.assertEqual(self.ask("GET", again, visit=visit, Sec_Fetch_Site="same-origin")[0], 200)
+        for other in ({"Sec_Fetch_Dest": "iframe"}, {"Sec_Fetch_Mode": "no-cors"}, {"Sec_Fetch_Site": "same-site"}, {"Sec_Fetch_Dest": None}):
+            self.assertEqual(self.ask("GET", "/", **{**link, **other})[0], 403)
+        for path in ("//evil.example/", "/nothing", "/t/acme/r/calls?nope=1"):
+            self.assertIn(self.ask("GET", path, **link)[0], (400, 404))
+
     def test_a_form_is_of_its_page_and_visit(self):
         """C-307: each other one is refused, and nothing has happened."""
         self.serve()

@@ -77,7 +77,7 @@ class Foreign(http.server.BaseHTTPRequestHandler):
     """Another server of this machine, whose page sends the console's form."""
 
     def do_GET(self):
-        body = f'<form id=f method=post action="{self.server.action}"><input name=c value=x></form><script>f.submit()</script>'.encode()
+        body = f'<script>location = "{self.server.link}"</script>'.encode() if self.path == "/link" else f'<form id=f method=post action="{self.server.action}"><input name=c value=x></form><script>f.submit()</script>'.encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(body)))
@@ -144,10 +144,12 @@ class Real(test_console.Case):
     def foreign(self, b, origin):
         """C-307: its form arrives without the cookie, is refused, and nobody is signed out."""
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Foreign)
-        server.action = origin + "/sign-out"
+        server.action, server.link = origin + "/sign-out", origin + "/t/acme/r/calls?n=2"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
+            b.ask("Page.navigate", url=f"http://localhost:{server.server_port}/link")
+            b.arrive("what a link elsewhere names (C-306)", "document.title.startsWith('Calls of acme')")
             b.ask("Page.navigate", url=f"http://localhost:{server.server_port}/")
             b.arrive("the refusal", "document.body.textContent.includes('does not come from a page of the console')")
         finally:
