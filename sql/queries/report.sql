@@ -369,7 +369,7 @@ FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.i
 -- takes: int int int text text text int int int int text int
 WITH p(idx, x) AS (
     SELECT idx, (idx * 48271 + ?12 * 69621 + 1) % 2147483647 FROM rec
-    WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?11 AND ts >= ?2 AND ts < ?3 AND +idx < ?9),
+    WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = CAST(?11 AS INTEGER) AND ts >= ?2 AND ts < ?3 AND +idx < ?9),
   q(idx, x, y) AS (SELECT idx, x, (x * x + ?12) % 2147483647 FROM p),
   s(idx, hash) AS (SELECT idx, (y * y + x) % 2147483647 FROM q ORDER BY 2, 1 LIMIT ?8)
 SELECT s.hash AS hash, v.time AS time, v.idx AS "index", v.kind AS kind, v.object AS object, v.principal AS principal, v.detail AS detail
