@@ -43,6 +43,8 @@ def statements():
     """Texts as the engine has them -> names."""
     for path in sorted((crib.SOURCE / "sql/queries").glob("*.sql")):
         for name, sql in re.findall(r"(?ms)^-- name: (\w+)\n(.*?)(?=^-- name:|\Z)", path.read_text()):
+            parts = re.split(r"(?m)^-- only: (\w+)$", "-- only: all\n" + sql)         # of one engine
+            sql = "".join(part for only, part in zip(parts[1::2], parts[2::2]) if only != "pgsql")
             lines = [line for line in sql.splitlines() if not line.lstrip().startswith("--")]
             yield " ".join(" ".join(lines).split()).rstrip("; "), name
 
