@@ -108,7 +108,11 @@ NAMES = {
 CTAGS = {1: "arguments", 2: "result", 3: "address", 4: "person", 5: "client", 6: "error", 8: "redacted", 9: "whole_arguments",
          10: "whole_result", 11: "unknown_name"}
 UNITS = {"n_req": "bytes", "n_res": "bytes", "n_sto": "bytes", "dur": "us", "cpu": "us", "rss": "KiB"}
-NOT_COVERED = {"id", "enc", "leaf"}
+NOT_COVERED = {"id", "enc", "leaf", "span"}
+# Rows by position, and those of them that no block has (0042_span.sql): what views rec_at and rec_tail are to others.  In them log = ?, and
+# ORDER BY span, idx.
+AT = "(SELECT s.n AS span, r.* FROM span s CROSS JOIN rec r INDEXED BY rec_order ON r.id >> 12 = +s.n)"
+TAIL = AT[:-1] + " WHERE s.n >= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'tail_from'), 0) >> 12)"
 BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
 OPEN, TASK_CREATE, TASK_INPUT, TASK_RERUN, VOUCH, QUARANTINE, REVIEWED, RATED, SYSTEM = 1, 1021, 1022, 1027, 1534, 1540, 1813, 1821, 1822
 INPUT_REQUIRED = 7
@@ -170,13 +174,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        41: "c12b454c8f52e34977dbf82e4e32de9414a913ed9d80f78829e3ff359e3e33cf",
+        42: "0657efe9319a4458b75aaa7864b61231c72db0a028509aebf7a7bcb7b4c7f838",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        41: "9246f2997e76cc6eef44e49415b4185b9f2940d453e139d22bbcfaec1c289bac",
+        42: "773c7ae39391cb0451eb6a683f935e53616ef0726b1ddf737dbb0190bcaba2b4",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
@@ -1307,8 +1311,8 @@ class Verifier(Findings):
         return None if good else "PAYLOAD"
 
     def payloads(self, number, origin, tenant, first, size):
-        for row in self.db.execute('SELECT r.idx, r.cm, r.sh, r.n_sto, r."key", p.rec, p.salt, p.nonce, p.ct FROM rec r '
-                                   "LEFT JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx >= ? AND r.idx < ? ORDER BY r.idx",
+        for row in self.db.execute(f'SELECT r.idx, r.cm, r.sh, r.n_sto, r."key", p.rec, p.salt, p.nonce, p.ct FROM {TAIL} r '
+                                   "LEFT JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx >= ? AND r.idx < ? ORDER BY r.span, r.idx",
                                    (number, max(first, self.forms.line), size)):
             self.kept_of(origin, tenant, row)
 
@@ -1424,7 +1428,7 @@ class Verifier(Findings):
 
     def registry(self, firsts, sizes):
         for number, size in sizes.items():      # what came since
-            for row in self.db.execute("SELECT log, idx, kind, ts, ext FROM rec WHERE log = ? AND idx >= ? ORDER BY idx",
+            for row in self.db.execute(f"SELECT log, idx, kind, ts, ext FROM {AT} WHERE log = ? AND idx >= ? ORDER BY span, idx",
                                        (number, size)):
                 self.rows_of(*row)
         if self.changed and self.adopted > self.changed:
@@ -1645,7 +1649,7 @@ class Verifier(Findings):
         elif idx in self.kept[kind]:
             return self.kept[kind].pop(idx)
         elif not (isinstance(idx, int) and idx >= size and
-                  self.db.execute("SELECT 1 FROM rec r JOIN log l ON l.id = r.log WHERE l.origin = ? AND r.idx = ? AND r.kind = ?",
+                  self.db.execute(f"SELECT 1 FROM log l CROSS JOIN {AT} r ON r.log = l.id WHERE l.origin = ? AND r.idx = ? AND r.kind = ?",
                                   (origin, idx, kind)).fetchone()):
             self.found("REGISTRY", origin, detail=f"a hold or period without its record {idx}")
         return None, None
@@ -1668,7 +1672,7 @@ class Verifier(Findings):
             self.found("REGISTRY", origin, idx)
         for idx in sorted(self.intents):
             self.found("DANGLING", origin, idx)
-        for count, low, high in (*self.db.execute("SELECT count(*), min(idx), max(idx) FROM rec WHERE log = ? AND idx >= 0 AND idx < ?",
+        for count, low, high in (*self.db.execute(f"SELECT count(*), min(idx), max(idx) FROM {AT} WHERE log = ? AND idx >= 0 AND idx < ?",
                                                   (number, first)),
                                  *self.db.execute("SELECT count(*), min(first), max(first + cnt - 1) FROM blk WHERE log = ? AND first < ?",
                                                   (number, first))):
@@ -1694,7 +1698,7 @@ class Verifier(Findings):
             if not fits:
                 self.found("REGISTRY", self.instance, idx)
             met = True
-        since, = self.db.execute("SELECT count(*) FROM rec WHERE log = 1 AND kind = ? AND idx >= ?", (RECEIPT, size)).fetchone()
+        since, = self.db.execute(f"SELECT count(*) FROM {AT} WHERE log = 1 AND kind = ? AND idx >= ?", (RECEIPT, size)).fetchone()
         if met and sum(1 for _ in rows) > since:
             self.found("REGISTRY", self.instance, detail="checkpoints taken outside that no record knows")
 
@@ -1744,6 +1748,17 @@ class Verifier(Findings):
             if here != there:
                 self.found("INDEX", detail=name)
 
+    def order(self):
+        """Rows are found by position span after span: each is in one, a position is there once, and those of a log ascend as they came."""
+        for (row,) in self.db.execute("SELECT id FROM rec WHERE id >> 12 NOT IN (SELECT n FROM span) LIMIT 1"):
+            self.found("INDEX", detail=f"row {row} is not found by its position: its span is missing")
+        before = None, 0, 0
+        for at in self.db.execute(f"SELECT l.id, r.idx, r.id FROM log l CROSS JOIN {AT} r ON r.log = l.id ORDER BY l.id, r.span, r.idx"):
+            if at[0] == before[0] and (at[1] <= before[1] or at[2] <= before[2]):
+                self.found("INDEX", detail=f"the row of record {at[1]} of log {at[0]} is there twice, or not in its place")
+                break
+            before = at
+
     def trusted(self):
         """Whether the schemas are a release's own, without which every statement may mean something else."""
         wrong = schema(self.db, STORE)
@@ -1781,10 +1796,11 @@ class Verifier(Findings):
         if said != "ok":
             self.found("INDEX", detail=said)
         self.indexes()
+        self.order()
         if self.db.execute("SELECT 1 FROM pay WHERE rec NOT IN (SELECT id FROM rec) LIMIT 1").fetchone():
             self.found("PAYLOAD_EXTRA", detail="payloads of records that are not there")
         logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx, coalesce(l.tenant_id, 0), "
-                               "max((SELECT coalesce(max(idx), -1) FROM rec WHERE log = l.id), "
+                               f"max(coalesce((SELECT idx FROM {AT} WHERE log = l.id ORDER BY span DESC, idx DESC LIMIT 1), -1), "
                                "(SELECT coalesce(max(first + cnt), 0) - 1 FROM blk WHERE log = l.id), "
                                "coalesce((SELECT to_idx FROM seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), 0) - 1), "
                                "(SELECT coalesce(max(size), 0) FROM cp WHERE log = l.id) FROM log l JOIN head h ON h.log = l.id "
@@ -2699,7 +2715,7 @@ class Forms:
     def salt(self, idx):
         """Of a record in whatever form, or None."""
         if idx >= self.line:
-            found = self.db.execute("SELECT p.salt FROM rec r JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx = ?",
+            found = self.db.execute(f"SELECT p.salt FROM {TAIL} r JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx = ?",
                                     (self.number, idx)).fetchone()
             return found and found[0]
         if idx < self.files.end:
@@ -2739,7 +2755,7 @@ class Forms:
         if start is None and self.db.execute("SELECT count(*) FROM blkpay WHERE log = ? AND first >= ?",
                                              (self.number, self.files.end)).fetchone()[0] > self.groups:
             self.found("PAYLOAD_EXTRA", self.origin, detail="payloads of records that are in no block")
-        rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx",
+        rows = self.db.execute(f"SELECT * FROM {TAIL} WHERE log = ? AND idx >= ? AND idx < ? ORDER BY span, idx",
                                (self.number, max(low, self.line), size))
         names = [column[0] for column in rows.description]
         for values in rows:
@@ -2750,8 +2766,8 @@ class Forms:
         """Rows below the line, and what is kept of them."""
         if self.line < 0:
             return
-        rows = self.db.execute("SELECT r.*, p.rec, p.salt, p.nonce, p.ct FROM rec r LEFT JOIN pay p ON p.rec = r.id "
-                               "WHERE r.log = ? AND r.idx >= ? AND r.idx < ? ORDER BY r.idx", (self.number, start, self.line))
+        rows = self.db.execute(f"SELECT r.*, p.rec, p.salt, p.nonce, p.ct FROM {AT} r LEFT JOIN pay p ON p.rec = r.id "
+                               "WHERE r.log = ? AND r.idx >= ? AND r.idx < ? ORDER BY r.span, r.idx", (self.number, start, self.line))
         names = [column[0] for column in rows.description][:-4]
         for values in rows:
             yield dict(zip(names, values)), values[-4:]
@@ -2773,14 +2789,14 @@ class Forms:
 
     def rows(self, where, *args):
         """Of the tail."""
-        rows = self.db.execute(f"SELECT * FROM rec WHERE log = ? AND idx >= ? AND {where}", (self.number, max(self.first, self.line), *args))
+        rows = self.db.execute(f"SELECT * FROM {TAIL} WHERE log = ? AND idx >= ? AND {where}", (self.number, max(self.first, self.line), *args))
         names = [column[0] for column in rows.description]
         return (dict(zip(names, values)) for values in rows)
 
     def of_kinds(self, *kinds, backwards=False):
         """Records of these kinds.  A zone that leaves one out is found where blocks are looked at."""
         way = "DESC" if backwards else "ASC"
-        tail = self.rows(f"kind IN ({','.join('?' * len(kinds))}) ORDER BY idx {way}", *kinds)
+        tail = self.rows(f"kind IN ({','.join('?' * len(kinds))}) ORDER BY span {way}, idx {way}", *kinds)
         if backwards:
             yield from tail
         if not backwards:

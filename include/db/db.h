@@ -57,7 +57,7 @@ int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
 /* A store without the indexes that only rows without blocks need is the release's own, too (decision 0061), and so is
  * one that has lost the first of them, in one order (decision 0075).  How many are left; drops the next n of these, or
  * all that there are, in a transaction of a DB_WRITER. */
-enum { DB_LEAN_INDEXES = 7 };
+enum { DB_LEAN_INDEXES = 8 };
 int db_lean_left(struct db *db, unsigned *ret, struct err *err) MUST_CHECK;
 /* 1: none is left, so nothing can go by them; 0.  Asked once for each connection: none is made again, and from a store
  * that had them they go when it has blocks. */

@@ -128,6 +128,12 @@ int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */
 int forms_open_store(struct db_where at, struct db **ret, struct err *err) MUST_CHECK;
 
+/* Rows are found by position span after span (0042_span.sql).  On the writer's thread, in its transaction: beside the
+ * row that was just inserted, whose id is in *ret then, its span, unless the row before (0: none) was in it; when rows
+ * have gone, the spans before the oldest that is left go. */
+int forms_span_put(struct db *db, int64_t before, int64_t *ret, struct err *err) MUST_CHECK;
+int forms_spans_drop(struct db *db, struct err *err) MUST_CHECK;
+
 /* What is kept beside at most BLOCK_PAYLOADS_MAX records in blocks, to be changed on the writer's thread, in its
  * transaction; v points into body. */
 struct forms_group { int64_t first; struct audit_bytes body; struct block_payload v[BLOCK_PAYLOADS_MAX]; size_t n; };

@@ -2,10 +2,10 @@
 -- where it is known, and only recovery looks at all of them.
 
 -- audit_logs_open(): all logs with what head and the records themselves say of their size, the newest note, and whether
--- the last thing was a stop.  rec_pos, primary keys.
+-- the last thing was a stop.  rec_order, primary keys.
 -- name: audit_list_logs
 SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), c.size, c.epoch, c.ts,
-  l.min_idx, (SELECT kind FROM main.rec WHERE log = 1 ORDER BY idx DESC LIMIT 1) IS 1602
+  l.min_idx, (SELECT kind FROM main.rec_at WHERE log = 1 ORDER BY span DESC, idx DESC LIMIT 1) IS 1602
 FROM log l JOIN head h ON h.log = l.id
 LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log = l.id);
 
@@ -71,12 +71,15 @@ SELECT id, log, idx, kind, call FROM main.rec r WHERE id >= ?1 AND call IS NOT N
 -- takes: int
 SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE id = ?1;
 
--- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_pos.
+-- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_order.
 -- name: audit_list_rows
 -- takes: int int int int row
 SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
+-- only: sqlite
+FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY span, idx LIMIT ?4;
+-- only: pgsql
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- The same of a store with blocks, whose records have no other leaf than the one that is computed.
@@ -87,13 +90,13 @@ SELECT row_out(?5, enc, CASE WHEN id >= 0 THEN leaf END, log, idx, call, ts, mon
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
--- The same of rows that blocks have replaced.  rec_pos.
+-- The same of rows that blocks have replaced.  rec_order.
 -- name: audit_list_leftovers
 -- takes: int int int int row
 SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl)
-FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
+FROM main.rec_at WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY span, idx LIMIT ?4;
 
 -- audit_reader_next().  Primary key.
 -- name: audit_get_entry
@@ -101,12 +104,12 @@ FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 SELECT kind, text FROM dict WHERE id = ?1;
 
 -- audit_verify(): the next log, of one tenant or of all, with what its head and its records say, and whether the last
--- thing was a stop.  Primary key, rec_pos.
+-- thing was a stop.  Primary key, rec_order.
 -- name: audit_next_head
 -- takes: int int
 SELECT l.id, l.origin, h.size, coalesce((SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0), h.root, l.min_idx, l.pruned_by,
   (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0),
-  (SELECT kind FROM main.rec WHERE log = 1 ORDER BY idx DESC LIMIT 1) IS 1602
+  (SELECT kind FROM main.rec_at WHERE log = 1 ORDER BY span DESC, idx DESC LIMIT 1) IS 1602
 FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
 
 -- audit_verify(): how many records are to be read, as far as can be said before.  Primary keys.

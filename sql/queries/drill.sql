@@ -19,29 +19,29 @@ CREATE TRIGGER IF NOT EXISTS main.rec_frozen BEFORE UPDATE ON rec BEGIN SELECT R
 
 -- name: drill_outcome
 -- takes: int int
-UPDATE main.rec SET outcome = 1 - min(outcome, 1) WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET outcome = 1 - min(outcome, 1) WHERE id = (SELECT id FROM main.rec_at WHERE log = ?1 AND idx = ?2);
 
 -- name: drill_time
 -- takes: int int
-UPDATE main.rec SET ts = ts + 1 WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET ts = ts + 1 WHERE id = (SELECT id FROM main.rec_at WHERE log = ?1 AND idx = ?2);
 
 -- name: drill_person
 -- takes: int int
-UPDATE main.rec SET prn = NULL WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET prn = NULL WHERE id = (SELECT id FROM main.rec_at WHERE log = ?1 AND idx = ?2);
 
 -- name: drill_leaf
 -- takes: int int
-UPDATE main.rec SET leaf = zeroblob(32) WHERE log = ?1 AND idx = ?2;
+UPDATE main.rec SET leaf = zeroblob(32) WHERE id = (SELECT id FROM main.rec_at WHERE log = ?1 AND idx = ?2);
 
 -- But not what a block has replaced, which may go.
 -- name: drill_remove
 -- takes: int int
-DELETE FROM main.rec WHERE log = ?1 AND idx = ?2
+DELETE FROM main.rec WHERE id = (SELECT id FROM main.rec_at WHERE log = ?1 AND idx = ?2)
   AND idx >= coalesce((SELECT first + cnt FROM main.blk WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0);
 
 -- name: drill_cut
 -- takes: int int
-DELETE FROM main.rec WHERE log = ?1 AND idx >= ?2;
+DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec_at WHERE log = ?1 AND idx >= ?2);
 
 -- name: drill_word
 -- takes: int int
@@ -74,7 +74,7 @@ UPDATE main.blk SET hash = zeroblob(length(hash)) WHERE log = ?1 AND length(hash
 -- takes: int
 DELETE FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1
     AND first >= coalesce((SELECT max(to_idx) FROM main.seg WHERE log = ?1), 0))
-  AND NOT EXISTS (SELECT 1 FROM main.rec r WHERE r.log = ?1 AND r.idx >= blk.first AND r.idx < blk.first + blk.cnt);
+  AND NOT EXISTS (SELECT 1 FROM main.rec_at r WHERE r.log = ?1 AND r.idx >= blk.first AND r.idx < blk.first + blk.cnt);
 
 -- name: drill_sealed
 -- takes: int

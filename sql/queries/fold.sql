@@ -9,18 +9,18 @@ SELECT coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY firs
   (SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), l.origin
 FROM main.log l WHERE l.id = ?1;
 
--- audit_folder_next(): what is kept beside rows.  rec_pos, primary key.
+-- audit_folder_next(): what is kept beside rows.  rec_order, primary key.
 -- name: fold_list_kept
 -- takes: int int int
-SELECT r.idx, p.salt, p.nonce, p.ct FROM main.rec r JOIN main.pay p ON p.rec = r.id
-WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx;
+SELECT r.idx, p.salt, p.nonce, p.ct FROM main.rec_tail r CROSS JOIN main.pay p ON p.rec = r.id
+WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.span, r.idx;
 
--- audit_folder_left(): the oldest leftover, and the block that has it.  rec_pos, primary key.
+-- audit_folder_left(): the oldest leftover, and the block that has it.  rec_order, primary key.
 -- name: fold_oldest_left
 -- takes: int int
-SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone, (SELECT min(idx) FROM main.rec WHERE log = ?1 AND idx < ?2)
-FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1
-  AND first <= (SELECT min(idx) FROM main.rec WHERE log = ?1 AND idx < ?2));
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone, l.idx
+FROM (SELECT idx FROM main.rec_at WHERE log = ?1 AND idx < ?2 ORDER BY span, idx LIMIT 1) l CROSS JOIN main.blk
+WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= l.idx);
 
 -- writer/fold.c: rows that have come, in the order of arrival.  Primary key.
 -- any tenant: what waits is counted of all logs, and goes in the order of arrival.
@@ -28,10 +28,10 @@ FROM main.blk WHERE log = ?1 AND first = (SELECT max(first) FROM main.blk WHERE 
 -- takes: int int int
 SELECT id, log, idx FROM main.rec WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3;
 
--- writer/fold.c: the first row of a log that is not folded.  rec_pos.
+-- writer/fold.c: the first row of a log that is not folded.  rec_order.
 -- name: fold_row_at
 -- takes: int int
-SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
+SELECT id FROM main.rec_at WHERE log = ?1 AND idx >= ?2 ORDER BY span, idx LIMIT 1;
 
 -- writer/fold.c: how many rows there are, about.  Primary key.
 -- any tenant: a count of the store.
@@ -58,28 +58,36 @@ DELETE FROM main.open_call WHERE log = ?1 AND idx = ?2;
 SELECT log, idx, call FROM main.open_call ORDER BY log, idx;
 
 -- audit_fold_drop(): what is kept beside the rows that fold_drop_rows takes next, which are never all: the newest id is
--- not given out again, or meta.open_from would name a later row.  rec_pos, primary key.
+-- not given out again, or meta.open_from would name a later row.  rec_order, primary key.
 -- name: fold_drop_kept
 -- takes: int int int int int
-DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
-  AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
+DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec_at WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND span <= ?5 >> 12
+  AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY span, idx LIMIT ?4);
 
 -- name: fold_drop_rows
 -- takes: int int int int int
-DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3
-  AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY idx LIMIT ?4);
+DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec_at WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND span <= ?5 >> 12
+  AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY span, idx LIMIT ?4);
 
--- audit_fold_look(): rows, about; did all that there was go into blocks once; does the store know blocks, and sealed files?  Primary keys, a
--- walk of the schema.
+-- audit_fold_look(): rows, about; did all that there was go into blocks once; does the store know blocks, and sealed files; and spans?
+-- Primary keys, a walk of the schema.
 -- any tenant: a count of the store.
 -- name: fold_count_rows
 SELECT coalesce((SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) + 1, 0),
   EXISTS(SELECT 1 FROM main.meta WHERE key = 'tail_from'),
-  EXISTS(SELECT 1 FROM sqlite_schema NOT INDEXED WHERE type = 'table' AND name = 'seg');
+  (SELECT count(*) FROM sqlite_schema NOT INDEXED WHERE type = 'table' AND name IN ('seg', 'span'));
 
--- audit_fold_look(): records that are in no block; is any in one?  rec_pos, primary keys, a step for each log.
+-- audit_fold_look(): records that are in no block; is any in one?  rec_order, primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_count_waiting
+SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec_tail WHERE log = l.id ORDER BY span DESC, idx DESC LIMIT 1), 0)
+  - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
+    (SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx))), 0),
+  EXISTS(SELECT 1 FROM main.blk) FROM main.log l;
+
+-- The same of a store whose steps up to 0042_span.sql are to be made.  rec_pos, primary keys, a step for each log.
+-- any tenant: a count of the store.
+-- name: fold_count_waiting_before
 SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
   - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
     (SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx))), 0),
@@ -91,14 +99,14 @@ SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.
 -- takes: int
 SELECT id FROM main.log WHERE id > ?1 ORDER BY id LIMIT 1;
 
--- audit_make_lean(): is any record in a block, are there at most ?1 rows, and at most ?2 that are not leftovers?  rec_pos,
+-- audit_make_lean(): is any record in a block, are there at most ?1 rows, and at most ?2 that are not leftovers?  rec_order,
 -- primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_is_small
 -- takes: int int
 SELECT (EXISTS(SELECT 1 FROM main.blk) OR EXISTS(SELECT 1 FROM main.seg))
   AND (SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) < ?1 AND ?2 >= (
-  SELECT sum(coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)
+  SELECT sum(coalesce((SELECT idx + 1 FROM main.rec_tail WHERE log = l.id ORDER BY span DESC, idx DESC LIMIT 1), 0)
     - coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
       (SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx)) FROM main.log l);
 

@@ -53,10 +53,10 @@ SELECT path FROM main.seg ORDER BY log, from_idx;
 -- takes: int int
 SELECT log, from_idx FROM main.seg WHERE log > ?1 OR (log = ?1 AND from_idx > ?2) ORDER BY log, from_idx LIMIT 1;
 
--- The next log that has records, also one that is not in table log.  rec_pos, primary keys.
+-- The next log that has records, also one that is not in table log.  rec_order, primary keys.
 -- name: forms_next_log
 -- takes: int
-SELECT min(x) FROM (SELECT min(log) AS x FROM main.rec WHERE log > ?1 UNION ALL SELECT min(log) FROM main.blk WHERE log > ?1
+SELECT min(x) FROM (SELECT (SELECT log FROM main.rec WHERE id >> 12 = +s.n AND log > ?1 ORDER BY log LIMIT 1) AS x FROM main.span s UNION ALL SELECT min(log) FROM main.blk WHERE log > ?1
   UNION ALL SELECT min(log) FROM main.seg WHERE log > ?1);
 
 -- Blocks from the one that has ?2, or the next, to the one that has ?3, without their bytes: a step reads what it gives, and
@@ -78,20 +78,20 @@ ORDER BY first DESC;
 -- takes: int int
 SELECT cols, hash FROM main.blk WHERE log = ?1 AND first = ?2;
 
--- Rows of a log.  rec_pos.
+-- Rows of a log.  rec_order.
 -- name: forms_rows_up
 -- takes: int int int
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
-FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx;
+FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY span, idx;
 
 -- name: forms_rows_down
 -- takes: int int int
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
-FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY idx DESC;
+FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY span DESC, idx DESC;
 
 -- One row.  Primary key.
 -- name: forms_row
@@ -153,7 +153,7 @@ SELECT id FROM main.rec WHERE log = ?1 AND kind = ?4 AND kind <> 1001 AND kind <
 
 -- name: forms_sums_tail
 -- takes: int int int int
-SELECT id FROM main.rec WHERE log = ?1 AND idx >= ?4 AND +kind <> 1001 AND +ts >= ?2 AND +ts < ?3;
+SELECT id FROM main.rec_tail WHERE log = ?1 AND idx >= ?4 AND +kind <> 1001 AND +ts >= ?2 AND +ts < ?3;
 
 -- What such a row says; what a record says in either form.  Primary key; rec_pos.
 -- name: forms_sums_row
@@ -184,3 +184,13 @@ INSERT INTO main.blkpay(log, first, body) VALUES(?1, ?2, ?3) ON CONFLICT(log, fi
 -- name: forms_delete_group
 -- takes: int int
 DELETE FROM main.blkpay WHERE log = ?1 AND first = ?2;
+
+-- forms_span_put(): the span of a row; forms_spans_drop(): those before the oldest row.  Primary keys.
+-- any tenant: rows of all logs are in a span.
+-- name: forms_put_span
+-- takes: int
+INSERT OR IGNORE INTO main.span(n) VALUES(?1 >> 12);
+
+-- name: forms_drop_spans
+-- any tenant: rows of all logs are in a span.
+DELETE FROM main.span WHERE n < (SELECT min(id) >> 12 FROM main.rec);

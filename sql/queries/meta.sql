@@ -15,11 +15,12 @@ ORDER BY type, name, tbl_name, sql;
 
 -- db_vtab_views(): views with the release's text.  A walk of a small table.
 -- name: meta_list_views
-SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid;
+SELECT name, sql FROM main.sqlite_master WHERE type = 'view' AND name NOT IN ('rec_at', 'rec_tail') ORDER BY rowid;
 
 -- db_copy_new(): tables first.  A walk of a small table.
 -- name: meta_list_objects
-SELECT type, name, sql FROM main.sqlite_master WHERE type IN ('table', 'view') ORDER BY type, rowid;
+SELECT type, name, sql FROM main.sqlite_master WHERE type IN ('table', 'view') AND name NOT IN ('rec_at', 'rec_tail')
+ORDER BY type, rowid;
 
 -- db_check_structure(): tables with an index, or that are one; but ?1.
 -- name: meta_list_indexed
@@ -53,10 +54,13 @@ DROP INDEX main.rec_out;
 -- name: meta_drop_kind
 DROP INDEX main.rec_kind;
 
+-- name: meta_drop_pos
+DROP INDEX main.rec_pos;
+
 -- db_lean_left().  Walk of the schema.
 -- name: meta_lean_left
 SELECT count(*) FROM sqlite_schema NOT INDEXED WHERE type = 'index'
-  AND name IN ('rec_call', 'rec_ts', 'rec_prn', 'rec_cred', 'rec_tool', 'rec_out', 'rec_kind');
+  AND name IN ('rec_call', 'rec_ts', 'rec_prn', 'rec_cred', 'rec_tool', 'rec_out', 'rec_kind', 'rec_pos');
 
 -- app_checkpoints_start().  Primary key.
 -- name: meta_delete_value

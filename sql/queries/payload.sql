@@ -44,19 +44,19 @@ INSERT INTO alias(log, kind, token, name, idx, "key", nonce, ct) VALUES(?1, ?2, 
 -- takes: int text
 SELECT name FROM principal WHERE pseudonym = ?2 AND tenant_id = ?1;
 
--- audit_erase_record(): the row of one record.  rec_pos, primary key.
+-- audit_erase_record(): the row of one record.  rec_order, primary key.
 -- name: erase_payload_at
 -- takes: int int
 -- only: sqlite
-DELETE FROM main.pay WHERE rec = (SELECT id FROM main.rec WHERE log = ?1 AND idx = ?2);
+DELETE FROM main.pay WHERE rec = (SELECT id FROM main.rec_at WHERE log = ?1 AND idx = ?2);
 -- only: pgsql
 DELETE FROM pay WHERE log = ?1 AND idx = ?2;
 
--- audit_erase_slice(): the next records that have a payload key, from an index on and before another.  rec_pos.
+-- audit_erase_slice(): the next records that have a payload key, from an index on and before another.  rec_order.
 -- name: erase_list_keys
 -- takes: int int int int
-SELECT r.idx, r."key", r.id, p.rec IS NOT NULL FROM main.rec r LEFT JOIN main.pay p ON p.rec = r.id
-WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?4 ORDER BY r.idx LIMIT ?3;
+SELECT r.idx, r."key", r.id, p.rec IS NOT NULL FROM main.rec_at r LEFT JOIN main.pay p ON p.rec = r.id
+WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?4 ORDER BY r.span, r.idx LIMIT ?3;
 
 -- name: erase_payload
 -- takes: int

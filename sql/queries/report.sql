@@ -902,14 +902,14 @@ SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) A
 FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 
 -- audit capacity --tables: what each table and each index takes of the file, by looking at all its pages, and of each record
--- that it has: rows, records in blocks, or all.  dbstat; rec_pos, primary keys.
+-- that it has: rows, records in blocks, or all.  dbstat; rec_order, primary keys.
 -- name: report_capacity_tables
 -- takes: int int int text text text int int
 WITH of(cut, size, line, row) AS MATERIALIZED (
   SELECT l.min_idx, h.size,
     coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1),
       (SELECT s.to_idx FROM main.seg s WHERE s.log = l.id ORDER BY s.from_idx DESC LIMIT 1), 0),
-    max(coalesce((SELECT x.idx FROM main.rec x WHERE x.log = l.id ORDER BY x.idx LIMIT 1), h.size), l.min_idx)
+    max(coalesce((SELECT x.idx FROM main.rec_at x WHERE x.log = l.id ORDER BY x.span, x.idx LIMIT 1), h.size), l.min_idx)
   FROM log l JOIN head h ON h.log = l.id)
 SELECT coalesce(m.tbl_name, s.name) AS "table", CASE WHEN m.type = 'index' THEN s.name END AS "index", s.pgsize AS bytes,
   s.unused AS unused_bytes,
@@ -1070,12 +1070,12 @@ SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragm
 FROM head h JOIN log l ON l.id = h.log;
 
 -- The header of audit capacity: records that are rows alone, records in blocks or files, bytes of a record in blocks (by the newest 64
--- blocks, without what is kept beside them), rows that a plain sqlite3 has, and from when on it has a row of every record; NULL: of all.  rec_pos, primary keys.
+-- blocks, without what is kept beside them), rows that a plain sqlite3 has, and from when on it has a row of every record; NULL: of all.  rec_order, primary keys.
 -- name: report_room_forms
 WITH of(log, cut, size, line, row) AS MATERIALIZED (
   SELECT l.id, l.min_idx, h.size,
     coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1), 0),
-    max(coalesce((SELECT x.idx FROM main.rec x WHERE x.log = l.id ORDER BY x.idx LIMIT 1), h.size), l.min_idx)
+    max(coalesce((SELECT x.idx FROM main.rec_at x WHERE x.log = l.id ORDER BY x.span, x.idx LIMIT 1), h.size), l.min_idx)
   FROM log l JOIN head h ON h.log = l.id)
 SELECT sum(size - max(line, cut)), sum(max(line - cut, 0)),
   (SELECT sum(n) / sum(cnt) FROM (SELECT b.cnt AS cnt, length(b.cols) + length(b.hash) + length(b.zone) AS n

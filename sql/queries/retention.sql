@@ -40,20 +40,20 @@ UPDATE log SET min_idx = ?2, pruned_by = ?3 WHERE id = ?1 AND min_idx < ?2;
 
 -- name: deed_prune_payloads
 -- takes: int int
--- audit_deed_step(): what is kept of the records that deed_prune_slice takes next.  rec_pos, primary key.
+-- audit_deed_step(): what is kept of the records that deed_prune_slice takes next.  rec_order, primary key.
 -- only: sqlite
-DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
-  ORDER BY idx LIMIT ?2);
+DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec_at WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
+  ORDER BY span, idx LIMIT ?2);
 -- only: pgsql
 DELETE FROM pay WHERE log = ?1 AND idx IN (SELECT idx FROM rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
   ORDER BY idx LIMIT ?2);
 
 -- name: deed_prune_slice
 -- takes: int int
--- audit_deed_step(): some of the records before the cut.  rec_pos.
+-- audit_deed_step(): some of the records before the cut.  rec_order.
 -- only: sqlite
-DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
-  ORDER BY idx LIMIT ?2);
+DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec_at WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
+  ORDER BY span, idx LIMIT ?2);
 -- only: pgsql
 DELETE FROM rec WHERE log = ?1 AND idx IN (SELECT idx FROM rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
   ORDER BY idx LIMIT ?2);

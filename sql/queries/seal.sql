@@ -12,12 +12,12 @@ SELECT r.idx, p.salt, p.nonce, p.ct FROM rec r JOIN pay p ON p.rec = r.id
 WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx;
 
 -- audit_seal_next(): where the sealed files of a log end, where its blocks do, its first row, what is signed of it, erasures, and
--- whether something of it is to be pruned or erased.  Primary keys, rec_pos.
+-- whether something of it is to be pruned or erased.  Primary keys, rec_order.
 -- name: seal_bounds
 -- takes: int
 SELECT coalesce((SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx),
   coalesce((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1), 0),
-  (SELECT min(idx) FROM main.rec WHERE log = l.id), coalesce((SELECT max(size) FROM main.cp WHERE log = l.id), 0),
+  (SELECT idx FROM main.rec_at WHERE log = l.id ORDER BY span, idx LIMIT 1), coalesce((SELECT max(size) FROM main.cp WHERE log = l.id), 0),
   coalesce((SELECT CAST(value AS INTEGER) FROM main.meta WHERE key = 'erasures'), 0),
   EXISTS(SELECT 1 FROM main.deed WHERE log = l.id)
 FROM main.log l WHERE l.id = ?1;
@@ -122,11 +122,11 @@ FROM main.seg s JOIN main.log l ON l.id = s.log WHERE l.origin = ?1 AND s.from_i
 -- takes: int int text int
 UPDATE main.seg SET path = ?3, moved_by = ?4 WHERE log = ?1 AND from_idx = ?2;
 
--- writer/seal.c: how many records are in blocks and could be sealed: whole tiles, of which none is a row as well.  Primary keys, rec_pos.
+-- writer/seal.c: how many records are in blocks and could be sealed: whole tiles, of which none is a row as well.  Primary keys, rec_order.
 -- any tenant: all logs are sealed.
 -- name: seal_hot
 SELECT coalesce(sum(max(0, min((SELECT first + cnt FROM main.blk WHERE log = l.id ORDER BY first DESC LIMIT 1),
-    coalesce((SELECT min(idx) FROM main.rec WHERE log = l.id), 9223372036854775807))
+    coalesce((SELECT idx FROM main.rec_at WHERE log = l.id ORDER BY span, idx LIMIT 1), 9223372036854775807))
   - coalesce((SELECT to_idx FROM main.seg WHERE log = l.id ORDER BY from_idx DESC LIMIT 1), l.min_idx)) / 256 * 256), 0)
 FROM main.log l;
 

@@ -3,12 +3,27 @@
 -- verify_index(): what the indexes are made of, from the table itself.  A walk by primary key.
 -- name: verify_scan_rec
 -- takes: row
-SELECT row_out(?1, id, log, idx, ts, kind, cred, prn, tool, outcome, call) FROM main.rec NOT INDEXED ORDER BY id;
+SELECT row_out(?1, id, log, idx, ts, kind, cred, prn, tool, outcome, call, id >> 12) FROM main.rec NOT INDEXED ORDER BY id;
 
 -- verify_index(): the entries of each index, in its order; the terms are the index's own.
 -- name: verify_scan_pos
 -- takes: row
 SELECT row_out(?1, log, idx, id) FROM main.rec INDEXED BY rec_pos ORDER BY log, idx;
+
+-- name: verify_scan_order
+-- takes: row
+SELECT row_out(?1, id >> 12, log, idx, id) FROM main.rec INDEXED BY rec_order ORDER BY id >> 12, log, idx;
+
+-- verify_index(): a row that such a walk does not come to; one whose position is there twice, or that does not stand where it came.  Walks of
+-- rec_order, primary keys.
+-- name: verify_misplaced
+SELECT 'row ' || id || ' is not found by its position: its span is missing' FROM main.rec INDEXED BY rec_order
+WHERE id >> 12 NOT IN (SELECT n FROM main.span)
+UNION ALL SELECT 'the row of record ' || idx || ' of log ' || log || ' is there twice, or not in its place'
+FROM (SELECT l.id AS log, r.idx AS idx, r.id AS id, lag(r.idx) OVER place AS was, lag(r.id) OVER place AS before
+  FROM main.log l CROSS JOIN main.rec_at r ON r.log = l.id WINDOW place AS (PARTITION BY l.id ORDER BY r.span, r.idx))
+WHERE idx <= was OR id <= before
+LIMIT 1;
 
 -- name: verify_scan_call
 -- takes: row
@@ -91,10 +106,10 @@ SELECT first, cnt FROM main.blk WHERE log = ?1 ORDER BY first;
 -- takes: int int
 SELECT first, cnt FROM main.blk WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
 
--- plan(): the first row from an index on.  rec_pos.
+-- plan(): the first row from an index on.  rec_order.
 -- name: verify_row_from
 -- takes: int int int
-SELECT idx FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT 1;
+SELECT idx FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY span, idx LIMIT 1;
 
 -- read_block(): one block, and what is kept beside it.  Primary keys.
 -- name: verify_get_block
@@ -113,19 +128,19 @@ ORDER BY first;
 SELECT first, body FROM main.blkpay WHERE log = ?1 ORDER BY first;
 
 -- verify_forms: what is kept beside rows that blocks have replaced (from ?2 on, before ?3) and is not what is kept beside the
--- blocks: whether something else is, which gives an id of forms_id().  rec_pos, primary keys.
+-- blocks: whether something else is, which gives an id of forms_id().  rec_order, primary keys.
 -- name: verify_list_kept_twice
 -- takes: int int int
-SELECT m.idx, p.rec IS NOT NULL FROM main.rec m JOIN main.pay k ON k.rec = m.id
+SELECT m.idx, p.rec IS NOT NULL FROM main.rec_at m CROSS JOIN main.pay k ON k.rec = m.id
 LEFT JOIN pay p ON p.rec = (m.log << 40 | m.idx) - 9223372036854775807 - 1
 WHERE m.log = ?1 AND m.idx >= ?2 AND m.idx < ?3
   AND (p.rec IS NULL OR p.salt IS NOT k.salt OR p.nonce IS NOT k.nonce OR p.ct IS NOT k.ct)
-ORDER BY m.idx;
+ORDER BY m.span, m.idx;
 
--- forms_again(): has a log rows in a range that blocks have replaced?  rec_pos.
+-- forms_again(): has a log rows in a range that blocks have replaced?  rec_order.
 -- name: verify_any_leftover
 -- takes: int int int
-SELECT EXISTS(SELECT 1 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3);
+SELECT EXISTS(SELECT 1 FROM main.rec_at WHERE log = ?1 AND idx >= ?2 AND idx < ?3);
 
 -- walk_kept(): what is kept beside rows, of records that are in the file; then groups of records that no block has.
 -- Primary keys.
@@ -147,7 +162,7 @@ SELECT idx, call FROM main.open_call WHERE log = ?1 ORDER BY idx;
 -- check_open(): a record behind what was read, of the same call.  rec_call.
 -- name: verify_ended_since
 -- takes: int int blob
-SELECT EXISTS(SELECT 1 FROM main.rec WHERE log = ?1 AND idx >= ?2 AND call = ?3 AND kind <> 1001 AND call IS NOT NULL);
+SELECT EXISTS(SELECT 1 FROM main.rec_at WHERE log = ?1 AND idx >= ?2 AND call = ?3 AND kind <> 1001 AND call IS NOT NULL);
 
 -- verify_forms: logs with blocks, of one tenant and the system's or of all.  Primary keys.
 -- name: verify_list_folded
@@ -180,8 +195,8 @@ SELECT from_idx, to_idx, ts_min, ts_max, bytes, digest, root, set_by, path, move
 SELECT moved_by FROM main.seg WHERE log = ?1 AND from_idx = ?2;
 
 -- restore_run(): how far each log goes, by its records or by what its head says, its newest checkpoint, time and kind of
--- the last record.  rec_pos, backwards; primary keys.
+-- the last record.  rec_order, backwards; primary keys.
 -- name: restore_list_logs
-SELECT l.id, l.origin, max(h.size, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0)),
-  coalesce((SELECT max(size) FROM cp WHERE log = l.id), 0), (SELECT ts FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1),
-  (SELECT kind FROM main.rec WHERE log = l.id ORDER BY idx DESC LIMIT 1) FROM log l JOIN head h ON h.log = l.id ORDER BY l.id;
+SELECT l.id, l.origin, max(h.size, coalesce((SELECT idx + 1 FROM main.rec_at WHERE log = l.id ORDER BY span DESC, idx DESC LIMIT 1), 0)),
+  coalesce((SELECT max(size) FROM cp WHERE log = l.id), 0), (SELECT ts FROM main.rec_at WHERE log = l.id ORDER BY span DESC, idx DESC LIMIT 1),
+  (SELECT kind FROM main.rec_at WHERE log = l.id ORDER BY span DESC, idx DESC LIMIT 1) FROM log l JOIN head h ON h.log = l.id ORDER BY l.id;

@@ -81,9 +81,9 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 	const uint8_t *call = row->v[COL_CALL].p;
 	uint8_t leaf[TREE_HASH];
 	struct audit_open *o = NULL;
-	int rc;
+	int64_t id = 0;
+	int rc = log->tail ? 0 : audit_tail_open(log, db, err);
 
-	rc = log->tail ? 0 : audit_tail_open(log, db, err);
 	if (rc < 0)
 		return rc;
 	audit_row_text(row, COL_LOG, log->id, log->origin, log->origin_len);
@@ -97,12 +97,14 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 	rc = o && o->folded ? end_open(db, o, err) : 0;
 	if (rc == 0)
 		rc = insert_row(logs, db, row, leaf, err);
+	if (rc == 0)
+		rc = forms_span_put(db, logs->last_id, &id, err);
 	if (rc < 0)
 		return rc;
 	audit_tail_add(log->tail, leaf);
 	audit_undo_push(logs, UNDO_RECORD, log);
 	logs->undo[logs->undo_len - 1].record = kind;
-	logs->last_id = db_last_id(db);
+	logs->last_id = id;
 	log->size++;
 	if (list_empty(&log->dirty))
 		list_push_back(&logs->dirty, &log->dirty);

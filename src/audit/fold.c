@@ -424,7 +424,8 @@ static int compare(struct audit_folder *f, int64_t log, const char *origin, cons
 		   struct err *err)
 {
 	struct block_texts texts = { .log = log, .origin = origin, .fn = get_text, .arg = &f->texts };
-	struct audit_page page = { .log = log, .origin = origin, .from = from, .to = b->first + b->cnt };
+	struct audit_page page = { .log = log, .origin = origin, .from = from, .to = b->first + b->cnt,
+		.leftovers = true };
 	struct block_reader *r = block_reader_new(&texts);
 	struct audit_reader *rows = audit_reader_new(f->db);
 	int rc = block_open(r, b, BLOCK_ALL_COLUMNS, err);
@@ -569,7 +570,7 @@ int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_
 		rc = drop_slice(db, SQL_FOLD_DROP_ROWS, log, from, to, upto, err);
 	if (rc == 0)
 		*ret_n = db_changes(db);
-	return rc;
+	return rc == 0 ? forms_spans_drop(db, err) : rc;
 }
 
 int audit_fold_tail_set(struct db *db, int64_t id, struct err *err)
@@ -598,17 +599,17 @@ int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err)
 int audit_fold_look(struct db *db, struct audit_fold_state *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_COUNT_ROWS);
-	bool has_blocks = false;
+	int64_t knows = 0;      /* blocks; spans as well */
 	int rc = db_step(st, err);
 
 	if (rc == 1) {
 		*ret = (struct audit_fold_state){ .waiting = db_col_i64(st, 0), .once = db_col_i64(st, 1) };
-		has_blocks = db_col_i64(st, 2);
+		knows = db_col_i64(st, 2);
 	}
 	db_stmt_put(&st);
-	if (rc < 0 || !has_blocks)
+	if (rc < 0 || !knows)
 		return rc < 0 ? rc : 0;
-	st = db_stmt_get(db, SQL_FOLD_COUNT_WAITING);
+	st = db_stmt_get(db, knows > 1 ? SQL_FOLD_COUNT_WAITING : SQL_FOLD_COUNT_WAITING_BEFORE);
 	rc = db_step(st, err);
 	if (rc == 1) {
 		ret->waiting = db_col_i64(st, 0);

@@ -196,7 +196,7 @@ static int read_row(struct audit_reader *r, const struct audit_page *page, struc
 	return 0;
 }
 
-/* A page at a time, so that no read transaction lasts long (AUDIT A-804). */
+/* A page at a time (AUDIT A-804), of no more rows than there can be: behind them a walk by position would go on. */
 static bool next_page(struct audit_reader *r, struct audit_page *page)
 {
 	if (r->st)
@@ -210,7 +210,7 @@ static bool next_page(struct audit_reader *r, struct audit_page *page)
 	db_bind_i64(r->st, 1, page->log);
 	db_bind_i64(r->st, 2, page->from);
 	db_bind_i64(r->st, 3, page->to);
-	db_bind_i64(r->st, 4, PAGE_ROWS);
+	db_bind_i64(r->st, 4, page->from < 0 || page->to - page->from > PAGE_ROWS ? PAGE_ROWS : page->to - page->from);
 	db_bind_row(r->st, 5);
 	return true;
 }

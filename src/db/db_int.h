@@ -138,13 +138,15 @@ int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err
  * each by db_digest_column(). */
 extern const uint8_t db_store_digest[SQL__STEPS][DIGEST_SIZE], db_keys_digest[SQL__KEYS_STEPS][DIGEST_SIZE],
 	db_segment_digest[SQL__SEGMENT_STEPS][DIGEST_SIZE];
-/* The same of a store without the indexes that meta_make_lean drops. */
+/* The same of a store without the indexes that db_make_lean() drops; rec_pos goes when there is rec_order. */
 extern const uint8_t db_lean_digest[SQL__STEPS][DIGEST_SIZE];
-static inline bool db_is_lean_left_out(const char *name)
+enum { DB_PLACED_SINCE = 42 };
+static inline bool db_is_lean_left_out(const char *name, int step)
 {
-	static const char *const names[] = { "rec_call", "rec_ts", "rec_prn", "rec_cred", "rec_tool", "rec_out", "rec_kind" };
+	static const char *const names[] = { "rec_call", "rec_ts", "rec_prn", "rec_cred", "rec_tool", "rec_out", "rec_kind",
+		"rec_pos" };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) - (step < DB_PLACED_SINCE); i++)
 		if (strcmp(name, names[i]) == 0)
 			return true;
 	return false;

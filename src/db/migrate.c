@@ -96,6 +96,15 @@ static int read_version(struct db *db, const struct schema *s, int *ret_version,
 	return 0;
 }
 
+/* A store that has lost all the other indexes loses that of positions as well. */
+static int drop_places(struct db *db, struct err *err)
+{
+	unsigned left = 0;
+	int rc = db_lean_left(db, &left, err);
+
+	return rc == 0 && left == 1 ? db_make_lean(db, 1, err) : rc;
+}
+
 static int run_step(struct db *db, const struct schema *s, int step, struct err *err)
 {
 	const struct sql_text *sql = &sql_sqlite[s->first + step - 1];    /* steps come first, in order */
@@ -106,6 +115,8 @@ static int run_step(struct db *db, const struct schema *s, int step, struct err 
 		return rc;
 	rc = sqlite3_exec(db->native, sql->text, NULL, NULL, NULL);
 	rc = rc == SQLITE_OK ? 0 : db_fail(db, rc, sql->name, err);
+	if (rc == 0 && s == &store_schema && step == DB_PLACED_SINCE)
+		rc = drop_places(db, err);
 	if (rc == 0) {
 		snprintf(pragma, sizeof(pragma), "PRAGMA application_id=%d; PRAGMA user_version=%d", s->application_id,
 			 step);
@@ -229,7 +240,7 @@ int db_is_lean(struct db *db, struct err *err)
 int db_make_lean(struct db *db, unsigned n, struct err *err)
 {
 	static const enum sql_id drops[DB_LEAN_INDEXES] = { SQL_META_DROP_CALL, SQL_META_DROP_TS, SQL_META_DROP_PRN,
-		SQL_META_DROP_CRED, SQL_META_DROP_TOOL, SQL_META_DROP_OUT, SQL_META_DROP_KIND };
+		SQL_META_DROP_CRED, SQL_META_DROP_TOOL, SQL_META_DROP_OUT, SQL_META_DROP_KIND, SQL_META_DROP_POS };
 	unsigned left = 0;
 	int rc = db_lean_left(db, &left, err);
 

@@ -23,14 +23,15 @@ static int fail(sqlite3 *db, const char *where)
 	return 1;
 }
 
-static int digest_schema(sqlite3 *db, bool lean, uint8_t ret[DIGEST_SIZE])
+/* lean: of this step without the indexes that it can be without; 0: with all. */
+static int digest_schema(sqlite3 *db, int lean, uint8_t ret[DIGEST_SIZE])
 {
 	struct digest *d = digest_new();
 	sqlite3_stmt *st = NULL;
 	int rc = sqlite3_prepare_v2(db, sql_sqlite[SQL_META_LIST_SCHEMA].text, -1, &st, NULL);
 
 	while (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
-		if (lean && db_is_lean_left_out((const char *)sqlite3_column_text(st, 1)))
+		if (lean > 0 && db_is_lean_left_out((const char *)sqlite3_column_text(st, 1), lean))
 			continue;
 		for (int col = 0; col < 4; col++) {
 			const char *text = (const char *)sqlite3_column_text(st, col);
@@ -56,7 +57,8 @@ static int print(const char *name, int first, int steps, bool lean, bool list)
 	for (int step = 0; step < steps; step++) {
 		const struct sql_text *sql = &sql_sqlite[first + step];
 
-		if (sqlite3_exec(db, sql->text, NULL, NULL, NULL) != SQLITE_OK || digest_schema(db, lean, digest) != SQLITE_OK)
+		if (sqlite3_exec(db, sql->text, NULL, NULL, NULL) != SQLITE_OK ||
+		    digest_schema(db, lean ? step + 1 : 0, digest) != SQLITE_OK)
 			return fail(db, sql->name);
 		if (list)
 			printf("%s %d ", name, step + 1);

@@ -12,6 +12,7 @@
 
 enum { PAY_REC, PAY_SALT, PAY_NONCE, PAY_CT };
 enum { KEPT_LOG = 4, KEPT_IDX };        /* columns of forms_kept behind these */
+enum { SPAN_BITS = 12 };        /* 4,096 rows, whose entries are some eight pages of rec_order: decision 0152 */
 
 struct kept {
 	struct forms *f;
@@ -323,6 +324,25 @@ int forms_group_read(struct db *db, int64_t log, int64_t idx, struct forms_group
 		forms_group_free(&g);
 	*ret = g;
 	return rc;
+}
+
+int forms_span_put(struct db *db, int64_t before, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st;
+
+	*ret = db_last_id(db);
+	if (before != 0 && *ret >> SPAN_BITS == before >> SPAN_BITS)
+		return 0;
+	st = db_stmt_get(db, SQL_FORMS_PUT_SPAN);
+	db_bind_i64(st, 1, *ret);
+	return db_run(&st, err);
+}
+
+int forms_spans_drop(struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FORMS_DROP_SPANS);
+
+	return db_run(&st, err);
 }
 
 int forms_group_put(struct db *db, int64_t log, int64_t first, const struct audit_bytes *body, struct err *err)

@@ -28,14 +28,8 @@
  * word it is that is told. */
 
 /* Columns of verify_scan_rec. */
-enum { R_ID, R_LOG, R_IDX, R_TS, R_KIND, R_CRED, R_PRN, R_TOOL, R_OUTCOME, R_CALL, R_WIDTH };
+enum { R_ID, R_LOG, R_IDX, R_TS, R_KIND, R_CRED, R_PRN, R_TOOL, R_OUTCOME, R_CALL, R_SPAN, R_WIDTH };
 enum { KEYS_MAX = 3, CALL_SIZE = 16 };
-
-static bool has_all(const struct db_value *rec)
-{
-	(void)rec;
-	return true;
-}
 
 static bool has_no_begin(const struct db_value *rec)
 {
@@ -57,21 +51,22 @@ static bool has_events(const struct db_value *rec)
 	return has_no_begin(rec) && rec[R_KIND].n != AUDIT_CALL_END;
 }
 
-enum { CALLS };                 /* the index that is counted besides */
+enum { CALLS, ORDER = 3 };      /* the index that is counted besides; the one that all stores have */
 
 /* By name, as verify_list_indexes lists them; the rest is what the steps of sql/migrate say. */
 static const struct index_info {
 	const char *name;
 	enum sql_id scan;
-	bool (*has)(const struct db_value *rec);
+	bool (*has)(const struct db_value *rec);        /* NULL: all rows */
 	uint8_t nkeys, key[KEYS_MAX];
 	bool unique;
 } indexes[] = {
 	[CALLS] = { "rec_call", SQL_VERIFY_SCAN_CALL, has_calls, 1, { R_CALL }, false },
 	{ "rec_cred", SQL_VERIFY_SCAN_CRED, has_no_begin, 3, { R_LOG, R_CRED, R_TS }, false },
 	{ "rec_kind", SQL_VERIFY_SCAN_KIND, has_events, 3, { R_LOG, R_KIND, R_TS }, false },
+	[ORDER] = { "rec_order", SQL_VERIFY_SCAN_ORDER, NULL, 3, { R_SPAN, R_LOG, R_IDX }, true },
 	{ "rec_out", SQL_VERIFY_SCAN_OUT, has_bad_outcomes, 3, { R_LOG, R_OUTCOME, R_TS }, false },
-	{ "rec_pos", SQL_VERIFY_SCAN_POS, has_all, 2, { R_LOG, R_IDX }, true },
+	{ "rec_pos", SQL_VERIFY_SCAN_POS, NULL, 2, { R_LOG, R_IDX }, true },
 	{ "rec_prn", SQL_VERIFY_SCAN_PRN, has_no_begin, 3, { R_LOG, R_PRN, R_TS }, false },
 	{ "rec_tool", SQL_VERIFY_SCAN_TOOL, has_no_begin, 3, { R_LOG, R_TOOL, R_TS }, false },
 	{ "rec_ts", SQL_VERIFY_SCAN_TS, has_no_begin, 2, { R_LOG, R_TS }, false },
@@ -118,7 +113,7 @@ static void add_row(struct sums *s, const struct db_value *rec)
 		const struct index_info *x = &indexes[i];
 		struct entry e = { { 0 } };
 
-		if (!x->has(rec))
+		if (x->has && !x->has(rec))
 			continue;
 		for (unsigned k = 0; k < x->nkeys; k++)
 			put_key(&e, k, &rec[x->key[k]]);
@@ -207,7 +202,7 @@ static int count_calls(const struct sums *s, struct db *db, struct err *err)
 	return rc;
 }
 
-/* 1: rec has the indexes that this file knows, and no other; *ret_lean: that of positions alone. */
+/* 1: rec has the indexes that this file knows, and no other; *ret_lean: that of the order alone. */
 static int read_names(struct db *db, bool *ret_lean, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_VERIFY_LIST_INDEXES);
@@ -218,7 +213,7 @@ static int read_names(struct db *db, bool *ret_lean, struct err *err)
 	while ((rc = db_step(st, err)) == 1) {
 		const char *name = db_col_text(st, 0, NULL);
 
-		*ret_lean = n == 0 && strcmp(name, "rec_pos") == 0;
+		*ret_lean = n == 0 && strcmp(name, indexes[ORDER].name) == 0;
 		if (n == NELEMS(indexes) || (!*ret_lean && strcmp(name, indexes[n].name) != 0))
 			break;
 		n++;
@@ -240,9 +235,20 @@ static int compare(struct db *db, struct err *err)
 	if (rc == 1)
 		rc = read_table(&s, db, err);
 	for (size_t i = 0; rc == 1 && i < NELEMS(indexes); i++)
-		if (!lean || indexes[i].unique)
+		if (!lean || i == ORDER)
 			rc = read_index(&s, i, db, err);
 	return rc == 1 && !lean ? count_calls(&s, db, err) : rc;
+}
+
+/* Rows are found by position span after span (0042_span.sql), of each of which rec_order speaks by itself. */
+static int check_places(struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_VERIFY_MISPLACED);
+	int rc = db_step(st, err);
+
+	rc = rc == 1 ? err_set(err, ERR_CORRUPT, "", "%s", db_col_text(st, 0, NULL)) : rc;
+	db_stmt_put(&st);
+	return rc;
 }
 
 /* ERR_CORRUPT when they are not sound; *ret_summed: they are, and sums have shown it. */
@@ -254,12 +260,12 @@ static int check_indexes(struct db *db, bool *ret_summed, struct err *err)
 	begin = begin && rc == 0;
 	if (rc == 0)
 		rc = compare(db, err);
-	if (begin)
-		rc = db_txn_end(db, rc, err);
 	*ret_summed = rc == 1;
 	if (rc == 1)
-		return 0;
-	return rc == ERR_CANCELLED || rc == ERR_TIMEOUT ? rc : db_check_integrity(db, err);
+		rc = check_places(db, err);
+	if (begin)
+		rc = db_txn_end(db, rc, err);
+	return *ret_summed || rc == ERR_CANCELLED || rc == ERR_TIMEOUT ? rc : db_check_integrity(db, err);
 }
 
 /* --- beside the reading of records */

@@ -223,20 +223,17 @@ static void take_tool(sqlite3_stmt *st)
 /* A store of a release before had indexes of rows from its first record on, as the steps make them. */
 static void take_indexes(void)
 {
-	static const char makes[] = "CREATE INDEX rec_";
+	static const char *const makes[] = { "CREATE INDEX ", "CREATE UNIQUE INDEX " };
 
-	for (int step = 0; step < db_schema_version(); step++) {
-		const char *p = sql_sqlite[step].text;
+	for (size_t k = 0; k < NELEMS(makes); k++)
+		for (int step = 0; step < db_schema_version(); step++)
+			for (const char *p = sql_sqlite[step].text; (p = strstr(p, makes[k])) && fill.indexes < INDEXES_MAX;) {
+				const size_t len = strcspn(p += strlen(makes[k]), ";");
 
-		while ((p = strstr(p, makes)) && fill.indexes < INDEXES_MAX) {
-			const size_t len = strcspn(p, ";");
-
-			if (strncmp(p + strlen(makes), "pos ", 4) != 0)     /* of the file: "rec" is all forms to whoever sees them */
-				fill.index[fill.indexes++] = mem_printf("CREATE INDEX main.%.*s", (int)(len - strlen("CREATE INDEX ")),
-									p + strlen("CREATE INDEX "));
-			p += len;
-		}
-	}
+				/* Of the file: "rec" is all forms to whoever sees them. */
+				if (strncmp(p, "rec_", 4) == 0 && strncmp(p, "rec_order ", 10) != 0)
+					fill.index[fill.indexes++] = mem_printf("%smain.%.*s", makes[k], (int)len, p);
+			}
 }
 
 static int look(void *arg, struct db *db, struct audit_logs *logs, struct err *err)

@@ -217,7 +217,7 @@ def sceptic():
 def row_indexes():
     """Statements that give a store the indexes of rows which one of an earlier release has."""
     return [sql for step in sorted((SOURCE / "sql/migrate").glob("*.sql"))
-            for sql in re.findall(r"(?m)^CREATE INDEX rec_(?!pos)[^;]+", step.read_text())]
+            for sql in re.findall(r"(?m)^CREATE (?:UNIQUE )?INDEX rec_(?!order)[^;]+", step.read_text())]
 
 
 class Crib:

@@ -181,7 +181,7 @@ class Forms(Asked):
         self.assertIn(f"record by record, of chapters without sums: {chapters}\n", c.cli("audit", "tool-health", "--tenant", "fill00000"))
 
     def a_start_makes_it_lean(self, store):
-        """SCALE D1: a store of blocks has no indexes but that of positions from its next start on, and nobody is told."""
+        """SCALE D1: a store of blocks has no indexes but that of the order from its next start on, and nobody is told."""
         def indexes():
             return {name for name, in self.crib.rows("SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'rec'")}
 
@@ -190,7 +190,7 @@ class Forms(Asked):
         self.assertGreater(len(indexes()), 5)
         del self.crib.env["TOOLCRIB_REPORT"]
         self.crib.start()
-        self.assertEqual(indexes(), {"rec_pos"})
+        self.assertEqual(indexes(), {"rec_order"})
         calls = self.crib.json("audit", "calls", "--tenant", "fill00000", "--limit", "7")
         self.assertEqual(len(calls), 7)
         self.crib.json("audit", "show", calls[0]["call"])

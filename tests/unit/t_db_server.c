@@ -151,16 +151,16 @@ static void steps_are_the_owners_and_forward_alone(void **state)
 	int version;
 
 	assert_int_equal(db_check_version(f->db, &version, &f->err), 0);
-	assert_int_equal(version, 41);
+	assert_int_equal(version, 42);
 	assert_int_equal(db_migrate(f->db, &f->err), 0);                /* nothing is due */
 	assert_int_equal(db_migrate(owner, &f->err), 0);
 	in_test_database("UPDATE toolcrib.meta SET value = '9000' WHERE key = 'schema'");
 	assert_int_equal(db_migrate(owner, &f->err), ERR_CONFLICT);
-	assert_non_null(strstr(f->err.msg, "made by a newer toolcrib: schema 9000, this one knows 41"));
+	assert_non_null(strstr(f->err.msg, "made by a newer toolcrib: schema 9000, this one knows 42"));
 	assert_int_equal(db_check_version(f->db, &version, &f->err), ERR_CONFLICT);
 	in_test_database("DROP SCHEMA toolcrib CASCADE");
 	assert_int_equal(db_migrate(f->db, &f->err), ERR_DENIED);
-	assert_string_equal(f->err.msg, "its schema is 0, not 41, and its owner alone makes tables");
+	assert_string_equal(f->err.msg, "its schema is 0, not 42, and its owner alone makes tables");
 	assert_int_equal(db_check_version(f->db, &version, &f->err), ERR_INVALID);
 	in_test_database("CREATE SCHEMA toolcrib AUTHORIZATION crib_owner CREATE TABLE rec(i int8)");    /* what is in the way stays, and nothing is half made */
 	assert_int_equal(db_migrate(owner, &f->err), ERR_CONFLICT);

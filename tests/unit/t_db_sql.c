@@ -143,7 +143,7 @@ static void scans_of_a_verification_read_one_index_each(void **state)
 		}
 		sqlite3_finalize(st);
 	}
-	assert_int_equal(n, 1 + 8);
+	assert_int_equal(n, 1 + 9);
 }
 
 static bool plan_names(enum sql_id id, const char *what)

@@ -858,10 +858,10 @@ static void row_out_hands_over_a_row_at_once(void **state)
 				      NULL, NULL, NULL), SQLITE_OK);
 	st = db_stmt_get(f->db, SQL_VERIFY_SCAN_REC);
 	db_bind_row(st, 1);
-	assert_null(db_row(st, 10));
+	assert_null(db_row(st, 11));
 	assert_int_equal(db_step(st, &f->err), 1);
-	assert_null(db_row(st, 9));             /* it has ten */
-	v = db_row(st, 10);
+	assert_null(db_row(st, 10));            /* it has eleven */
+	v = db_row(st, 11);
 	assert_non_null(v);
 	assert_true(v[1].type == DB_INT && v[1].n == 2 && v[3].n == -5);
 	assert_true(v[5].type == DB_NULL && v[5].len == 0 && v[5].p);

@@ -301,8 +301,8 @@ static void all_views_are_copied_for_a_guest(void **state)
 	OK(db_pragma(f->db, "PRAGMA query_only=off", &f->err));
 	f->db->guest = true;
 	OK(db_vtab_views(f->db, &f->err));
-	gives(f, "SELECT count(*) > 10 AND count(*) = (SELECT count(*) FROM main.sqlite_schema WHERE type = 'view') "
-	      "FROM temp.sqlite_schema WHERE type = 'view'", "1 ", NULL);
+	gives(f, "SELECT count(*) > 10 AND count(*) = (SELECT count(*) FROM main.sqlite_schema WHERE type = 'view' "
+	      "AND name NOT IN ('rec_at', 'rec_tail')) FROM temp.sqlite_schema WHERE type = 'view'", "1 ", NULL);      /* which find rows alone */
 	OK(ask(f, "SELECT count(*) FROM v_calls", said, sizeof(said)));
 	f->db->guest = false;
 }

@@ -167,8 +167,8 @@ static void the_index_that_is_left_is_compared(void **state)
 	struct fix *f = *state;
 
 	assert_true(made_lean(f));
-	raw(f, "CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'rec_pos'; DROP TRIGGER rec_frozen;"
-	    "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name = 'rec_pos'; PRAGMA writable_schema=RESET;"
+	raw(f, "CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'rec_order'; DROP TRIGGER rec_frozen;"
+	    "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name = 'rec_order'; PRAGMA writable_schema=RESET;"
 	    "UPDATE rec SET idx = idx + 1000 WHERE id = (SELECT max(id) FROM rec WHERE log = 2);"
 	    "PRAGMA writable_schema=ON; INSERT INTO sqlite_schema SELECT * FROM kept; PRAGMA writable_schema=RESET;"
 	    "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END");
@@ -181,6 +181,52 @@ static void the_index_that_is_left_is_compared(void **state)
 	"CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END"
 #define NEWEST "WHERE id = (SELECT max(id) FROM rec)"
 
+/* Rows are found span after span, by an index that knows what is twice in one span alone. */
+static void a_position_is_there_once(void **state)
+{
+	struct fix *f = *state;
+
+	assert_true(made_lean(f));
+	raw(f, "CREATE TEMP TABLE twice AS SELECT * FROM rec WHERE log = 2 ORDER BY idx LIMIT 1; UPDATE twice SET id = 5000;"
+	    "INSERT INTO rec SELECT * FROM twice; INSERT INTO span VALUES(1)");
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_INDEX], 1);
+	assert_non_null(strstr(f->last, "there twice"));
+}
+
+static void rows_of_a_log_stand_as_they_came(void **state)
+{
+	struct fix *f = *state;
+
+	assert_true(made_lean(f));
+	raw(f, UNFROZEN("UPDATE rec SET id = 5000 WHERE id = (SELECT min(id) FROM rec WHERE log = 2); INSERT INTO span VALUES(1)"));
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_INDEX], 1);
+	assert_non_null(strstr(f->last, "not in its place"));
+}
+
+/* A span that is missing hides its rows from who asks by position; one too many hides nothing. */
+static void each_row_is_in_a_span(void **state)
+{
+	struct fix *f = *state;
+
+	raw(f, "INSERT INTO span VALUES(77)");
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+	raw(f, "DELETE FROM span WHERE n = 0");
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_INDEX], 1);
+}
+
+/* Nor do rows that wait for a block hide behind meta.tail_from. */
+static void the_tail_begins_where_it_does(void **state)
+{
+	struct fix *f = *state;
+
+	raw(f, "INSERT OR REPLACE INTO meta(key, value) VALUES('tail_from', '9999'); INSERT INTO span VALUES(2)");
+	assert_true(verify(f, 0) != 0);
+}
+
 /* Many rows, or many that are in no block, are found by them. */
 static void a_store_of_rows_keeps_its_indexes(void **state)
 {
@@ -188,7 +234,7 @@ static void a_store_of_rows_keeps_its_indexes(void **state)
 	char sql[700];
 
 	for (int over = 1; over >= 0; over--) {
-		snprintf(sql, sizeof(sql), UNFROZEN("UPDATE rec SET id = (SELECT min(id) FROM rec) + %d " NEWEST),
+		snprintf(sql, sizeof(sql), UNFROZEN("UPDATE rec SET id = (SELECT min(id) FROM rec) + %d " NEWEST "; INSERT OR IGNORE INTO span SELECT id >> 12 FROM rec"),
 			 AUDIT_LEAN_ROWS_MAX - 1 + over);
 		raw(f, sql);
 		if (over)
@@ -604,7 +650,8 @@ SUITE(verify_forms)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_store_of_blocks_needs_no_index_but_that_of_positions), TEST(the_index_that_is_left_is_compared),
-		TEST(a_store_of_rows_keeps_its_indexes),
+		TEST(a_store_of_rows_keeps_its_indexes), WITH_LEFTOVERS(a_position_is_there_once), WITH_LEFTOVERS(rows_of_a_log_stand_as_they_came),
+		WITH_LEFTOVERS(each_row_is_in_a_span), TEST(the_tail_begins_where_it_does),
 		cmocka_unit_test_setup_teardown(rows_alone_keep_their_indexes, set_up_rows, fix_free),
 		TEST(it_is_whole), TEST(bit_of_the_columns), TEST(bit_of_what_is_not_deflated), TEST(zone_of_another_chapter), TEST(sums_with_one_call_less), TEST(sums_that_need_not_be_partial),
 		TEST(times_of_a_chapter), TEST(chapter_of_half_a_block), TEST(chapter_that_begins_in_a_block),
