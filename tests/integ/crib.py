@@ -214,6 +214,11 @@ def sceptic():
     return sys.executable, path
 
 
+def of_sqlite(sql):
+    """A file of sql/queries without what it says for the other engine alone."""
+    return re.sub(r"(?ms)^-- only: pgsql\n.*?(?=^-- only:|^-- name:|^$|\Z)", "", sql)
+
+
 def row_indexes():
     """Statements that give a store the indexes of rows which one of an earlier release has."""
     return [sql for step in sorted((SOURCE / "sql/migrate").glob("*.sql"))

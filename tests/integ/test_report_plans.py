@@ -8,7 +8,7 @@ REPORTS = crib.SOURCE / "sql/queries/report.sql"
 
 
 def statements(path=REPORTS):
-    for name, text in re.findall(r"(?ms)^-- name: (\w+)\n(.*?);\n", path.read_text()):
+    for name, text in re.findall(r"(?ms)^-- name: (\w+)\n(.*?);\n", crib.of_sqlite(path.read_text())):
         yield name, "\n".join(line for line in text.splitlines() if not line.startswith("--"))
 
 
@@ -48,7 +48,8 @@ class Plans(crib.Case):
         paged = {name: sql for name, sql in statements() if re.search(r"\bAS _idx\b", sql)}
         self.assertGreater(len(paged), 18)
         for name, sql in paged.items():
-            self.assertRegex(sql, r"ORDER BY \+?(_|\w\.)?idx DESC LIMIT \?8$", name)
+            self.assertRegex(sql, r"ORDER BY \+?(_|\w\.)?idx DESC( LIMIT \?8)?$", name)
+            self.assertIn("idx DESC LIMIT ?8", sql, name)
             self.assertRegex(sql, r"idx < \?9", name)
 
     def test_sc601_rows_by_position_are_walked_span_after_span(self):
