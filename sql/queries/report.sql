@@ -387,7 +387,7 @@ WITH f(idx, ended) AS (
     GROUP BY r.idx ORDER BY r.idx DESC LIMIT ?8)
 SELECT e.time AS time, e.tenant AS tenant, e."key" AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
   e.call AS call, f.ended AS ended_at, e.beg AS began_at, e.ts AS _ts, e.idx AS _idx
-FROM f CROSS JOIN v_records e WHERE e.log_id = ?1 AND e.idx = f.idx ORDER BY e.idx DESC;
+FROM f CROSS JOIN v_records e WHERE e.log_id = ?1 AND e.idx = f.idx ORDER BY e.idx DESC LIMIT ?8;
 
 -- The same where blocks have no index of keys: all keys that have ended at once, in one walk of what has one of them.
 -- name: report_after_revocation_forms
@@ -402,7 +402,7 @@ WITH x(cred, idx) AS MATERIALIZED (
     ORDER BY r.idx DESC LIMIT ?8)
 SELECT e.time AS time, e.tenant AS tenant, e."key" AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
   e.call AS call, f.ended AS ended_at, e.beg AS began_at, e.ts AS _ts, e.idx AS _idx
-FROM f CROSS JOIN v_records e WHERE e.log_id = ?1 AND e.idx = f.idx ORDER BY e.idx DESC;
+FROM f CROSS JOIN v_records e WHERE e.log_id = ?1 AND e.idx = f.idx ORDER BY e.idx DESC LIMIT ?8;
 
 -- audit continuity: runs of the server, how each ended, how long nothing ran until the next; with ?11 those of commands
 -- without a server as well.  rec_kind of the system log.
