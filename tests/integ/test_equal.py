@@ -35,7 +35,10 @@ def to_rows(store):
             records += zip(forms.rows_of(block), forms.leaves(block), forms.kept_of(block))
         db.execute("DELETE FROM pay WHERE rec IN (SELECT id FROM rec WHERE log = ? AND idx < ?)", (log, forms.line))
         db.execute("DELETE FROM rec WHERE log = ? AND idx < ?", (log, forms.line))
-    records.sort(key=lambda record: (record[0]["ts"], record[0]["log"], record[0]["idx"]))
+    came = {}                           # rows of a log ascend with its positions, also where the clock was set back
+    for row, *_ in records:
+        came[row["log"], row["idx"]] = max(row["ts"], came.get((row["log"], row["idx"] - 1), 0))
+    records.sort(key=lambda record: (came[record[0]["log"], record[0]["idx"]], record[0]["log"], record[0]["idx"]))
     for table, column in (("pay", "rec"), ("rec", "id")):       # rows that stay are newer than those of blocks
         db.execute(f"UPDATE {table} SET {column} = -{column}")
         db.execute(f"UPDATE {table} SET {column} = {len(records)} - {column}")
@@ -46,6 +49,8 @@ def to_rows(store):
             db.execute("INSERT INTO pay(rec, salt, nonce, ct) VALUES(?, ?, ?, ?)", (number, *kept))
     for table in ("blk", "blkpay", "chap", "open_call", "seg"):
         db.execute(f"DELETE FROM {table}")
+    db.execute("DELETE FROM meta WHERE key = 'tail_from'")
+    db.execute("INSERT OR IGNORE INTO span SELECT DISTINCT id >> 12 FROM rec")
     for _, sql in triggers:
         db.execute(sql)
     db.execute("COMMIT")
