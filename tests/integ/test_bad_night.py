@@ -48,7 +48,7 @@ row("toolcrib.db", "of another user", 'chown 65534 "$S/toolcrib.db"', "no", "the
 row("toolcrib.db-wal", "lost after a crash", 'rm -f "$S"/toolcrib.db-*', "no", "SIGNER_AHEAD", SINCE, SAME, "crashed")
 row("toolcrib.db-wal", "emptied after a crash", ': > "$S/toolcrib.db-wal"', "no", "SIGNER_AHEAD", SINCE, SAME, "crashed")
 row("toolcrib.db-wal", "cut in half after a crash", 'truncate -s 12000 "$S/toolcrib.db-wal"', "no", "SIGNER_AHEAD", SINCE, SAME, "crashed")
-row("toolcrib.db-wal", "another store's", 'cp "$O/toolcrib.db-wal" "$S"', "no", "database disk image is malformed", SINCE, SAME, "crashed")
+row("toolcrib.db-wal", "another store's", 'cp "$O/toolcrib.db-wal" "$S"', "no", "put back whichever of it and toolcrib.db is another store", SINCE, SAME, "crashed")
 row("toolcrib.db-shm", "lost after a crash", 'rm -f "$S/toolcrib.db-shm"', "yes", "", NOTHING, "", "crashed")
 row("keys.db", "lost", 'rm "$S/keys.db"', "no", "keys.db is missing or empty", NOTHING, 'cp "$H/keys.db" "$S"')
 row("keys.db", "lost, and no copy", 'rm "$S/keys.db"', "no", "keys.db is missing or empty", "what was kept of calls", "toolcrib audit adopt keys.db")

@@ -20,9 +20,10 @@ class Browser:
     def __init__(self, profile):
         (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
         self.out, self.into = ours_out, ours_in
+        # bash, for descriptors above 9
         script = f"exec 3<&{theirs_in} 4>&{theirs_out}; exec \"$@\""
         self.child = subprocess.Popen(
-            ["sh", "-c", script, "sh", PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            ["bash", "-c", script, "bash", PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
              "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(theirs_in, theirs_out))
         os.close(theirs_in)
