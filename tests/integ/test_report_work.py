@@ -90,6 +90,8 @@ class Store:
         with open(self.log, "rb") as log:
             log.seek(before)
             for line in log:
+                if not line.endswith(b"\n"):     # somebody is writing it, who was not asked
+                    break
                 *counts, text = line.decode().rstrip("\n").split("\t")
                 text = text.replace("+" + self.walk, self.walk) if self.walk else text
                 runs.append((self.names.get(" ".join(text.split()), "?"), *map(int, counts)))
