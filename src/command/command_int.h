@@ -106,4 +106,9 @@ void command_record_reads(struct command_run *run, void (*done)(struct command_r
 void command_record_told(struct command_run *run, const struct command_told *told,
 			 void (*done)(struct command_run *run, int rc));
 
+/* The end of an answer to one line, as all sockets of commands have it (socket.c): rows, NULL: none; then the error, or
+ * that it is done where err is NULL.  Wiped behind it. */
+struct stream;
+void command_send_reply(struct stream *to, const struct str *rows, const struct err *err);
+
 #endif

@@ -43,20 +43,6 @@ struct asked {
 
 /* --- answers */
 
-static void send_reply(struct command_door *d, const struct str *rows, const struct err *err)
-{
-	struct str out = STR_SECRET_INIT;
-
-	if (rows && rows->len > 0)
-		str_put(&out, rows->p, rows->len);
-	if (err)
-		reply_error(&out, err);
-	else
-		str_puts(&out, "{\"done\":true}\n");
-	stream_write_answer(d->stream, out.p, out.len);
-	str_wipe(&out);                 /* rows may be a visit's token */
-}
-
 static void take_part(void *arg, const struct str *rows)
 {
 	struct command_door *d = arg;
@@ -90,7 +76,7 @@ static void replied(void *arg, const struct str *rows, const struct err *err)
 	if (d->entering && err)
 		visit_end(d->visit);    /* what is not on record has not happened */
 	if (d->stream)
-		send_reply(d, err ? NULL : rows, err);
+		command_send_reply(d->stream, err ? NULL : rows, err);
 	let_go(d);
 	if (!d->stream)
 		free(d);
@@ -164,7 +150,7 @@ static void run(struct command_door *d, struct asked *q)
 	if (!req.cmd)
 		(void)err_set(&err, ERR_DENIED, "", "the console gives no such command");
 	if (!req.cmd || find_visit(d, q, &err) < 0) {
-		send_reply(d, NULL, &err);
+		command_send_reply(d->stream, NULL, &err);
 		return;
 	}
 	req.who = *visit_actor(d->visit);

@@ -216,7 +216,7 @@ static void leave(struct conn *c)
 		command_hang_up(running);
 }
 
-static void send_reply(struct conn *c, const struct str *rows, const struct err *err)
+void command_send_reply(struct stream *to, const struct str *rows, const struct err *err)
 {
 	struct str out = STR_SECRET_INIT;
 
@@ -226,8 +226,8 @@ static void send_reply(struct conn *c, const struct str *rows, const struct err 
 		reply_error(&out, err);
 	else
 		str_puts(&out, "{\"done\":true}\n");
-	stream_write_answer(c->stream, out.p, out.len);
-	str_wipe(&out);                 /* rows may be a new key */
+	stream_write_answer(to, out.p, out.len);
+	str_wipe(&out);                 /* rows may be a new key, or a visit's token */
 }
 
 static void await_line(struct conn *c)
@@ -266,7 +266,7 @@ static void replied(void *arg, const struct str *rows, const struct err *err)
 		conn_free(c);
 		return;
 	}
-	send_reply(c, err ? NULL : rows, err);
+	command_send_reply(c->stream, err ? NULL : rows, err);
 	if (c->eof) {
 		conn_end(c);
 		return;
@@ -359,7 +359,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 		rc = take_files(c, json_object_get(doc, "files"), &req, &err);
 	if (rc < 0) {
 		files_free(req.files, req.nfiles);
-		send_reply(c, NULL, &err);
+		command_send_reply(c->stream, NULL, &err);
 		await_line(c);
 		jx_wipe(&doc);
 		return;
@@ -417,7 +417,7 @@ static void take_piece(struct conn *c, const char *text, size_t len)
 	c->more = more;
 	if (rc < 0) {
 		ev_timer_stop(c->due);
-		send_reply(c, NULL, &err);
+		command_send_reply(c->stream, NULL, &err);
 		leave(c);
 	} else if (more) {
 		await_line(c);
@@ -460,7 +460,7 @@ static void on_due(void *arg)
 	}
 	metric_inc(METRIC_admin_connections_idle);
 	(void)err_set(&err, ERR_TIMEOUT, "", "no command came within %d s", ADMIN_IDLE_MS / 1000);
-	send_reply(c, NULL, &err);
+	command_send_reply(c->stream, NULL, &err);
 	leave(c);
 }
 
@@ -499,7 +499,7 @@ static void take_key(struct conn *c, const char *line, size_t len)
 	(void)snprintf(c->name, sizeof(c->name), "%s", role->name);
 	c->who = (struct actor){ .uid = UINT32_MAX, .pid = -1, .key = c->key, .name = c->name, .from = c->from };
 	if (check_share(c, &err) < 0) {
-		send_reply(c, NULL, &err);
+		command_send_reply(c->stream, NULL, &err);
 		conn_end(c);
 		return;
 	}
@@ -534,7 +534,7 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 		struct err err;
 
 		(void)err_set(&err, ERR_LIMIT, "", "a request has at most %zu bytes", c->line_max);
-		send_reply(c, NULL, &err);
+		command_send_reply(c->stream, NULL, &err);
 		conn_end(c);
 		return 0;
 	}

@@ -60,8 +60,8 @@ def connections(c, key):
 if __name__ == "__main__":
     crib_, key_, lister_ = run.crib_with_tools()
     started(crib_)
+    connections(crib_, key_)            # before the load, whose memory they would find free
     load(crib_, key_, lister_)
-    connections(crib_, key_)
     crib_.stop()
     crib_.close()
     run.many_tenants()
