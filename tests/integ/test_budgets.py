@@ -299,7 +299,7 @@ class Budgets(crib.Case):
 class Memory(crib.Case):
     """HARDENING F-15, SEC S-810: a peer's megabytes for which there is no memory fail its request, wherever that is found."""
 
-    SHORT = [int(word) for word in os.environ.get("TOOLCRIB_TEST_SHORT", "4 16 26 36 44 52 64 100").split()]
+    SHORT = [int(word) for word in os.environ.get("TOOLCRIB_TEST_SHORT", "4 8 10 12 14 16 18 26 36 64").split()]
 
     def limit(self, more=None):
         """So many MiB of address space beside what the daemon has; None: any."""
