@@ -122,16 +122,22 @@ SELECT log, first, body FROM main.blkpay WHERE log = ?1 AND first <= ?2 ORDER BY
 -- name: forms_all_groups
 SELECT log, first, body FROM main.blkpay ORDER BY log, first;
 
--- Chapters of a log, from the one that has ?2, or the next, to the one that has ?3.  Primary key.
+-- Chapters of a log, from the one that has ?2, or the next, to the one that has ?3, without their sums: these are a hundred
+-- times what the rest is, and a step reads what it gives.  Primary key.
 -- name: forms_chapters_up
 -- takes: int int int
-SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1
+SELECT first, cnt, ts_min, ts_max, zone FROM main.chap WHERE log = ?1
   AND first >= coalesce((SELECT max(first) FROM main.chap WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3 ORDER BY first;
 
 -- name: forms_chapters_down
 -- takes: int int int
-SELECT first, cnt, ts_min, ts_max, zone, sums FROM main.chap WHERE log = ?1
+SELECT first, cnt, ts_min, ts_max, zone FROM main.chap WHERE log = ?1
   AND first >= coalesce((SELECT max(first) FROM main.chap WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3 ORDER BY first DESC;
+
+-- The sums of one of them.  Primary key.
+-- name: forms_chapter_sums
+-- takes: int int
+SELECT sums FROM main.chap WHERE log = ?1 AND first = ?2;
 
 -- Sums of rows: ids of those of a log that has no blocks, in a span of time: all, of a key, of a principal, of a kind that is
 -- no call; and behind the blocks of one that has some.  rec_ts, rec_cred, rec_prn, rec_kind, rec_pos.

@@ -440,13 +440,34 @@ static int add_sums(struct cursor *c, const struct block_sums *sums, int64_t ts,
 	return rc;
 }
 
+/* 1: the chapter's sums were counted; 0: it has none. */
+static int take_sums(struct cursor *c, int64_t first, int64_t cnt, int64_t ts, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->f->db, SQL_FORMS_CHAPTER_SUMS);
+	struct block_sums sums = { .partial = true };
+	struct block_bytes b;
+	int rc;
+
+	db_bind_i64(st, 1, c->log);
+	db_bind_i64(st, 2, first);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		b = bytes_of(st, 0);
+		rc = block_sums_read(b.p, b.len, first, cnt, &sums, err);
+	}
+	db_stmt_put(&st);
+	if (rc == 0 && !sums.partial)
+		rc = add_sums(c, &sums, ts, err) < 0 ? ERR_CORRUPT : 1;
+	block_sums_fini(&sums);
+	return rc;
+}
+
 /* The chapter that the statement is at: its sums, or its blocks. */
 static int take_chapter(struct cursor *c, struct err *err)
 {
 	struct db_stmt *st = c->chapters;
 	const int64_t first = db_col_i64(st, 0), cnt = db_col_i64(st, 1);
 	const int64_t ts_min = db_col_i64(st, 2), ts_max = db_col_i64(st, 3);
-	struct block_sums sums = { .partial = true };
 	int rc;
 
 	c->stage = AT_CHAPTERS;
@@ -454,14 +475,8 @@ static int take_chapter(struct cursor *c, struct err *err)
 		return forms_bad(c->log, c->at, err_set(err, ERR_CORRUPT, "", "the next block is missing"), err);
 	rc = ts_max < c->since || ts_min >= c->until ? 0 : may_have(c, st, 4, cnt, NULL, err);
 	if (rc == 1 && ts_min >= c->since && ts_max < c->until && slot_of(c, ts_min) == slot_of(c, ts_max)) {
-		const struct block_bytes b = bytes_of(st, 5);
-
-		rc = block_sums_read(b.p, b.len, first, cnt, &sums, err);
-		if (rc == 0 && !sums.partial)
-			rc = add_sums(c, &sums, ts_min, err);
-		else if (rc == 0)
-			rc = 1;
-		block_sums_fini(&sums);
+		rc = take_sums(c, first, cnt, ts_min, err);
+		rc = rc == 0 || rc == 1 ? !rc : rc;
 	}
 	if (rc < 0)
 		return err_wrap(err, "chapter %" PRId64 " of log %" PRId64, first, c->log);

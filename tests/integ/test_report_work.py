@@ -216,7 +216,7 @@ class Work(crib.Case):
         self.assertLess(opened, 4 * blocks)
 
     def test_what_zones_leave_out_is_not_read(self):
-        """SC-206: a step of a statement reads all that it gives, so bytes of a block are asked for by themselves."""
+        """SC-206: a step of a statement reads all that it gives, so bytes of a block, and sums of a chapter, are asked for by themselves."""
         self.serve("blocks")
         store = self.stores[1]
         blocks = store.crib.rows("SELECT count(*) FROM blk")[0][0]
@@ -224,6 +224,9 @@ class Work(crib.Case):
             with self.subTest(command=command):
                 runs = store.counted(lambda: store.said(command, {}))[1]
                 self.assertLess(sum(name == "forms_block_bytes" for name, *_ in runs), blocks / 20)
+                self.assertEqual(sum(name == "forms_chapter_sums" for name, *_ in runs), 0)
+        beside = {name: text for text, name in statements() if re.match("forms_(blocks|chapters)_(up|down)$", name)}
+        self.assertEqual((len(beside), [name for name, text in beside.items() if re.search(r"\b(cols|hash|sums)\b", text)]), (4, []))
 
     def test_sc407_what_counts_by_sums_is_marked(self):
         """SC-407: so that its header says how many chapters have none."""
