@@ -254,7 +254,10 @@ def signed_by(key, message, signature):
         if len(signature) != 64 or len(key) != 32 or s >= ORDER:
             return False
         h = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
-        left, right = multiply(s, BASE), add(point(signature[:32]), multiply(h, point(key)))
+        r, a = point(signature[:32]), point(key)
+        if multiply(8, r)[0] % P == 0 or multiply(8, a)[0] % P == 0:    # of small order: anybody signs with that
+            return False
+        left, right = multiply(s, BASE), add(r, multiply(h, a))
         return (left[0] * right[2] - right[0] * left[2]) % P == 0 and (left[1] * right[2] - right[1] * left[2]) % P == 0
     except ValueError:
         return False

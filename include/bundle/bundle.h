@@ -92,4 +92,7 @@ int audit_proof_check(const char *text, size_t len, const struct audit_evidence 
 bool audit_proof_opens(const struct audit_proved *p, unsigned ctag, const uint8_t opening[32], const void *value,
 		       size_t len);
 
+/* The page that checks what audit_prove() and audit_prove_growth() made, in a browser: one file, contrib/verify/. */
+extern const char bundle_verifier[];
+
 #endif

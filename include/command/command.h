@@ -139,7 +139,7 @@ struct command {
 	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
 	int (*body)(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct command_call *c);      /* loop, after COMMIT and after listeners were told */
-	int (*here)(const json_t *args, struct str *rows, struct err *err); /* then, in the CLI, as its user; or NULL */
+	int (*here)(const json_t *args, struct str *rows, struct err *err); /* in the CLI: then, or all of it; or NULL */
 	void (*cancel)(struct command_call *c, bool stopped);   /* of `later` rows that end with their peer; or are stopped */
 };
 /* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first

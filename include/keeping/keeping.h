@@ -12,12 +12,8 @@ struct jobs *jobs_new(void);
 void jobs_free(struct jobs **jobs);
 /* Go on with what was begun and not ended. */
 void jobs_resume(struct commands *a);
-
-/* toolcrib restore, by its arguments, in the program that was called: a backup into a new directory.  Rows of what is
- * there, the last one with the figures; what is damaged is no error but a row of class "bad", and nothing is left then.
- * ERR_INVALID, ERR_UNREACHABLE, ERR_CONFLICT, ERR_LIMIT, ERR_IO. */
-int restore_run(const json_t *args, struct str *rows, struct err *err) MUST_CHECK;
-/* toolcrib keys escrow, likewise.  ERR_NOT_FOUND, ERR_CONFLICT, ERR_CORRUPT: what was put away is not what there is. */
+/* toolcrib keys escrow, by its arguments, in the program that was called.  ERR_NOT_FOUND,
+ * ERR_CONFLICT, ERR_CORRUPT: what was put away is not what there is. */
 int escrow_run(const char *store, const json_t *args, struct str *rows, struct err *err) MUST_CHECK;
 
 /* Sealed files that the copy of a store at `file` lists, from the store's directory into the folder beside the

@@ -85,11 +85,6 @@ static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *e
 	return rc;
 }
 
-static int run_restore(const struct ctl_line *line, struct str *rows, struct err *err)
-{
-	return restore_run(line->args, rows, err);
-}
-
 static int run_keys(const struct ctl_line *line, struct str *rows, struct err *err)
 {
 	char *store = NULL;
@@ -164,7 +159,6 @@ static const struct local {
 	{ "admin-key", false, run_admin_key },
 	{ "doctor", false, run_doctor },
 	{ "fsck", false, run_fsck },
-	{ "restore", false, run_restore },
 	{ "keys", false, run_keys },
 	{ "migrate", false, run_migrate },
 	{ "help", true, ctl_help_run },
@@ -173,12 +167,14 @@ static const struct local {
 
 int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err)
 {
+	if (line->opt.remote && line->cmd->role == ADM_OWNER)
+		return err_set(err, ERR_INVALID, "", "%s works where the store is, not over --remote", line->cmd->noun);
+	*ret_text = !line->cmd->columns;
+	if (line->cmd->here)
+		return line->cmd->here(line->args, rows, err);
 	for (size_t i = 0; i < NELEMS(locals); i++) {
 		if (strcmp(locals[i].noun, line->cmd->noun) != 0)
 			continue;
-		if (line->opt.remote && line->cmd->role == ADM_OWNER)
-			return err_set(err, ERR_INVALID, "", "%s works where the store is, not over --remote",
-				       line->cmd->noun);
 		*ret_text = locals[i].text;
 		return locals[i].run(line, rows, err);
 	}

@@ -825,7 +825,10 @@ static char *take_path(const json_t *args, const char *name)
 	return ret;
 }
 
-int restore_run(const json_t *args, struct str *rows, struct err *err)
+/* toolcrib restore, by its arguments, in the program that was called: a backup into a new directory.  Rows of what is
+ * there, the last one with the figures; what is damaged is no error but a row of class "bad", and nothing is left then.
+ * ERR_INVALID, ERR_UNREACHABLE, ERR_CONFLICT, ERR_LIMIT, ERR_IO. */
+static int restore_run(const json_t *args, struct str *rows, struct err *err)
 {
 	struct way way = { take_path(args, "from"), take_path(args, "to"), take_path(args, "keys"),
 			   take_path(args, "signer-state"), take_path(args, "identity"),
@@ -889,6 +892,6 @@ const struct command restore_commands[] = {
 		    "damaged, and then nothing is left in DIR; 5 when records are missing, or something could not be checked.  "
 		    "The signer is not put back with it: toolcribd(8), BAD NIGHTS.",
 	  .args = restore_args, .columns = restore_cols, .shape = ADM_FINDINGS, .storeless = true, .role = ADM_OWNER,
-	  .where = ADM_ON_CTL },
+	  .where = ADM_ON_CTL, .here = restore_run },
 	{ .noun = NULL },
 };

@@ -2,11 +2,13 @@
  * by a visit (command/visit.h), on the command line by whoever has a role.  Loop thread. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crypto.h"
 #include "base/text.h"
+#include "bundle/bundle.h"
 #include "command/actor.h"
 #include "command/rows.h"
 #include "command/visit.h"
@@ -218,6 +220,20 @@ static const struct command_column visits_cols[] = {
 	COL("id", "ID"), COL("who", "WHO"), COL_AT("since", "SINCE"), COL_AT("last_seen", "LAST SEEN"), COL_AT("ends", "ENDS"),
 	COL("from", "FROM"), COL_END };
 
+static int verifier_here(const json_t *args, struct str *rows, struct err *err)
+{
+	uint8_t sum[DIGEST_SIZE];
+	char hex[2 * DIGEST_SIZE + 1];
+
+	(void)args;
+	(void)err;
+	str_puts(rows, bundle_verifier);
+	digest_sha256(rows->p, rows->len, sum);
+	text_hex(sum, sizeof(sum), hex);
+	fprintf(stderr, "SHA-256: %s\n", hex);
+	return 0;
+}
+
 const struct command console_commands[] = {
 	{ .noun = "console", .verb = "open", .help = "Make a link by which a browser signs in as you",
 	  .detail = "The link opens the console once, within a minute; GET asks, and only the button signs in.  Open it in a "
@@ -236,6 +252,12 @@ const struct command console_commands[] = {
 		    "hours after its beginning, and with the server.",
 	  .args = no_args, .columns = visits_cols, .shape = ADM_TABLE, .role = ADM_ANY, .console = true,
 	  .where = ADM_ON_LOOP, .check = console_check, .body = visits_body },
+	{ .noun = "console", .verb = "verifier", .help = "Print the page that checks a proof in a browser",
+	  .detail = "One file, which needs no server and no network: toolcrib console verifier > verify.html.  It takes what "
+		    "audit proof, audit consistency and audit payload --opening print, and keys that you have from "
+		    "elsewhere.  Its SHA-256 is said on standard error.",
+	  .args = no_args, .storeless = true, .role = ADM_READ, .where = ADM_ON_CTL,
+	  .here = verifier_here },
 	{ .noun = "console", .verb = "end", .help = "Sign a browser out",
 	  .detail = "At once: what it has asked for and not got yet is refused.",
 	  .args = end_args, .done = "%{visits} visits ended", .shape = ADM_DONE, .role = ADM_ANY, .console = true,
