@@ -5,7 +5,7 @@
 # -- takes: int text ...     the types of ?1, ?2, ... of a statement of sql/queries, any of them also NULL: int, text, blob, real, or
 #                            row (db_bind_row()); several such lines go on
 # For PostgreSQL statements without a text of that dialect have none; what of SQLite's words has a word there is put in its place
-# (spoken(); functions are in sql/pgsql); "row_out(?N, a, b)" is "a, b"; and steps are those named pgsql_step_NNNN_what and
+# (spoken(); functions are in sql/pgsql); "row_out(?N, a, b)" is NULL, and a, b behind all columns; and steps are those named pgsql_step_NNNN_what and
 # pgsql_keys_step_NNNN_what, which are no names of enum sql_id.
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
 function replace(s, what, by,   n, part, i, out) {
@@ -21,16 +21,24 @@ function params(s,   max, n) {
 	}
 	return max
 }
-# Without row_out(?N, and what closes it.
-function columns(s,   at, n, i, depth, c) {
+# Without row_out(?N, and what closes it: in its place is nothing, so that the columns beside it keep their numbers, and what it
+# hands over is behind them, in front of FROM.
+function columns(s,   at, n, i, depth, c, list) {
 	while (match(s, /row_out[(][?][0-9]+, /)) {
-		at = RSTART; n = RLENGTH; depth = 1
+		at = RSTART; n = RLENGTH; depth = 1; list = ", "
 		for (i = at + n; depth > 0 && i <= length(s); i++) {
 			c = substr(s, i, 1)
 			if (c == "(") depth++
 			if (c == ")") depth--
+			if (depth > 0) list = list (c == "," && depth == 1 ? " AS _r," : c)
 		}
-		s = substr(s, 1, at - 1) substr(s, at + n, i - at - n - 1) substr(s, i)
+		s = substr(s, 1, at - 1) "NULL::int8" substr(s, i)
+		for (i = at; depth > 0 || substr(s, i, 6) != " FROM "; i++) {
+			c = substr(s, i, 1)
+			if (c == "(") depth++
+			if (c == ")") depth--
+		}
+		s = substr(s, 1, i - 1) list " AS _r" substr(s, i)
 	}
 	return s
 }
@@ -55,8 +63,33 @@ function joins(s,   out) {
 		out = out substr(s, 1, RSTART - 1)
 	return out s
 }
+# Sums are a view of records there: what is asked of a table that is computed here is a condition.
+function sums(s,   a, b, c) {
+	while (match(s, /r[.]of_[a-z]+ = CASE WHEN [?][0-9]+ IS NULL THEN -1 ELSE coalesce[(][(]SELECT id FROM dict WHERE kind = [0-9]+ AND text = [?][0-9]+[)], -2[)] END/)) {
+		a = substr(s, 1, RSTART - 1); b = substr(s, RSTART, RLENGTH); s = substr(s, RSTART + RLENGTH)
+		split(b, c, " "); sub(/^.*coalesce[(]/, "", b); sub(/, -2[)] END$/, "", b); sub(/of_/, "", c[1])
+		s = a "(" c[5] " IS NULL OR " c[1] " = " b ")" s
+	}
+	if (match(s, /r[.]of_outcome = max[(][?]7, -1[)]/))
+		s = substr(s, 1, RSTART - 1) "(?7 < 0 OR r.outcome = ?7)" substr(s, RSTART + RLENGTH)
+	gsub(/ AND r[.]"by" = [?]11 [|][|] 'outcome,'/, "", s)
+	gsub(/r[.]of_cred = /, "r.cred = ", s); gsub(/r[.]of_prn = /, "r.prn = ", s)
+	gsub(/since = /, "ts_min >= ", s); gsub(/until = /, "ts_min < ", s)
+	return s
+}
+# A record is its place: there is no number of its row.
+function places(s,   t) {
+	for (t = ""; match(s, / rec [a-z] ON [a-z][.]id = /); s = substr(s, RSTART + RLENGTH))
+		t = t substr(s, 1, RSTART + 4) substr(s, RSTART + 5, 1) " ON " substr(s, RSTART + 5, 1) ".log = ?1 AND " substr(s, RSTART + 5, 1) ".idx = "
+	s = t s
+	gsub(/[(]x[.]id[)]/, "(x.idx)", s); gsub(/SELECT x[.]id /, "SELECT x.idx ", s); gsub(/ [+]id /, " +idx ", s)
+	gsub(/ e[.]id IS NULL/, " e.idx IS NULL", s)
+	return s
+}
 function spoken(s) {
 	s = joins(blobs(same(columns(s))))
+	if (s ~ / rollup /) s = sums(s)
+	s = places(s)
 	gsub(/[?]/, "$", s); gsub(/main[.]/, "toolcrib.", s)
 	gsub(/ NOT INDEXED/, "", s); gsub(/ INDEXED BY [a-z_]+/, "", s)
 	gsub(/ NOT GLOB /, " !~@ ", s); gsub(/ GLOB /, " ~@ ", s)

@@ -55,6 +55,8 @@ struct db_vtab {
  * statement above fails with. */
 int db_vtab_make(struct db *db, const struct db_vtab *table, void *arg, struct err *err) MUST_CHECK;
 bool db_vtab_has(const struct db *db, const char *name);
+/* false: the engine makes none.  Its records are all rows, and it has views where others have such tables. */
+bool db_vtab_can(const struct db *db);
 /* Of a connection that is another program's (native: its sqlite3; in extensions alone), which has a store open: what
  * such tables need, with the statements' texts of this release.  It lasts as long as the connection once a table was
  * made; db_guest_free() is for before.  ERR_INVALID: it has no store open; ERR_CONFLICT: one of another release;

@@ -604,6 +604,30 @@ LEFT JOIN dict d_sys ON d_sys.id = b.sys
 LEFT JOIN dict d_mdl ON d_mdl.id = b.mdl
 WHERE e.kind_code <> 1001 AND e.kind_code IN (1002, 1003, 1004);
 
+-- What records come to, for the reports: here a row for each, with the words of its begin where v_calls has those (forms/forms.h); the
+-- begin is looked up for what is asked alone.
+CREATE VIEW rollup AS
+SELECT e.log AS log, e.idx AS idx_min, e.idx AS idx_max, e.ts AS ts_min, e.ts AS ts_max, e.ts / 86400000000 AS day,
+  CASE WHEN e.ts % 86400000000 / 3600000000 BETWEEN 6 AND 21 THEN 0::int8 ELSE 1::int8 END AS night,
+  CASE WHEN e.call IS NOT NULL THEN 1::int8 ELSE 0::int8 END AS called, e.kind AS kind, e.outcome AS outcome, e.prn AS prn, e.cred AS cred,
+  e.tool AS tool,
+  CASE WHEN e.kind IN (1002, 1004) THEN (SELECT b.authn FROM rec b WHERE b.log = e.log AND b.idx = e.beg) ELSE e.authn END AS authn,
+  CASE WHEN e.kind IN (1002, 1004) THEN (SELECT b.tport FROM rec b WHERE b.log = e.log AND b.idx = e.beg) ELSE e.tport END AS tport,
+  coalesce(e.obo, (SELECT b.obo FROM rec b WHERE b.log = e.log AND b.idx = e.beg)) AS obo,
+  coalesce(e.peer, (SELECT b.peer FROM rec b WHERE b.log = e.log AND b.idx = e.beg)) AS peer,
+  coalesce(e.client, (SELECT b.client FROM rec b WHERE b.log = e.log AND b.idx = e.beg)) AS client,
+  coalesce(e.rev, (SELECT b.rev FROM rec b WHERE b.log = e.log AND b.idx = e.beg)) AS rev,
+  coalesce(e.tdef, (SELECT b.tdef FROM rec b WHERE b.log = e.log AND b.idx = e.beg)) AS tdef,
+  coalesce(e.rule, (SELECT b.rule FROM rec b WHERE b.log = e.log AND b.idx = e.beg)) AS rule,
+  coalesce(e.sbox, (SELECT b.sbox FROM rec b WHERE b.log = e.log AND b.idx = e.beg)) AS sbox,
+  1 AS n, CASE WHEN e.dur IS NULL THEN 0 ELSE 1 END AS timed, coalesce(e.dur, 0) AS dur, coalesce(e.dur, 0) AS dur_max,
+  coalesce(e.n_req, (SELECT b.n_req FROM rec b WHERE b.log = e.log AND b.idx = e.beg), 0) AS n_req, coalesce(e.n_res, 0) AS n_res
+FROM rec e WHERE e.kind <> 1001;
+-- Steps of durations, as block_step_of() has them: eight to each power of two.
+CREATE FUNCTION step_of(us int8) RETURNS int8 LANGUAGE sql IMMUTABLE SET search_path = toolcrib, pg_temp AS $$
+  SELECT CASE WHEN us IS NULL THEN 0 WHEN us < 16 THEN us ELSE least((p - 3) * 8 + (us >> (p - 3) & 7) + 8, 319) END
+  FROM (SELECT 64 - position('1' in us::bit(64)::text) AS p) AS power $$;
+
 -- What may be done: records, payloads and what proves them are appended, and go as a whole when their time is over.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolcrib FROM PUBLIC;
 GRANT USAGE ON SCHEMA toolcrib TO toolcrib, toolcrib_audit;
@@ -620,7 +644,7 @@ GRANT SELECT ON rec, pay, dict, alias, cp, deed, epoch, anchor, succession, tile
   tool_version, system, meta, tool_grant, tool_level, pending_version, shared_schema, tool_schema, schema_schema, upstream,
   upstream_tool, approval, row_gone, limit_row, usage_day, inventory, alert, alert_silence, alert_place, alert_out, baseline,
   baseline_tool, sink, sink_cursor, sink_rejected, task, assent, assent_vote, assent_event TO toolcrib_audit;
-GRANT SELECT ON rec_text, inventory_text, v_records, v_calls, v_denied, v_auth_failures, v_admin, v_keys, v_definitions, v_lists, v_notify,
+GRANT SELECT ON rec_text, inventory_text, rollup, v_records, v_calls, v_denied, v_auth_failures, v_admin, v_keys, v_definitions, v_lists, v_notify,
   v_lifecycle, v_reads, v_retention, v_checkpoints TO toolcrib, toolcrib_audit;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA toolcrib TO toolcrib_audit;
 REVOKE EXECUTE ON FUNCTION make_month(int8) FROM toolcrib_audit;

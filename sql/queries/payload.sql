@@ -52,15 +52,23 @@ DELETE FROM main.pay WHERE rec = (SELECT id FROM main.rec_at WHERE log = ?1 AND 
 -- only: pgsql
 DELETE FROM pay WHERE log = ?1 AND idx = ?2;
 
--- audit_erase_slice(): the next records that have a payload key, from an index on and before another.  rec_order.
+-- audit_erase_slice(): the next records that have a payload key, from an index on and before another; of each what its payload
+-- goes by in its log, the number of its row or its index.  rec_order.
 -- name: erase_list_keys
 -- takes: int int int int
+-- only: sqlite
 SELECT r.idx, r."key", r.id, p.rec IS NOT NULL FROM main.rec_at r LEFT JOIN main.pay p ON p.rec = r.id
 WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?4 ORDER BY r.span, r.idx LIMIT ?3;
+-- only: pgsql
+SELECT r.idx, r."key", r.idx, p.idx IS NOT NULL FROM rec r LEFT JOIN pay p ON p.log = r.log AND p.idx = r.idx AND p.ts = r.ts
+WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?4 ORDER BY r.idx LIMIT ?3;
 
 -- name: erase_payload
--- takes: int
-DELETE FROM main.pay WHERE rec = ?1;
+-- takes: int int
+-- only: sqlite
+DELETE FROM main.pay WHERE rec = ?2 AND ?1 > 0;
+-- only: pgsql
+DELETE FROM pay WHERE log = ?1 AND idx = ?2;
 
 -- audit_erase_slice(): what one key encrypts.  Walk of the log's aliases by their unique index.
 -- name: erase_aliases

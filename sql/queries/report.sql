@@ -24,20 +24,20 @@ ORDER BY e.idx DESC LIMIT ?8;
 -- audit calls --group-by: the names in ?11, with commas around.  Sums.
 -- name: report_calls_grouped
 -- takes: int int int text text text int int int int text
-SELECT CASE WHEN instr(?11, ',client,') THEN coalesce((SELECT text FROM dict WHERE id = r.client), 'none') END AS claimed_client,
-  CASE WHEN instr(?11, ',obo,') THEN coalesce((SELECT text FROM dict WHERE id = r.obo), 'none') END AS on_behalf_of,
-  CASE WHEN instr(?11, ',tool,') THEN coalesce((SELECT text FROM dict WHERE id = r.tool), 'none') END AS tool,
-  CASE WHEN instr(?11, ',principal,') THEN coalesce((SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
+SELECT CASE WHEN instr(?11, ',client,') > 0 THEN coalesce((SELECT text FROM dict WHERE id = r.client), 'none') END AS claimed_client,
+  CASE WHEN instr(?11, ',obo,') > 0 THEN coalesce((SELECT text FROM dict WHERE id = r.obo), 'none') END AS on_behalf_of,
+  CASE WHEN instr(?11, ',tool,') > 0 THEN coalesce((SELECT text FROM dict WHERE id = r.tool), 'none') END AS tool,
+  CASE WHEN instr(?11, ',principal,') > 0 THEN coalesce((SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
     AND p.pseudonym = d.text WHERE d.id = r.prn), 'none') END AS principal,
-  CASE WHEN instr(?11, ',key,') THEN coalesce((SELECT text FROM dict WHERE id = r.cred), 'none') END AS "key",
-  CASE WHEN instr(?11, ',outcome,') THEN CASE r.outcome WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' WHEN 2 THEN 'invalid' WHEN 3 THEN 'denied' WHEN 4 THEN 'rate_limited'
+  CASE WHEN instr(?11, ',key,') > 0 THEN coalesce((SELECT text FROM dict WHERE id = r.cred), 'none') END AS "key",
+  CASE WHEN instr(?11, ',outcome,') > 0 THEN CASE r.outcome WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' WHEN 2 THEN 'invalid' WHEN 3 THEN 'denied' WHEN 4 THEN 'rate_limited'
     WHEN 5 THEN 'timeout' WHEN 6 THEN 'cancelled' WHEN 7 THEN 'input_required' WHEN 8 THEN 'crashed' WHEN 9 THEN 'aborted'
     WHEN 10 THEN 'overload' WHEN 11 THEN 'unknown' ELSE CAST(r.outcome AS TEXT) END END AS outcome,
-  CASE WHEN instr(?11, ',transport,') THEN CASE r.tport WHEN 1 THEN 'stdio' WHEN 2 THEN 'tcp' WHEN 3 THEN 'unix' WHEN 4 THEN 'http' WHEN 5 THEN 'admin' END END AS transport,
-  CASE WHEN instr(?11, ',revision,') THEN coalesce((SELECT text FROM dict WHERE id = r.rev), 'none') END AS revision,
-  CASE WHEN instr(?11, ',day,') THEN strftime('%Y-%m-%d', r.day * 86400, 'unixepoch') END AS day,
-  CASE WHEN instr(?11, ',tenant,') THEN (SELECT name FROM tenant WHERE id = l.tenant_id) END AS tenant,
-  sum(r.n) AS calls, sum((r.outcome <> 0) * r.n) AS not_ok, round(sum(r.dur) / 1000.0 / sum(r.timed), 3) AS average_ms,
+  CASE WHEN instr(?11, ',transport,') > 0 THEN CASE r.tport WHEN 1 THEN 'stdio' WHEN 2 THEN 'tcp' WHEN 3 THEN 'unix' WHEN 4 THEN 'http' WHEN 5 THEN 'admin' END END AS transport,
+  CASE WHEN instr(?11, ',revision,') > 0 THEN coalesce((SELECT text FROM dict WHERE id = r.rev), 'none') END AS revision,
+  CASE WHEN instr(?11, ',day,') > 0 THEN strftime('%Y-%m-%d', r.day * 86400, 'unixepoch') END AS day,
+  CASE WHEN instr(?11, ',tenant,') > 0 THEN (SELECT name FROM tenant WHERE id = l.tenant_id) END AS tenant,
+  sum(r.n) AS calls, sum(CASE WHEN r.outcome <> 0 THEN r.n WHEN r.outcome = 0 THEN 0 END) AS not_ok, CAST(round(sum(r.dur) / 1000.0 / nullif(sum(r.timed), 0), 3) AS REAL) AS average_ms,
   strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last, sum(r.timed) AS _timed
 FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r."by" = ?11 || 'outcome,'
@@ -45,7 +45,7 @@ FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 A
   AND r.of_prn = CASE WHEN ?5 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?5), -2) END
   AND r.of_cred = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?6), -2) END
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
-GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ORDER BY calls DESC, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 LIMIT ?8;
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ORDER BY calls DESC, 1, 2, 3, 4, 5, 6, 7 NULLS FIRST, 8, 9, 10 NULLS FIRST LIMIT ?8;
 
 -- audit denied.  rec_pos.
 -- name: report_denied
@@ -77,7 +77,7 @@ FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 A
   AND r.of_prn = CASE WHEN ?5 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?5), -2) END
   AND r.of_cred = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?6), -2) END
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
-GROUP BY 1 ORDER BY denied DESC, value LIMIT ?8;
+GROUP BY 1 ORDER BY denied DESC, value NULLS FIRST LIMIT ?8;
 
 -- audit auth-failures.  rec_pos.
 -- name: report_auth_failures
@@ -98,7 +98,7 @@ GROUP BY 1
 -- only: pgsql
 , tenant
 -- only: all
-ORDER BY failures DESC, value LIMIT ?8;
+ORDER BY failures DESC, value NULLS FIRST LIMIT ?8;
 
 -- audit admin.  rec_kind.
 -- name: report_admin
@@ -185,10 +185,13 @@ ORDER BY _idx DESC LIMIT ?8;
 -- any tenant: who asks for every log may read them.
 -- name: report_segments
 -- takes: int int int text text text int int
+-- only: sqlite
 SELECT l.tenant_id, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), s.month, s.to_idx - s.from_idx, s.bytes, s.path, s.from_idx,
   s.log, (SELECT r.ts FROM rec r WHERE r.log = s.log AND r.idx = s.set_by)
 FROM log l JOIN seg s ON s.log = l.id
 WHERE (?1 = 0 OR l.id = ?1) AND s.ts_max >= ?2 AND s.ts_min < ?3 ORDER BY s.log, s.from_idx LIMIT ?8;
+-- only: pgsql
+SELECT l.tenant_id, NULL::text, 0::int8, 0::int8, 0::int8, NULL::text, 0::int8, 0::int8, 0::int8 FROM log l WHERE l.id < 0 LIMIT ?8;
 
 -- name: report_anchors
 -- takes: int int int text text text int int
@@ -247,7 +250,7 @@ SELECT CASE r.tport WHEN 1 THEN 'stdio' WHEN 2 THEN 'tcp' WHEN 3 THEN 'unix' WHE
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
 FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004)
   AND r.of_cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)
-GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first, 1, 2, 3, 4, 5, 6 LIMIT ?8;
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first, 1 NULLS FIRST, 2 NULLS FIRST, 3 NULLS FIRST, 4 NULLS FIRST, 5 NULLS FIRST, 6 NULLS FIRST LIMIT ?8;
 
 -- audit credential --timeline: all that was done with a key and to it.  rec_pos.
 -- name: report_credential_timeline
@@ -266,7 +269,7 @@ SELECT v.tenant AS tenant, v.principal AS principal, v.pseudonym AS pseudonym, v
   strftime('%Y-%m-%dT%H:%M:%S', k.a / 1000000, 'unixepoch') || printf('.%06dZ', k.a % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', k.z / 1000000, 'unixepoch') || printf('.%06dZ', k.z % 1000000) AS last
 FROM kinds k CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = k.idx
-ORDER BY records DESC, kind, tool LIMIT ?8;
+ORDER BY records DESC, kind, tool NULLS FIRST LIMIT ?8;
 
 -- audit subject --export: all of it.  rec_pos.
 -- name: report_subject_export
@@ -306,12 +309,12 @@ SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id 
     (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts <= a ORDER BY ts, idx LIMIT 1)) AS first,
   coalesce((SELECT idx FROM rec WHERE log = ?1 AND idx = newest.high AND ts = z),
     (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= z AND ts <= z ORDER BY ts DESC, idx DESC LIMIT 1)) AS last,
-  (SELECT coalesce(sum(n), 0) FROM own o WHERE o.d = newest.d AND called) AS calls,
-  (SELECT coalesce(sum(n), 0) FROM own o WHERE o.d = newest.d AND kind = 1003) AS denied,
-  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 1601) AS starts,
-  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 1602) AS stops,
-  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 1603) AS crashes,
-  (SELECT coalesce(sum(n), 0) FROM sys o WHERE o.d = newest.d AND kind = 2001) AS checkpoints
+  (SELECT CAST(coalesce(sum(n), 0) AS INTEGER) FROM own o WHERE o.d = newest.d AND called = 1) AS calls,
+  (SELECT CAST(coalesce(sum(n), 0) AS INTEGER) FROM own o WHERE o.d = newest.d AND kind = 1003) AS denied,
+  (SELECT CAST(coalesce(sum(n), 0) AS INTEGER) FROM sys o WHERE o.d = newest.d AND kind = 1601) AS starts,
+  (SELECT CAST(coalesce(sum(n), 0) AS INTEGER) FROM sys o WHERE o.d = newest.d AND kind = 1602) AS stops,
+  (SELECT CAST(coalesce(sum(n), 0) AS INTEGER) FROM sys o WHERE o.d = newest.d AND kind = 1603) AS crashes,
+  (SELECT CAST(coalesce(sum(n), 0) AS INTEGER) FROM sys o WHERE o.d = newest.d AND kind = 2001) AS checkpoints
 FROM newest ORDER BY d DESC LIMIT ?8;
 
 -- audit sample: the call at a position (?10), which has this rank (?12) of all that were counted.  rec_pos.
@@ -436,21 +439,21 @@ SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS princi
 FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > max(f.a, ?2 - 1)
   AND e.ts < min(?3, f.z + 2 + (SELECT coalesce(max(dur_max), 0) FROM rollup WHERE log = ?1 AND since = ?2 AND until = ?3
     AND kind = 1002)) AND +e.idx < ?9
-  AND e.ts - coalesce(e.ms, 0) * 1000 > f.a AND e.ts - coalesce(e.ms, 0) * 1000 < f.z AND e.kind_code = 1002 AND e.not_executed = 0
+  AND e.ts - coalesce(e.ms, 0) * 1000 > f.a AND e.ts - coalesce(e.ms, 0) * 1000 < f.z AND e.kind_code = 1002 AND NOT e.not_executed
 ORDER BY +e.idx DESC LIMIT ?8;
 
 -- audit blast-radius --key: what a key was used for, and what else its tenant's grants open to it.  Sums.
 -- name: report_blast_key
 -- takes: int int int text text text int int
 SELECT (SELECT text FROM dict WHERE id = r.tool) AS tool, (SELECT text FROM dict WHERE id = r.tdef) AS definition, sum(r.n) AS calls,
-  sum((r.outcome = 0) * r.n) AS ok, strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
+  sum(CASE WHEN r.outcome = 0 THEN r.n WHEN r.outcome <> 0 THEN 0 END) AS ok, strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last, 'used' AS how
 FROM rollup r WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004)
   AND r.of_cred = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) GROUP BY 1, 2
 UNION ALL
 SELECT g.glob, NULL, 0, 0, NULL, NULL, CASE WHEN g.alias <> '' THEN 'granted as ' || g.alias ELSE 'granted' END
 FROM tool_grant g JOIN log l ON l.tenant_id = g.tenant_id WHERE l.id = ?1
-ORDER BY calls DESC, tool, definition, how LIMIT ?8;
+ORDER BY calls DESC, tool NULLS FIRST, definition NULLS FIRST, how LIMIT ?8;
 
 -- audit blast-radius --tool-hash: who called this definition of a tool.  Sums.
 -- name: report_blast_tool
@@ -458,12 +461,12 @@ ORDER BY calls DESC, tool, definition, how LIMIT ?8;
 SELECT (SELECT name FROM tenant WHERE id = l.tenant_id) AS tenant, (SELECT text FROM dict WHERE id = r.tool) AS tool,
   (SELECT coalesce(p.name, d.text) FROM dict d LEFT JOIN principal p ON p.tenant_id = l.tenant_id
     AND p.pseudonym = d.text WHERE d.id = r.prn) AS principal,
-  (SELECT text FROM dict WHERE id = r.cred) AS "key", sum(r.n) AS calls, sum((r.outcome = 0) * r.n) AS ok,
+  (SELECT text FROM dict WHERE id = r.cred) AS "key", sum(r.n) AS calls, sum(CASE WHEN r.outcome = 0 THEN r.n WHEN r.outcome <> 0 THEN 0 END) AS ok,
   strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
 FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004)
   AND r.tdef = (SELECT id FROM dict WHERE kind = 35 AND text = ?11)
-GROUP BY 1, 2, 3, 4 ORDER BY calls DESC, tool, principal, 4 LIMIT ?8;
+GROUP BY 1, 2, 3, 4 ORDER BY calls DESC, tool NULLS FIRST, principal NULLS FIRST, 4 NULLS FIRST LIMIT ?8;
 
 -- audit drift: calls whose definition was never stored here.  Such texts of the dictionary first, then between which positions
 -- calls have one: sums, rec_pos.
@@ -471,7 +474,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY calls DESC, tool, principal, 4 LIMIT ?8;
 -- takes: int int int text text text int int int
 WITH bad(id) AS MATERIALIZED (SELECT d.id FROM dict d WHERE d.kind = 35
   AND NOT EXISTS (SELECT 1 FROM tool_version v WHERE lower(hex(v.digest)) = d.text)),
-  hit(lo, hi) AS MATERIALIZED (SELECT min(r.idx_min), max(r.idx_max) FROM (SELECT 1 FROM bad LIMIT 1) CROSS JOIN rollup r
+  hit(lo, hi) AS MATERIALIZED (SELECT min(r.idx_min), max(r.idx_max) FROM (SELECT 1 FROM bad LIMIT 1) one CROSS JOIN rollup r
     WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind IN (1002, 1003, 1004) AND r.tdef IN (SELECT id FROM bad))
 SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.definition AS definition, e.principal AS principal, e.call AS call,
   e.ts AS _ts, e.idx AS _idx
@@ -517,7 +520,7 @@ SELECT (SELECT name FROM tenant WHERE id = l.tenant_id) AS tenant, (SELECT text 
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
 FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind = 1002
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
-GROUP BY 1, 2, 3 ORDER BY calls DESC, tool, sandbox LIMIT ?8;
+GROUP BY 1, 2, 3 ORDER BY calls DESC, tool NULLS FIRST, sandbox LIMIT ?8;
 
 -- audit oversight: calls that asked a person, and the round that brought the answer; calls that a person had to agree to, what
 -- was said last, and the call that it let run.  rec_pos, rec_prn, rec_call.
@@ -525,7 +528,9 @@ GROUP BY 1, 2, 3 ORDER BY calls DESC, tool, sandbox LIMIT ?8;
 -- takes: int int int text text text int int int int
 SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question' END AS what, q.tool AS tool, q.principal AS principal, q.call AS call,
   strftime('%Y-%m-%dT%H:%M:%S', coalesce(d.ts, a.ts) / 1000000, 'unixepoch') || printf('.%06dZ', coalesce(d.ts, a.ts) % 1000000) AS answered,
-  CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+  CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -533,9 +538,14 @@ SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(d.ext))
-    SELECT hex(substr(d.ext, p + 46, 1)) FROM f WHERE hex(substr(d.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    SELECT hex(substr(d.ext, p + 46, 1)) FROM f WHERE hex(substr(d.ext, p, 2)) = '011D' LIMIT 1)
+-- only: pgsql
+encode(substr(ext_at(d.ext, 285), 41, 1), 'hex')
+-- only: all
+ WHEN '01' THEN 'agreed' ELSE 'granted' END
     WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS answer,
-  (WITH RECURSIVE f(p, n) AS (
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -543,7 +553,11 @@ SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(d.ext))
-    SELECT CAST(substr(d.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(d.ext, p, 2)) = '0106' LIMIT 1) AS "by",
+    SELECT CAST(substr(d.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(d.ext, p, 2)) = '0106' LIMIT 1)
+-- only: pgsql
+ext_text(d.ext, 262)
+-- only: all
+ AS "by",
   CASE WHEN a.call IS NOT NULL THEN lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-'
     || substr(hex(a.call), 13, 4) || '-' || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) END AS next_round,
   q.kind_code <> 1031 AND a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
@@ -561,7 +575,9 @@ ORDER BY q.idx DESC LIMIT ?8;
 -- takes: int int int text text text int int int int
 SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question' END AS what, q.tool AS tool, q.principal AS principal, q.call AS call,
   strftime('%Y-%m-%dT%H:%M:%S', coalesce(d.ts, a.ts) / 1000000, 'unixepoch') || printf('.%06dZ', coalesce(d.ts, a.ts) % 1000000) AS answered,
-  CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+  CASE d.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -569,9 +585,14 @@ SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(d.ext))
-    SELECT hex(substr(d.ext, p + 46, 1)) FROM f WHERE hex(substr(d.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    SELECT hex(substr(d.ext, p + 46, 1)) FROM f WHERE hex(substr(d.ext, p, 2)) = '011D' LIMIT 1)
+-- only: pgsql
+encode(substr(ext_at(d.ext, 285), 41, 1), 'hex')
+-- only: all
+ WHEN '01' THEN 'agreed' ELSE 'granted' END
     WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS answer,
-  (WITH RECURSIVE f(p, n) AS (
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -579,7 +600,11 @@ SELECT q.time AS time, CASE q.kind_code WHEN 1031 THEN 'approval' ELSE 'question
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(d.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(d.ext))
-    SELECT CAST(substr(d.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(d.ext, p, 2)) = '0106' LIMIT 1) AS "by",
+    SELECT CAST(substr(d.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(d.ext, p, 2)) = '0106' LIMIT 1)
+-- only: pgsql
+ext_text(d.ext, 262)
+-- only: all
+ AS "by",
   CASE WHEN a.call IS NOT NULL THEN lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-'
     || substr(hex(a.call), 13, 4) || '-' || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) END AS next_round,
   q.kind_code <> 1031 AND a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
@@ -596,7 +621,9 @@ ORDER BY q.idx DESC LIMIT ?8;
 -- rec_call.
 -- name: report_approvals
 -- takes: int int int text text text int int int int
-SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
+SELECT v.time AS time, v.tenant AS tenant,
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -606,8 +633,14 @@ SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
     FROM f WHERE p + n + 6 < length(r.ext))
     SELECT (WITH RECURSIVE v(i, h, x) AS (SELECT 1, hex(substr(r.ext, p + 6, 8)), 0
       UNION ALL SELECT i + 1, h, x * 16 + instr('0123456789ABCDEF', substr(h, i, 1)) - 1 FROM v WHERE i <= 16)
-      SELECT x FROM v WHERE i = 17) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) AS approval,
-  CASE r.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+      SELECT x FROM v WHERE i = 17) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1)
+-- only: pgsql
+ext_number(r.ext, 285, 0)
+-- only: all
+ AS approval,
+  CASE r.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -615,11 +648,16 @@ SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(r.ext))
-    SELECT hex(substr(r.ext, p + 46, 1)) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    SELECT hex(substr(r.ext, p + 46, 1)) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1)
+-- only: pgsql
+encode(substr(ext_at(r.ext, 285), 41, 1), 'hex')
+-- only: all
+ WHEN '01' THEN 'agreed' ELSE 'granted' END
     WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS what,
   v.tool AS tool, v.principal AS principal, CASE v.kind_code WHEN 1031 THEN NULL ELSE v.approver END AS "by",
-  CASE WHEN v.kind_code <> 1031 THEN round((v.ts - h.ts) / 1000000.0, 3) END AS seconds,
-  (WITH RECURSIVE f(p, n) AS (
+  CASE WHEN v.kind_code <> 1031 THEN CAST(round((v.ts - h.ts) / 1000000.0, 3) AS REAL) END AS seconds,
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -627,7 +665,11 @@ SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(r.ext))
-    SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '0113' LIMIT 1) AS reason,
+    SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '0113' LIMIT 1)
+-- only: pgsql
+ext_text(r.ext, 275)
+-- only: all
+ AS reason,
   v.call AS call, v.ts AS _ts, v.idx AS _idx
 FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
 LEFT JOIN rec h ON h.id = (SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.kind = 1031
@@ -640,7 +682,9 @@ ORDER BY v.idx DESC LIMIT ?8;
 -- The same of a store with blocks.  Zones of blocks.
 -- name: report_approvals_forms
 -- takes: int int int text text text int int int int
-SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
+SELECT v.time AS time, v.tenant AS tenant,
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -650,8 +694,14 @@ SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
     FROM f WHERE p + n + 6 < length(r.ext))
     SELECT (WITH RECURSIVE v(i, h, x) AS (SELECT 1, hex(substr(r.ext, p + 6, 8)), 0
       UNION ALL SELECT i + 1, h, x * 16 + instr('0123456789ABCDEF', substr(h, i, 1)) - 1 FROM v WHERE i <= 16)
-      SELECT x FROM v WHERE i = 17) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) AS approval,
-  CASE r.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE (WITH RECURSIVE f(p, n) AS (
+      SELECT x FROM v WHERE i = 17) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1)
+-- only: pgsql
+ext_number(r.ext, 285, 0)
+-- only: all
+ AS approval,
+  CASE r.kind WHEN 1031 THEN 'asked' WHEN 1032 THEN CASE
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -659,11 +709,16 @@ SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(r.ext))
-    SELECT hex(substr(r.ext, p + 46, 1)) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1) WHEN '01' THEN 'agreed' ELSE 'granted' END
+    SELECT hex(substr(r.ext, p + 46, 1)) FROM f WHERE hex(substr(r.ext, p, 2)) = '011D' LIMIT 1)
+-- only: pgsql
+encode(substr(ext_at(r.ext, 285), 41, 1), 'hex')
+-- only: all
+ WHEN '01' THEN 'agreed' ELSE 'granted' END
     WHEN 1033 THEN 'refused' WHEN 1034 THEN 'lapsed' WHEN 1035 THEN 'recalled' END AS what,
   v.tool AS tool, v.principal AS principal, CASE v.kind_code WHEN 1031 THEN NULL ELSE v.approver END AS "by",
-  CASE WHEN v.kind_code <> 1031 THEN round((v.ts - h.ts) / 1000000.0, 3) END AS seconds,
-  (WITH RECURSIVE f(p, n) AS (
+  CASE WHEN v.kind_code <> 1031 THEN CAST(round((v.ts - h.ts) / 1000000.0, 3) AS REAL) END AS seconds,
+-- only: sqlite
+(WITH RECURSIVE f(p, n) AS (
     SELECT 1, instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 1, 1)) * 4096
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, 1 + 4, 2)), 4, 1)) - 4369
@@ -671,7 +726,11 @@ SELECT v.time AS time, v.tenant AS tenant, (WITH RECURSIVE f(p, n) AS (
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 2, 1)) * 256 + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 3, 1)) * 16
       + instr('0123456789ABCDEF', substr(hex(substr(r.ext, p + n + 6 + 4, 2)), 4, 1)) - 4369
     FROM f WHERE p + n + 6 < length(r.ext))
-    SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '0113' LIMIT 1) AS reason,
+    SELECT CAST(substr(r.ext, p + 6, n) AS TEXT) FROM f WHERE hex(substr(r.ext, p, 2)) = '0113' LIMIT 1)
+-- only: pgsql
+ext_text(r.ext, 275)
+-- only: all
+ AS reason,
   v.call AS call, v.ts AS _ts, v.idx AS _idx
 FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
 LEFT JOIN rec h ON h.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind = 1031 AND x.call = r.call
@@ -699,10 +758,10 @@ WITH said(who, kind, waited) AS MATERIALIZED (
     SELECT who, waited, row_number() OVER (PARTITION BY who ORDER BY waited), count(*) OVER (PARTITION BY who)
     FROM said WHERE kind IN (1032, 1033) AND waited IS NOT NULL)
 SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, who AS value,
-  sum(kind = 1031) AS asked, sum(kind = 1032) AS agreed, sum(kind = 1033) AS refused, sum(kind = 1034) AS lapsed,
-  sum(kind = 1035) AS recalled, round(100.0 * sum(kind = 1033) / nullif(sum(kind IN (1032, 1033)), 0), 1) AS refused_percent,
-  (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.who = s.who AND k.at = (k.n + 1) / 2) AS median_seconds
-FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY agreed + refused DESC, value LIMIT ?8;
+  count(CASE WHEN kind = 1031 THEN 1 END) AS asked, count(CASE WHEN kind = 1032 THEN 1 END) AS agreed, count(CASE WHEN kind = 1033 THEN 1 END) AS refused, count(CASE WHEN kind = 1034 THEN 1 END) AS lapsed,
+  count(CASE WHEN kind = 1035 THEN 1 END) AS recalled, CAST(round(100.0 * count(CASE WHEN kind = 1033 THEN 1 END) / nullif(count(CASE WHEN kind IN (1032, 1033) THEN 1 END), 0), 1) AS REAL) AS refused_percent,
+  (SELECT CAST(round(k.waited / 1000000.0, 3) AS REAL) FROM ranked k WHERE k.who = s.who AND k.at = (k.n + 1) / 2) AS median_seconds
+FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY count(CASE WHEN kind IN (1032, 1033) THEN 1 END) DESC, value LIMIT ?8;
 
 -- The same of a store with blocks.  Zones of blocks.
 -- name: report_approvals_by_forms
@@ -721,25 +780,31 @@ WITH said(who, kind, waited) AS MATERIALIZED (
     SELECT who, waited, row_number() OVER (PARTITION BY who ORDER BY waited), count(*) OVER (PARTITION BY who)
     FROM said WHERE kind IN (1032, 1033) AND waited IS NOT NULL)
 SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, who AS value,
-  sum(kind = 1031) AS asked, sum(kind = 1032) AS agreed, sum(kind = 1033) AS refused, sum(kind = 1034) AS lapsed,
-  sum(kind = 1035) AS recalled, round(100.0 * sum(kind = 1033) / nullif(sum(kind IN (1032, 1033)), 0), 1) AS refused_percent,
-  (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.who = s.who AND k.at = (k.n + 1) / 2) AS median_seconds
-FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY agreed + refused DESC, value LIMIT ?8;
+  count(CASE WHEN kind = 1031 THEN 1 END) AS asked, count(CASE WHEN kind = 1032 THEN 1 END) AS agreed, count(CASE WHEN kind = 1033 THEN 1 END) AS refused, count(CASE WHEN kind = 1034 THEN 1 END) AS lapsed,
+  count(CASE WHEN kind = 1035 THEN 1 END) AS recalled, CAST(round(100.0 * count(CASE WHEN kind = 1033 THEN 1 END) / nullif(count(CASE WHEN kind IN (1032, 1033) THEN 1 END), 0), 1) AS REAL) AS refused_percent,
+  (SELECT CAST(round(k.waited / 1000000.0, 3) AS REAL) FROM ranked k WHERE k.who = s.who AND k.at = (k.n + 1) / 2) AS median_seconds
+FROM said s WHERE who IS NOT NULL GROUP BY who ORDER BY count(CASE WHEN kind IN (1032, 1033) THEN 1 END) DESC, value LIMIT ?8;
 
 -- audit tasks: a row for each task that was made, and how its end is on record: in the end of a call, or in a record of its own.
 -- A task of one run has it beside its call; of several, it is sought among what the principal did later.  rec_pos, rec_call, rec_prn.
 -- name: report_tasks
 -- takes: int int int text text text int int int int
-SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
-  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+SELECT v.time AS time, v.tenant AS tenant,
+-- only: sqlite
+  CAST(substr(r.ext, instr(r.ext, x'011900000016') + 6, 22) AS TEXT)
+-- only: pgsql
+  ext_text(r.ext, 281)
+-- only: all
+  AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
   strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
-  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+  CAST(round((e.ts - v.ts) / 1000000.0, 3) AS REAL) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
 FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
 LEFT JOIN rec e ON e.id = coalesce((SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.log = ?1
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0),
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0),
     (SELECT min(x.id) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0))
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0))
 WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021
   AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
@@ -748,14 +813,20 @@ ORDER BY v.idx DESC LIMIT ?8;
 -- The same of a store with blocks, which are read in their order up to the end.
 -- name: report_tasks_forms
 -- takes: int int int text text text int int int int
-SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
-  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+SELECT v.time AS time, v.tenant AS tenant,
+-- only: sqlite
+  CAST(substr(r.ext, instr(r.ext, x'011900000016') + 6, 22) AS TEXT)
+-- only: pgsql
+  ext_text(r.ext, 281)
+-- only: all
+  AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
   strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
-  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+  CAST(round((e.ts - v.ts) / 1000000.0, 3) AS REAL) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
 FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
 LEFT JOIN rec e ON e.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0
       ORDER BY x.idx LIMIT 1)
 WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021
   AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
@@ -765,16 +836,22 @@ ORDER BY v.idx DESC LIMIT ?8;
 -- audit tasks --open: those that have no end on record.
 -- name: report_tasks_open
 -- takes: int int int text text text int int int int
-SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
-  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+SELECT v.time AS time, v.tenant AS tenant,
+-- only: sqlite
+  CAST(substr(r.ext, instr(r.ext, x'011900000016') + 6, 22) AS TEXT)
+-- only: pgsql
+  ext_text(r.ext, 281)
+-- only: all
+  AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
   strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
-  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+  CAST(round((e.ts - v.ts) / 1000000.0, 3) AS REAL) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
 FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
 LEFT JOIN rec e ON e.id = coalesce((SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.log = ?1
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0),
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0),
     (SELECT min(x.id) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0))
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0))
 WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021 AND e.id IS NULL
   AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
@@ -783,14 +860,20 @@ ORDER BY v.idx DESC LIMIT ?8;
 -- The same of a store with blocks.
 -- name: report_tasks_open_forms
 -- takes: int int int text text text int int int int
-SELECT v.time AS time, v.tenant AS tenant, CAST(substr(r.ext, instr(r.ext, X'011900000016') + 6, 22) AS TEXT) AS task,
-  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+SELECT v.time AS time, v.tenant AS tenant,
+-- only: sqlite
+  CAST(substr(r.ext, instr(r.ext, x'011900000016') + 6, 22) AS TEXT)
+-- only: pgsql
+  ext_text(r.ext, 281)
+-- only: all
+  AS task,
+  CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END AS state, v.tool AS tool, v.principal AS principal,
   strftime('%Y-%m-%dT%H:%M:%S', e.ts / 1000000, 'unixepoch') || printf('.%06dZ', e.ts % 1000000) AS ended,
-  round((e.ts - v.ts) / 1000000.0, 3) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
+  CAST(round((e.ts - v.ts) / 1000000.0, 3) AS REAL) AS seconds, v.call AS call, v.ts AS _ts, v.idx AS _idx
 FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
 LEFT JOIN rec e ON e.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0
       ORDER BY x.idx LIMIT 1)
 WHERE v.log_id = ?1 AND v.idx < ?9 AND v.idx >= ?10 AND +v.ts >= ?2 AND +v.ts < ?3 AND +v.kind_code = 1021 AND e.id IS NULL
   AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
@@ -801,15 +884,15 @@ ORDER BY v.idx DESC LIMIT ?8;
 -- name: report_tasks_by
 -- takes: int int int text text text int int int int text
 WITH made(what, state, waited) AS MATERIALIZED (
-    SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END END,
-      CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+      CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END, e.ts - v.ts
     FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
     LEFT JOIN rec e ON e.id = coalesce((SELECT min(x.id) FROM rec x WHERE x.call = r.call AND x.kind <> 1001 AND +x.log = ?1
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0),
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0),
     (SELECT min(x.id) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0))
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0))
     WHERE v.log_id = ?1 AND v.kind_code = 1021 AND v.kind_code <> 1001 AND v.kind_code <> 1002 AND v.ts >= ?2 AND v.ts < ?3
       AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
   AND (?4 IS NULL OR +v.tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))),
@@ -817,21 +900,21 @@ WITH made(what, state, waited) AS MATERIALIZED (
     SELECT what, waited, row_number() OVER (PARTITION BY what ORDER BY waited), count(*) OVER (PARTITION BY what)
     FROM made WHERE waited IS NOT NULL)
 SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, what AS value, count(*) AS made,
-  sum(state = 'completed') AS completed, sum(state = 'failed') AS failed, sum(state = 'cancelled') AS cancelled,
-  sum(state = 'open') AS open, (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.what = m.what AND k.at = (k.n + 1) / 2) AS median_seconds
+  count(CASE WHEN state = 'completed' THEN 1 END) AS completed, count(CASE WHEN state = 'failed' THEN 1 END) AS failed, count(CASE WHEN state = 'cancelled' THEN 1 END) AS cancelled,
+  count(CASE WHEN state = 'open' THEN 1 END) AS open, (SELECT CAST(round(k.waited / 1000000.0, 3) AS REAL) FROM ranked k WHERE k.what = m.what AND k.at = (k.n + 1) / 2) AS median_seconds
 FROM made m WHERE what IS NOT NULL GROUP BY what ORDER BY made DESC, value LIMIT ?8;
 
 -- The same of a store with blocks.  Zones of blocks.
 -- name: report_tasks_by_forms
 -- takes: int int int text text text int int int int text
 WITH made(what, state, waited) AS MATERIALIZED (
-    SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+    SELECT CASE ?11 WHEN 'tool' THEN v.tool WHEN 'principal' THEN v.principal ELSE CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END END,
-      CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
+      CASE hex(substr(e.ext, instr(e.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 34, 1)) WHEN '03' THEN 'completed' WHEN '04' THEN 'failed'
     WHEN '05' THEN 'cancelled' ELSE 'open' END, e.ts - v.ts
     FROM v_records v CROSS JOIN rec r ON r.log = ?1 AND r.idx = v.idx
     LEFT JOIN rec e ON e.id = (SELECT x.id FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.prn = r.prn AND x.ts >= r.ts AND +x.kind IN (1002, 1004, 1024)
-      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) + 28, 6) = X'011A00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, X'011900000016'), 28)) > 0
+      AND substr(x.ext, instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) + 28, 6) = x'011a00000001' AND instr(x.ext, substr(r.ext, instr(r.ext, x'011900000016'), 28)) > 0
       ORDER BY x.idx LIMIT 1)
     WHERE v.log_id = ?1 AND v.kind_code = 1021 AND v.kind_code <> 1001 AND v.kind_code <> 1002 AND v.ts >= ?2 AND v.ts < ?3
       AND (?5 IS NULL OR +v.prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
@@ -840,8 +923,8 @@ WITH made(what, state, waited) AS MATERIALIZED (
     SELECT what, waited, row_number() OVER (PARTITION BY what ORDER BY waited), count(*) OVER (PARTITION BY what)
     FROM made WHERE waited IS NOT NULL)
 SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant, what AS value, count(*) AS made,
-  sum(state = 'completed') AS completed, sum(state = 'failed') AS failed, sum(state = 'cancelled') AS cancelled,
-  sum(state = 'open') AS open, (SELECT round(k.waited / 1000000.0, 3) FROM ranked k WHERE k.what = m.what AND k.at = (k.n + 1) / 2) AS median_seconds
+  count(CASE WHEN state = 'completed' THEN 1 END) AS completed, count(CASE WHEN state = 'failed' THEN 1 END) AS failed, count(CASE WHEN state = 'cancelled' THEN 1 END) AS cancelled,
+  count(CASE WHEN state = 'open' THEN 1 END) AS open, (SELECT CAST(round(k.waited / 1000000.0, 3) AS REAL) FROM ranked k WHERE k.what = m.what AND k.at = (k.n + 1) / 2) AS median_seconds
 FROM made m WHERE what IS NOT NULL GROUP BY what ORDER BY made DESC, value LIMIT ?8;
 
 -- audit anomalies: plain rules.  A tool that a principal had not used before; a day with ten times the calls of the days
@@ -867,17 +950,17 @@ WITH c(prn, tool, day, night, kind, n, a, z) AS MATERIALIZED (
     UNION ALL
     SELECT 'volume', x.prn, NULL, x.day * 86400000000, x.n, avg(y.n)
     FROM daily x JOIN daily y ON y.prn = x.prn AND y.day < x.day AND y.day >= x.day - 30 WHERE x.n >= 50
-    GROUP BY x.prn, x.day HAVING x.n >= 10 * avg(y.n)
+    GROUP BY x.prn, x.day, x.n HAVING x.n >= 10 * avg(y.n)
     UNION ALL
-    SELECT 'odd hours', prn, NULL, max(CASE WHEN night THEN z END), sum(CASE WHEN night THEN n ELSE 0 END), sum(n)
-    FROM c GROUP BY prn HAVING sum(n) >= 20 AND sum(CASE WHEN night THEN n ELSE 0 END) BETWEEN 1 AND sum(n) / 20
+    SELECT 'odd hours', prn, NULL, max(CASE WHEN night = 1 THEN z END), sum(CASE WHEN night = 1 THEN n ELSE 0 END), sum(n)
+    FROM c GROUP BY prn HAVING sum(n) >= 20 AND sum(CASE WHEN night = 1 THEN n ELSE 0 END) BETWEEN 1 AND sum(n) / 20
     UNION ALL
     SELECT 'denials', prn, NULL, day * 86400000000, refused, n FROM daily WHERE refused >= 20)
 SELECT strftime('%Y-%m-%dT%H:%M:%S', f.ts / 1000000, 'unixepoch') || printf('.%06dZ', f.ts % 1000000) AS time, f.what AS what,
-  coalesce(p.name, d.text) AS principal, g.text AS tool, f.seen AS seen, round(f.usual, 1) AS usual
+  coalesce(p.name, d.text) AS principal, g.text AS tool, CAST(f.seen AS INTEGER) AS seen, CAST(round(f.usual, 1) AS REAL) AS usual
 FROM found f LEFT JOIN dict d ON d.id = f.prn LEFT JOIN dict g ON g.id = f.tool
 LEFT JOIN principal p ON p.pseudonym = d.text AND p.tenant_id = (SELECT tenant_id FROM log WHERE id = ?1)
-ORDER BY f.ts DESC, what, 3, 4 LIMIT ?8;
+ORDER BY f.ts DESC, what, 3, 4 NULLS FIRST LIMIT ?8;
 
 -- audit capacity: each log's share, and how it grew.  Primary key, rec_ts.
 -- name: report_capacity
@@ -905,6 +988,7 @@ FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
 -- that it has: rows, records in blocks, or all.  dbstat; rec_order, primary keys.
 -- name: report_capacity_tables
 -- takes: int int int text text text int int
+-- only: sqlite
 WITH of(cut, size, line, row) AS MATERIALIZED (
   SELECT l.min_idx, h.size,
     coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1),
@@ -917,6 +1001,20 @@ SELECT coalesce(m.tbl_name, s.name) AS "table", CASE WHEN m.type = 'index' THEN 
     WHEN m.tbl_name IN ('blk', 'blkpay', 'chap') THEN sum(max(line - cut, 0)) ELSE sum(size - cut) END, 1) FROM of), 1) AS bytes_per_record,
   round(100.0 * s.pgsize / (SELECT page_count FROM pragma_page_count) / (SELECT page_size FROM pragma_page_size), 1) AS percent
 FROM dbstat s LEFT JOIN sqlite_master m ON m.name = s.name WHERE s.aggregate = TRUE ORDER BY bytes DESC, "table", "index" LIMIT ?8;
+-- only: pgsql
+WITH part(oid, name) AS (
+    SELECT c.oid, CASE WHEN c.relispartition THEN (SELECT p.relname FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent WHERE i.inhrelid = c.oid)
+      ELSE c.relname END FROM pg_class c WHERE c.relnamespace = 'toolcrib'::regnamespace AND c.relkind = 'r'),
+  one("table", "index", bytes) AS (
+    SELECT p.name::text, NULL::text, pg_table_size(p.oid) FROM part p
+    UNION ALL SELECT p.name::text, coalesce((SELECT g.relname FROM pg_inherits h JOIN pg_class g ON g.oid = h.inhparent WHERE h.inhrelid = x.indexrelid), c.relname)::text,
+      pg_relation_size(x.indexrelid) FROM part p JOIN pg_index x ON x.indrelid = p.oid JOIN pg_class c ON c.oid = x.indexrelid),
+  all_of(n) AS (SELECT max(CAST(sum(h.size - l.min_idx) AS int8), 1::int8) FROM log l JOIN head h ON h.log = l.id)
+SELECT o."table" AS "table", o."index" AS "index", CAST(sum(o.bytes) AS int8) AS bytes, 0::int8 AS unused_bytes,
+  CAST(round(1.0 * sum(o.bytes) / (SELECT n FROM all_of), 1) AS float8) AS bytes_per_record,
+  CAST(round(100.0 * sum(o.bytes) / pg_database_size(current_database()), 1) AS float8) AS percent
+FROM one o
+GROUP BY 1, 2 ORDER BY bytes DESC, "table", "index" NULLS FIRST LIMIT ?8;
 
 -- audit capacity --events: when room was short.  rec_kind of the system log.
 -- name: report_capacity_events
@@ -939,7 +1037,7 @@ SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
     || printf('.%06dZ', c.last_used_us % 1000000) END AS last_used,
   CASE WHEN c.rotated_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.rotated_us / 1000000, 'unixepoch')
     || printf('.%06dZ', c.rotated_us % 1000000) END AS rotated,
-  c.scopes AS scopes, (SELECT group_concat(g.glob, ' ') FROM tool_grant g WHERE g.tenant_id = c.tenant_id) AS grants, c.label AS label
+  c.scopes AS scopes, (SELECT group_concat(g.glob, ' ') FROM (SELECT glob FROM tool_grant WHERE tenant_id = c.tenant_id ORDER BY glob) g) AS grants, c.label AS label
 FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
 WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) ORDER BY p.name, c.id LIMIT ?8;
 
@@ -989,15 +1087,31 @@ ORDER BY p.name, c.id, g.glob LIMIT ?8;
 -- with a step how many took how long.  Sums, in one pass.
 -- name: report_durations
 -- takes: int int int text
+-- only: sqlite
 SELECT r.tool, r.kind, r.outcome, r.step, r.n, r.dur_max FROM rollup_hist r
 WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END;
+-- only: pgsql
+SELECT r.tool, r.kind, r.outcome, NULL::int8, count(*), max(coalesce(r.dur, 0)) FROM rec r
+WHERE r.kind <> 1001 AND r.log = ?1 AND r.ts >= ?2 AND r.ts < ?3 AND r.call IS NOT NULL
+  AND (?4 IS NULL OR r.tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) GROUP BY 1, 2, 3
+UNION ALL SELECT r.tool, r.kind, NULL, step_of(r.dur), count(*), NULL FROM rec r
+WHERE r.kind = 1002 AND r.log = ?1 AND r.ts >= ?2 AND r.ts < ?3 AND r.call IS NOT NULL
+  AND (?4 IS NULL OR r.tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) GROUP BY 1, 2, 4;
 
 -- name: report_durations_by_time
 -- takes: int int int text text text int int int int text int
+-- only: sqlite
 SELECT r.slot, r.kind, r.outcome, r.step, r.n, r.dur_max FROM rollup_hist r
 WHERE r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.every = ?12
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END;
+-- only: pgsql
+SELECT (r.ts - ?2) / ?12, r.kind, r.outcome, NULL::int8, count(*), max(coalesce(r.dur, 0)) FROM rec r
+WHERE r.kind <> 1001 AND r.log = ?1 AND r.ts >= ?2 AND r.ts < ?3 AND r.call IS NOT NULL
+  AND (?4 IS NULL OR r.tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) GROUP BY 1, 2, 3
+UNION ALL SELECT (r.ts - ?2) / ?12, r.kind, NULL, step_of(r.dur), count(*), NULL FROM rec r
+WHERE r.kind = 1002 AND r.log = ?1 AND r.ts >= ?2 AND r.ts < ?3 AND r.call IS NOT NULL
+  AND (?4 IS NULL OR r.tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) GROUP BY 1, 2, 4;
 
 -- The header of a report: the log.  Primary keys.
 -- name: report_head
@@ -1045,16 +1159,24 @@ SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND ki
 -- The header of what counts by sums: chapters that have none, in a span of time.  Primary key.
 -- name: report_head_decoded
 -- takes: int int int
+-- only: sqlite
 SELECT count(*) FROM chap WHERE log = ?1 AND ts_max >= ?2 AND ts_min < ?3 AND length(sums) = 1;
+-- only: pgsql
+SELECT 0::int8 WHERE ?3 IS NOT NULL;
 
 -- The header of audit capacity: bytes of the file, those of them that no page uses, records that are there, records since ?1,
 -- the time of the first.  rec_ts, rec_pos.
 -- name: report_room
 -- takes: int
+-- only: sqlite
 SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size),
-  (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size - l.min_idx), 0),
-  coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1
-    ORDER BY x.ts LIMIT 1)), 0),
+  (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size),
+-- only: pgsql
+SELECT pg_database_size(current_database()), 0::int8,
+-- only: all
+  CAST(coalesce(sum(h.size - l.min_idx), 0) AS INTEGER),
+  CAST(coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1
+    ORDER BY x.ts LIMIT 1)), 0) AS INTEGER),
   (SELECT x.ts FROM rec x JOIN log s ON s.id = 1 WHERE x.log = 1 AND x.idx = s.min_idx)
 FROM head h JOIN log l ON l.id = h.log;
 
@@ -1072,6 +1194,7 @@ FROM head h JOIN log l ON l.id = h.log;
 -- The header of audit capacity: records that are rows alone, records in blocks or files, bytes of a record in blocks (by the newest 64
 -- blocks, without what is kept beside them), rows that a plain sqlite3 has, and from when on it has a row of every record; NULL: of all.  rec_order, primary keys.
 -- name: report_room_forms
+-- only: sqlite
 WITH of(log, cut, size, line, row) AS MATERIALIZED (
   SELECT l.id, l.min_idx, h.size,
     coalesce((SELECT b.first + b.cnt FROM main.blk b WHERE b.log = l.id ORDER BY b.first DESC LIMIT 1), 0),
@@ -1085,6 +1208,9 @@ SELECT sum(size - max(line, cut)), sum(max(line - cut, 0)),
       ORDER BY b.first DESC LIMIT 1),
     (SELECT s.ts_max FROM main.seg s WHERE s.log = of.log AND s.from_idx < row ORDER BY s.from_idx DESC LIMIT 1)) END)
 FROM of;
+-- only: pgsql
+SELECT CAST(sum(h.size - l.min_idx) AS int8), 0::int8, NULL::int8, CAST(sum(h.size - l.min_idx) AS int8), NULL::int8
+FROM log l JOIN head h ON h.log = l.id;
 
 -- audit tail, export; texts.c makes texts of them.  rec_pos.
 -- name: report_records
@@ -1219,13 +1345,40 @@ SELECT 1 FROM rec WHERE log = ?1 AND kind = ?6 AND ts >= ?2 AND ts < ?3 AND idx 
 -- The record at a position of a log or the next one behind it, and the last one below.  rec_pos.
 -- name: report_place_from
 -- takes: int int
-SELECT idx, id, ts FROM rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
+SELECT idx,
+-- only: sqlite
+ id,
+-- only: pgsql
+ idx,
+-- only: all
+ ts FROM rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
 
 -- name: report_place_below
 -- takes: int int
-SELECT idx, id, ts FROM rec WHERE log = ?1 AND idx < ?2 ORDER BY idx DESC LIMIT 1;
+SELECT idx,
+-- only: sqlite
+ id,
+-- only: pgsql
+ idx,
+-- only: all
+ ts FROM rec WHERE log = ?1 AND idx < ?2 ORDER BY idx DESC LIMIT 1;
+
+-- Between which times the records of a part are, positions ?2 to below ?3; no row, where ids say it (the statement below).  Primary
+-- key, which has times.
+-- name: report_part_times
+-- takes: int int int
+-- only: sqlite
+SELECT 0, 0 WHERE ?3 IS NULL;
+-- only: pgsql
+SELECT min(ts), max(ts) FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3;
 
 -- When the clock was set, by the records of that.  rec_kind.
 -- name: report_steps
 -- takes: int
-SELECT id, ts FROM rec WHERE log = 1 AND kind = 1605 AND kind <> 1001 AND kind <> 1002 ORDER BY ts LIMIT ?1;
+SELECT
+-- only: sqlite
+ id,
+-- only: pgsql
+ idx,
+-- only: all
+ ts FROM rec WHERE log = 1 AND kind = 1605 AND kind <> 1001 AND kind <> 1002 ORDER BY ts LIMIT ?1;

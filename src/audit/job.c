@@ -182,7 +182,8 @@ static int erase_next(struct db *db, int64_t log, const int64_t *ids, size_t n, 
 		for (size_t i = 0; rc == 0 && i < found; i++) {
 			struct db_stmt *st = db_stmt_get(db, SQL_ERASE_PAYLOAD);
 
-			db_bind_i64(st, 1, rows[i]);
+			db_bind_i64(st, 1, log);
+			db_bind_i64(st, 2, rows[i]);
 			rc = db_run(&st, err);
 		}
 		if (rc < 0 || !*ret_end)

@@ -562,20 +562,23 @@ static const struct db_value *pg_row(struct db_stmt *st, unsigned n)
 {
 	struct pg_stmt *p = st->pg;
 
-	if (!p || !p->now || (unsigned)pg.PQnfields(p->now) != n)
+	unsigned behind;                        /* other columns, which sqlgen.awk has put before them */
+
+	if (!p || !p->now || (unsigned)pg.PQnfields(p->now) < n)
 		return NULL;
+	behind = (unsigned)pg.PQnfields(p->now) - n;
 	if (!p->values)
 		p->values = mem_calloc(n, sizeof(p->values[0]));
 	for (unsigned i = 0; i < n; i++) {
 		struct db_value *v = &p->values[i];
 
-		*v = (struct db_value){ .type = pg_type(st, i), .p = "" };
+		*v = (struct db_value){ .type = pg_type(st, behind + i), .p = "" };
 		if (v->type == DB_INT)
-			v->n = pg_i64(st, i);
+			v->n = pg_i64(st, behind + i);
 		else if (v->type == DB_FLOAT)
-			v->d = pg_f64(st, i);
+			v->d = pg_f64(st, behind + i);
 		else if (v->type != DB_NULL)
-			v->p = pg_blob(st, i, &v->len);
+			v->p = pg_blob(st, behind + i, &v->len);
 	}
 	return p->values;
 }

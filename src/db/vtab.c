@@ -410,6 +410,11 @@ int db_vtab_make(struct db *db, const struct db_vtab *table, void *arg, struct e
 	return rc;
 }
 
+bool db_vtab_can(const struct db *db)
+{
+	return db->native != NULL;
+}
+
 bool db_vtab_has(const struct db *db, const char *name)
 {
 	char module[64];

@@ -814,7 +814,7 @@ int forms_see(struct db *db, struct err *err)
 int forms_see_without(struct db *db, struct forms_absent *absent, struct err *err)
 {
 	struct forms *f;
-	int rc = forms_seen(db) ? 0 : any(db, err);
+	int rc = forms_seen(db) || !db_vtab_can(db) ? 0 : any(db, err);
 
 	if (rc != 1)
 		return rc;

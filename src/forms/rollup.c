@@ -884,7 +884,7 @@ int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err)
 	struct forms *f;
 	int rc;
 
-	if (db_vtab_has(db, rollup_table.name))
+	if (db_vtab_has(db, rollup_table.name) || !db_vtab_can(db))
 		return 0;
 	f = forms_new(db, absent);
 	rc = db_vtab_make(db, &rollup_table, f, err);

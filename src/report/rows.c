@@ -500,6 +500,23 @@ static int bound_in_forms(struct rows *r, struct stretch *p)
 	return p->from_us < p->before_us;
 }
 
+/* Where several may write, by their clocks, the records themselves say their times: 1; 0: one alone writes, by one. */
+static int bound_by_times(struct rows *r, struct db *db, int64_t log, struct stretch *p, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_PART_TIMES);
+	int rc;
+
+	for (unsigned i = 0; i < 3; i++)
+		db_bind_i64(st, i + 1, (int64_t[]){ log, p->low, p->below }[i]);
+	rc = db_step(st, err);
+	if (rc == 1 && bound_in_forms(r, p)) {
+		p->before_us = db_col_type(st, 1) == DB_NULL ? 0 : least(p->before_us, db_col_i64(st, 1) + 1);
+		p->from_us = -least(-p->from_us, -db_col_i64(st, 0));
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
 /* 0: the part has no record that the span of time can have. */
 static int bound_part(struct rows *r, struct db *db, int64_t log, struct stretch *p, struct err *err)
 {
@@ -508,8 +525,9 @@ static int bound_part(struct rows *r, struct db *db, int64_t log, struct stretch
 
 	if (forms_seen(db))
 		return bound_in_forms(r, p);
-	rc = r->steps ? 0 : read_steps(r, db, err);
-	if (rc == 0)
+	if ((rc = bound_by_times(r, db, log, p, err)) != 0)
+		return rc < 0 ? rc : p->from_us < p->before_us;
+	if (r->steps || (rc = read_steps(r, db, err)) == 0)
 		rc = read_place(db, SQL_REPORT_PLACE_FROM, log, p->low, &first, err);
 	if (rc == 1)
 		rc = read_place(db, SQL_REPORT_PLACE_BELOW, log, p->below, &last, err);

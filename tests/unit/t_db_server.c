@@ -209,15 +209,27 @@ static void roles_do_what_they_need_and_no_more(void **state)
 }
 
 #ifdef HAVE_PGSQL
-enum { LATER = 70 };    /* statements without a text for PostgreSQL, reports nearly all: fewer with each that gets one */
-
-/* What is about blocks, chapters, sealed files and the objects of a file, is SQLite's own; keys are in another database. */
+/* What is about blocks, chapters, sealed files, copies and the objects of a file, is SQLite's own; keys are in another database. */
 static bool is_of_sqlite(const char *name)
 {
-	static const char *const begins[] = { "fold_", "forms_", "seal_", "segment_", "drill_", "verify_", "meta_", "keys_" };
+	static const char *const begins[] = { "fold_", "forms_", "seal_", "segment_", "drill_", "verify_", "meta_", "keys_",
+		"report_sample_parts", "report_room_in_forms", "restore_list_logs", "audit_list_forms", "audit_list_leftovers",
+		"audit_find_call_forms", "audit_list_logless" };
 
 	for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
 		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+			return true;
+	return false;
+}
+
+/* What knows a record by the number of its row, on the way of a call; each that gets a text is struck here. */
+static bool comes_later(const char *name)
+{
+	static const char *const names[] = { "audit_get_begin", "audit_get_open_call", "audit_last_id", "audit_list_logs", "audit_list_running",
+		"audit_list_tail", "audit_next_head", "payload_insert" };
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (strcmp(name, names[i]) == 0)
 			return true;
 	return false;
 }
@@ -251,18 +263,17 @@ static bool is_ready(struct db *db, enum sql_id id)
 static void every_statement_is_prepared(void **state)
 {
 	struct fix *f = *state;
-	unsigned ready = 0, later = 0;
+	unsigned missing = 0;
 
 	for (int id = SQL__STEPS + SQL__KEYS_STEPS + SQL__SEGMENT_STEPS; id < SQL__COUNT; id++) {
-		if (is_ready(f->db, (enum sql_id)id)) {
-			ready++;
-		} else if (!is_of_sqlite(sql_pgsql[id].name)) {
-			printf("later: %s\n", sql_pgsql[id].name);
-			later++;
-		}
+		const char *name = sql_pgsql[id].name;
+
+		if (is_of_sqlite(name) || comes_later(name) || is_ready(f->db, (enum sql_id)id))
+			continue;
+		printf("%s is not ready\n", name);
+		missing++;
 	}
-	printf("%u are ready, %u come later\n", ready, later);
-	assert_true(ready > 0 && later <= LATER);
+	assert_int_equal(missing, 0);
 }
 #endif
 
