@@ -22,8 +22,6 @@
 enum {
 	AUDIT_FOLD_RECORDS = 2048,      /* of one block, at most */
 	AUDIT_FOLD_SLICE = 256,         /* rows that one drop takes, at most */
-	AUDIT_LEAN_ROWS_MAX = 3 << 19,  /* rows of a store whose indexes are dropped in one transaction: plain_rows, a tail */
-	AUDIT_LEAN_TAIL_MAX = 1 << 17,  /* of these, rows that are in no block: what is asked of them reads all of a log */
 };
 
 struct db;
@@ -48,6 +46,11 @@ int audit_folder_next(struct audit_folder *folder, int64_t log, int64_t to, stru
 void audit_folded_free(struct audit_folded **folded);
 /* The next proposal of its log begins behind this one, which is put before it: several go into one transaction. */
 void audit_folder_go_on(struct audit_folder *folder, const struct audit_folded *folded);
+/* Proposals until it lets go are of the store as it is now, and pages that one has read the next one has: of many logs
+ * whose records came in turn each page has rows of each.  Not for long (SCALE SC-505).  What went before is put, or is
+ * not: nobody goes on behind it. */
+int audit_folder_hold(struct audit_folder *folder, struct err *err) MUST_CHECK;
+int audit_folder_let_go(struct audit_folder *folder, int rc, struct err *err) MUST_CHECK;
 /* The oldest leftovers of a log: 1: rows from *ret_from on and below *ret_to are in a block, each as it was; 0: there
  * are none.  ERR_CORRUPT: one is not, or its block cannot be read. */
 int audit_folder_left(struct audit_folder *folder, int64_t log, int64_t *ret_from, int64_t *ret_to,
@@ -73,11 +76,6 @@ int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUS
 int audit_fold_tail_set(struct db *db, int64_t id, struct err *err) MUST_CHECK;
 int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err) MUST_CHECK;
 
-/* How much waits to become blocks, whether there is one, and whether all that there was went into blocks once (SC-305).
- * Of a release that had no blocks, rows are counted by their numbers, with those that were pruned between others. */
-struct audit_fold_state { int64_t waiting; bool any, once; };
-int audit_fold_look(struct db *db, struct audit_fold_state *ret, struct err *err) MUST_CHECK;
-
 /* rec.id of the newest row, as the picture has it. */
 int64_t audit_newest_row(const struct audit_logs *logs);
 
@@ -99,10 +97,5 @@ int audit_chapter_next(struct db *db, int64_t log, unsigned blocks, struct audit
 void audit_chapter_free(struct audit_chapter **chapter);
 /* ERR_CONFLICT: another was put, or its blocks are being pruned; nothing was changed. */
 int audit_chapter_put(struct db *db, const struct audit_chapter *chapter, struct err *err) MUST_CHECK;
-
-/* A start, in its transaction: a store whose records are in blocks, but for a tail, loses the indexes that find rows by
- * time, call, principal, key, tool, outcome and kind: who reads sees forms, which walk the tail by position, and each
- * record dirtied a page of each (SCALE D1).  *ret_made: they went now. */
-int audit_make_lean(struct db *db, bool *ret_made, struct err *err) MUST_CHECK;
 
 #endif

@@ -65,6 +65,8 @@ struct block_texts { int64_t log; const char *origin; block_text_fn *fn; void *a
 struct block_reader;
 /* texts (borrowed) may be NULL for who asks for no rows. */
 struct block_reader *block_reader_new(const struct block_texts *texts);
+/* Blocks of another log come: texts as before, but for the log and its origin. */
+void block_reader_go_on(struct block_reader *r, const struct block_texts *texts);
 void block_reader_free(struct block_reader **r);
 /* Inflates and decodes these columns of a block (BLOCK_COLUMN(COL_TS) | …) and no others, but those without which
  * one of them cannot be told (SC-206), and looks at nothing else: what is said of the rest of the block is said by

@@ -237,9 +237,9 @@ void db_copy_free(struct db_copy **copy);              /* without db_copy_end():
 /* The version of the SQLite that runs, and whether it has the fix of the WAL-reset bug (AUDIT A-613). */
 const char *db_engine(bool *ret_fixed);
 FOR_TESTS bool db_engine_is_fixed(int number);        /* as sqlite3_libversion_number() counts: 3051003 */
-
-/* Pages that it keeps beside the file are forgotten: who reads them next reads the file.  No statement is under way. */
+/* Pages that it keeps beside the file: forgotten, while no statement is under way; how many it may keep. */
 void db_give_back(struct db *db);
+int db_keep_pages(struct db *db, unsigned kib, struct err *err) MUST_CHECK;
 /* Pages of the write-ahead log not yet copied, for metrics. */
 unsigned db_wal_pages(struct db *db);
 #ifdef BENCH_BUILD

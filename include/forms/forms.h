@@ -149,4 +149,18 @@ int forms_group_write(struct db *db, int64_t log, const struct forms_group *grou
 /* What is kept lies on one side of cut or the other from now on. */
 int forms_group_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
 
+/* How much waits to become blocks, whether there is one, and whether all that there was went into blocks once (SC-305).
+ * Of a release that had no blocks, rows are counted by their numbers, with those that were pruned between others. */
+struct forms_rows { int64_t waiting; bool any, once; };
+int forms_count(struct db *db, struct forms_rows *ret, struct err *err) MUST_CHECK;
+
+/* A start, in its transaction: a store whose records are in blocks, but for a tail, loses the indexes that find rows by
+ * time, call, principal, key, tool, outcome and kind: who reads sees forms, which walk the tail by position, and each
+ * record dirtied a page of each (SCALE D1).  *ret_made: they went now. */
+enum {
+	FORMS_LEAN_ROWS_MAX = 3 << 19,  /* rows of a store whose indexes are dropped in one transaction: plain_rows, a tail */
+	FORMS_LEAN_TAIL_MAX = 1 << 17,  /* of these, rows that are in no block: what is asked of them reads all of a log */
+};
+int forms_make_lean(struct db *db, bool *ret_made, struct err *err) MUST_CHECK;
+
 #endif

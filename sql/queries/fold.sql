@@ -12,8 +12,8 @@ FROM main.log l WHERE l.id = ?1;
 -- audit_folder_next(): what is kept beside rows.  rec_order, primary key.
 -- name: fold_list_kept
 -- takes: int int int
-SELECT r.idx, p.salt, p.nonce, p.ct FROM main.rec_tail r CROSS JOIN main.pay p ON p.rec = r.id
-WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.span, r.idx;
+SELECT r.idx, p.salt, p.nonce, p.ct FROM (SELECT id, idx FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx < ?3
+  ORDER BY span, idx LIMIT ?3 - ?2) r CROSS JOIN main.pay p ON p.rec = r.id;
 
 -- audit_folder_left(): the oldest leftover, and the block that has it.  rec_order, primary key.
 -- name: fold_oldest_left
@@ -69,7 +69,7 @@ DELETE FROM main.pay WHERE rec IN (SELECT id FROM main.rec_at WHERE log = ?1 AND
 DELETE FROM main.rec WHERE id IN (SELECT id FROM main.rec_at WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND span <= ?5 >> 12
   AND id < (SELECT max(id) FROM main.rec) AND id <= ?5 ORDER BY span, idx LIMIT ?4);
 
--- audit_fold_look(): rows, about; did all that there was go into blocks once; does the store know blocks, and sealed files; and spans?
+-- forms_count(): rows, about; did all that there was go into blocks once; does the store know blocks, and sealed files; and spans?
 -- Primary keys, a walk of the schema.
 -- any tenant: a count of the store.
 -- name: fold_count_rows
@@ -77,7 +77,7 @@ SELECT coalesce((SELECT max(id) FROM main.rec) - (SELECT min(id) FROM main.rec) 
   EXISTS(SELECT 1 FROM main.meta WHERE key = 'tail_from'),
   (SELECT count(*) FROM sqlite_schema NOT INDEXED WHERE type = 'table' AND name IN ('seg', 'span'));
 
--- audit_fold_look(): records that are in no block; is any in one?  rec_order, primary keys, a step for each log.
+-- forms_count(): records that are in no block; is any in one?  rec_order, primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_count_waiting
 SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec_tail WHERE log = l.id ORDER BY span DESC, idx DESC LIMIT 1), 0)
@@ -99,7 +99,7 @@ SELECT coalesce(sum(max(0, coalesce((SELECT idx + 1 FROM main.rec WHERE log = l.
 -- takes: int
 SELECT id FROM main.log WHERE id > ?1 ORDER BY id LIMIT 1;
 
--- audit_make_lean(): is any record in a block, are there at most ?1 rows, and at most ?2 that are not leftovers?  rec_order,
+-- forms_make_lean(): is any record in a block, are there at most ?1 rows, and at most ?2 that are not leftovers?  rec_order,
 -- primary keys, a step for each log.
 -- any tenant: a count of the store.
 -- name: fold_is_small

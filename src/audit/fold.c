@@ -22,7 +22,6 @@
 
 enum {
 	TEXTS_MAX = 65536, TILE = TILE_WIDTH,
-	GROUPS_MAX = AUDIT_FOLD_RECORDS,        /* of a block: one for each record, when each is large */
 	PRUNE_BLOCKS = 4,               /* or chapters, in one step: some 1 MiB, which secure_delete writes over */
 };
 
@@ -54,13 +53,6 @@ static void texts_init(struct texts *t, struct db *db)
 	*t = (struct texts){ db, map_new() };
 }
 
-static void texts_trim(struct texts *t)
-{
-	if (map_count(t->by_id) < TEXTS_MAX)
-		return;
-	map_free_all(&t->by_id);
-	texts_init(t, t->db);
-}
 
 static struct text *text_read(struct db_stmt *st)
 {
@@ -138,12 +130,17 @@ static void read_block(struct db_stmt *st, struct block *ret)
 
 /* --- a proposal */
 
+struct kept { struct block_payload v[BLOCK_PAYLOADS_MAX]; };
+
 struct audit_folder {
 	struct db *db;
 	struct texts texts;
 	struct block_maker *maker;
+	struct block_reader *checker;
 	struct audit_reader *rows;
+	struct kept kept;
 	uint8_t (*leaf)[TREE_HASH];     /* of the rows of the block */
+	bool held;                      /* a read transaction is open */
 	int64_t log, next;              /* where its proposals that will have been put end; log 0: of none */
 };
 
@@ -167,6 +164,7 @@ void audit_folder_free(struct audit_folder **fp)
 	*fp = NULL;
 	map_free_all(&f->texts.by_id);
 	block_maker_free(&f->maker);
+	block_reader_free(&f->checker);
 	audit_reader_free(&f->rows);
 	free(f->leaf);
 	free(f);
@@ -236,20 +234,26 @@ static void copy_block(struct folded *ret, const struct block *b)
 	}
 }
 
+/* One for all blocks: its tables are larger than a block of few records. */
+static struct block_reader *checker_of(struct audit_folder *f, const struct block_texts *texts)
+{
+	if (f->checker)
+		block_reader_go_on(f->checker, texts);
+	else
+		f->checker = block_reader_new(texts);
+	return f->checker;
+}
+
 /* SC-203: what was made gives each leaf back. */
 static int check_block(struct audit_folder *f, const char *origin, const struct folded *made, struct err *err)
 {
 	struct block_texts texts = { .log = made->face.log, .origin = origin, .fn = get_text, .arg = &f->texts };
-	struct block_reader *r = block_reader_new(&texts);
-	int rc = block_check(r, &made->b, (const uint8_t (*)[TREE_HASH])f->leaf, err);
+	int rc = block_check(checker_of(f, &texts), &made->b, (const uint8_t (*)[TREE_HASH])f->leaf, err);
 
-	block_reader_free(&r);
 	return rc < 0 ? at_record(made->face.log, made->face.first, rc, err) : 0;
 }
 
 /* --- what is kept beside the rows of a proposal */
-
-struct kept { struct block_payload v[BLOCK_PAYLOADS_MAX]; struct audit_bytes bytes; };
 
 static void keep(struct kept *kept, size_t i, struct db_stmt *st)
 {
@@ -269,15 +273,15 @@ static void keep(struct kept *kept, size_t i, struct db_stmt *st)
 	}
 }
 
-static void forget_kept(struct kept *kept)
+static void forget_kept(struct kept *kept, size_t n)
 {
-	for (size_t i = 0; i < BLOCK_PAYLOADS_MAX; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct block_bytes *of[] = { &kept->v[i].salt, &kept->v[i].nonce, &kept->v[i].ct };
 
 		for (unsigned k = 0; k < NELEMS(of); k++)
 			free((void *)(uintptr_t)of[k]->p);
 	}
-	memset(kept->v, 0, sizeof(kept->v));
+	memset(kept->v, 0, n * sizeof(kept->v[0]));
 }
 
 /* Of records from <= idx < to, which are of one tile; true in *ret_any: something is kept. */
@@ -300,9 +304,9 @@ static int read_kept(struct db *db, int64_t log, int64_t from, int64_t to, struc
 }
 
 /* Groups of a tile, more than one when they are large; what is left of its end is read again for the next. */
-static int make_group(struct audit_folder *f, struct folded *made, int64_t *at, int64_t end, struct kept *kept,
-		      struct err *err)
+static int make_group(struct audit_folder *f, struct folded *made, int64_t *at, int64_t end, struct err *err)
 {
+	struct kept *kept = &f->kept;
 	int64_t to = *at - *at % TILE + TILE;
 	struct made_group *g = &made->group[made->groups];
 	bool any = false;
@@ -316,7 +320,7 @@ static int make_group(struct audit_folder *f, struct folded *made, int64_t *at, 
 		rc = block_payloads_write(kept->v, (size_t)(to - *at), &g->body, &n, err);
 		made->groups += rc == 0;
 	}
-	forget_kept(kept);
+	forget_kept(kept, (size_t)(to - *at));
 	if (rc < 0)
 		return at_record(made->face.log, *at, rc, err);
 	*at = any ? *at + (int64_t)n : to;
@@ -325,14 +329,12 @@ static int make_group(struct audit_folder *f, struct folded *made, int64_t *at, 
 
 static int make_groups(struct audit_folder *f, struct folded *made, struct err *err)
 {
-	struct kept *kept = mem_zalloc(sizeof(*kept));
 	int64_t at = made->face.first, end = at + made->face.cnt;
 	int rc = 0;
 
-	made->group = mem_calloc(GROUPS_MAX, sizeof(*made->group));
+	made->group = mem_calloc((size_t)made->face.cnt, sizeof(*made->group));         /* when each record is large */
 	while (rc == 0 && at < end)
-		rc = make_group(f, made, &at, end, kept, err);
-	free(kept);
+		rc = make_group(f, made, &at, end, err);
 	return rc;
 }
 
@@ -390,15 +392,40 @@ static int make(struct audit_folder *f, struct audit_page *page, int64_t erasure
 	return 1;
 }
 
+/* Texts of which the checker has some. */
+static void trim(struct audit_folder *f)
+{
+	if (map_count(f->texts.by_id) < TEXTS_MAX)
+		return;
+	block_reader_free(&f->checker);
+	map_free_all(&f->texts.by_id);
+	texts_init(&f->texts, f->db);
+}
+
+int audit_folder_hold(struct audit_folder *f, struct err *err)
+{
+	int rc = db_txn_begin(f->db, false, err);
+
+	f->held = rc == 0;
+	f->log = 0;
+	return rc;
+}
+
+int audit_folder_let_go(struct audit_folder *f, int rc, struct err *err)
+{
+	f->held = false;
+	return db_txn_end(f->db, rc, err);
+}
+
 int audit_folder_next(struct audit_folder *f, int64_t log, int64_t to, struct audit_folded **ret, struct err *err)
 {
 	struct line line;
 	char *origin = NULL;
-	int rc = db_txn_begin(f->db, false, err);       /* rows, what is kept and erasures of one moment */
+	int rc = f->held ? 0 : db_txn_begin(f->db, false, err);         /* rows, what is kept and erasures of one moment */
 
 	if (rc < 0)
 		return rc;
-	texts_trim(&f->texts);
+	trim(f);
 	rc = read_line(f->db, log, &line, &origin, err);
 	if (rc == 0 && f->log == log && f->next > line.next)
 		line.next = f->next;
@@ -408,7 +435,7 @@ int audit_folder_next(struct audit_folder *f, int64_t log, int64_t to, struct au
 		rc = make(f, &page, line.erasures, ret, err);
 	}
 	free(origin);
-	return db_txn_end(f->db, rc, err);
+	return f->held ? rc : db_txn_end(f->db, rc, err);
 }
 
 /* --- leftovers */
@@ -426,7 +453,7 @@ static int compare(struct audit_folder *f, int64_t log, const char *origin, cons
 	struct block_texts texts = { .log = log, .origin = origin, .fn = get_text, .arg = &f->texts };
 	struct audit_page page = { .log = log, .origin = origin, .from = from, .to = b->first + b->cnt,
 		.leftovers = true };
-	struct block_reader *r = block_reader_new(&texts);
+	struct block_reader *r = checker_of(f, &texts);
 	struct audit_reader *rows = audit_reader_new(f->db);
 	int rc = block_open(r, b, BLOCK_ALL_COLUMNS, err);
 	uint8_t leaf[TREE_HASH];
@@ -442,7 +469,6 @@ static int compare(struct audit_folder *f, int64_t log, const char *origin, cons
 			(void)at_record(log, got.idx, rc, err);
 	}
 	audit_reader_free(&rows);
-	block_reader_free(&r);
 	return rc;
 }
 
@@ -478,16 +504,16 @@ int audit_folder_left(struct audit_folder *f, int64_t log, int64_t *ret_from, in
 {
 	struct line line;
 	char *origin = NULL;
-	int rc = db_txn_begin(f->db, false, err);
+	int rc = f->held ? 0 : db_txn_begin(f->db, false, err);
 
 	if (rc < 0)
 		return rc;
-	texts_trim(&f->texts);
+	trim(f);
 	rc = read_line(f->db, log, &line, &origin, err);
 	if (rc == 0)
 		rc = look_left(f, log, line.next, origin, ret_from, ret_to, err);
 	free(origin);
-	return db_txn_end(f->db, rc, err);
+	return f->held ? rc : db_txn_end(f->db, rc, err);
 }
 
 /* --- the writer's half: putting, and what goes then */
@@ -592,52 +618,6 @@ int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err)
 	if (rc == 0)
 		*ret = id;
 	return rc;
-}
-
-/* --- how much there is */
-
-int audit_fold_look(struct db *db, struct audit_fold_state *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_COUNT_ROWS);
-	int64_t knows = 0;      /* blocks; spans as well */
-	int rc = db_step(st, err);
-
-	if (rc == 1) {
-		*ret = (struct audit_fold_state){ .waiting = db_col_i64(st, 0), .once = db_col_i64(st, 1) };
-		knows = db_col_i64(st, 2);
-	}
-	db_stmt_put(&st);
-	if (rc < 0 || !knows)
-		return rc < 0 ? rc : 0;
-	st = db_stmt_get(db, knows > 1 ? SQL_FOLD_COUNT_WAITING : SQL_FOLD_COUNT_WAITING_BEFORE);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		ret->waiting = db_col_i64(st, 0);
-		ret->any = db_col_i64(st, 1);
-	}
-	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
-}
-
-/* --- indexes of rows */
-
-int audit_make_lean(struct db *db, bool *ret_made, struct err *err)
-{
-	struct db_stmt *st;
-	unsigned left = 0;
-	int rc = db_lean_left(db, &left, err);
-
-	*ret_made = false;
-	if (rc < 0 || left == 0)
-		return rc;
-	st = db_stmt_get(db, SQL_FOLD_IS_SMALL);
-	db_bind_i64(st, 1, AUDIT_LEAN_ROWS_MAX);
-	db_bind_i64(st, 2, AUDIT_LEAN_TAIL_MAX);
-	rc = db_step(st, err);
-	if (rc == 1)
-		*ret_made = db_col_i64(st, 0);
-	db_stmt_put(&st);
-	return rc < 0 || !*ret_made ? (rc < 0 ? rc : 0) : db_make_lean(db, left, err);
 }
 
 /* --- erasing */

@@ -53,11 +53,15 @@ struct block_reader *block_reader_new(const struct block_texts *texts)
 {
 	struct block_reader *r = mem_zalloc(sizeof(*r));
 
-	if (texts) {
-		r->texts = *texts;
-		r->origin_len = strlen(texts->origin);
-	}
+	if (texts)
+		block_reader_go_on(r, texts);
 	return r;
+}
+
+void block_reader_go_on(struct block_reader *r, const struct block_texts *texts)
+{
+	r->texts = *texts;
+	r->origin_len = strlen(texts->origin);
 }
 
 void block_reader_free(struct block_reader **rp)

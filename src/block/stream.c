@@ -13,10 +13,13 @@
 #include "block_int.h"
 
 enum { LEVEL = 4, STEP = 49152 };       /* STEP: more than a column of numbers can have */
+/* A column of up to SMALL bytes has a window of that size, whose tables are an eighth of the full one's: to empty those
+ * costs more than such a column. */
+enum { SMALL = 2048, SMALL_BITS = 11, SMALL_MEM = 5, FULL_BITS = 15, FULL_MEM = 8 };
 
 struct block_zlib {
-	z_stream in, out;
-	bool has_in, has_out;
+	z_stream in, out[2];            /* out: full, small */
+	bool has_in, has_out[2];
 	struct audit_bytes scratch;
 };
 
@@ -46,8 +49,9 @@ void block_zlib_free(struct block_zlib **z)
 		return;
 	if ((*z)->has_in)
 		inflateEnd(&(*z)->in);
-	if ((*z)->has_out)
-		deflateEnd(&(*z)->out);
+	for (size_t i = 0; i < NELEMS((*z)->out); i++)
+		if ((*z)->has_out[i])
+			deflateEnd(&(*z)->out[i]);
 	free((*z)->scratch.p);
 	free(*z);
 	*z = NULL;
@@ -70,15 +74,17 @@ int block_bad(struct err *err, const char *where, const char *what)
 /* The deflated bytes into scratch when they are fewer than len, else nothing. */
 static bool deflated(struct block_zlib *z, const uint8_t *p, size_t len)
 {
-	z_stream *s = &z->out;
+	const bool small = len <= SMALL;
+	z_stream *s = &z->out[small];
 	int rc;
 
-	if (!z->has_out) {
+	if (!z->has_out[small]) {
 		s->zalloc = give;
 		s->zfree = take;
-		z->has_out = deflateInit(s, LEVEL) == Z_OK;
+		z->has_out[small] = deflateInit2(s, LEVEL, Z_DEFLATED, small ? SMALL_BITS : FULL_BITS, small ? SMALL_MEM : FULL_MEM,
+						 Z_DEFAULT_STRATEGY) == Z_OK;
 	}
-	if (!z->has_out || deflateReset(s) != Z_OK)
+	if (!z->has_out[small] || deflateReset(s) != Z_OK)
 		return false;
 	z->scratch.len = 0;
 	s->next_in = p;

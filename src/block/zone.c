@@ -11,7 +11,7 @@
 
 #include "block_int.h"
 
-enum { SLOTS = 4096, MANY = BLOCK_ZONE_IDS_MAX + 1 };   /* MANY: the number that says many */
+enum { SLOTS = 4096, FEW = 64, MANY = BLOCK_ZONE_IDS_MAX + 1 };   /* MANY: the number that says many */
 
 const enum audit_column block_zone_columns[ZONE_COUNT] = {
 #define ZONE_COLUMN(col) COL_##col,
@@ -22,7 +22,7 @@ const enum audit_column block_zone_columns[ZONE_COUNT] = {
 /* By id: places in v, from 1 on. */
 struct counted {
 	struct block_zone zone;
-	uint16_t slot[SLOTS];
+	uint16_t slot[SLOTS], taken[FEW];       /* taken: which of them the first ids have */
 	int64_t last_id;
 	unsigned last;                  /* its place and one; 0: none */
 };
@@ -69,6 +69,8 @@ static void add(struct block_zoner *z, struct counted *c, int64_t id, int64_t n)
 			return;
 		}
 		if (!*slot) {
+			if (c->zone.n < FEW)
+				c->taken[c->zone.n] = (uint16_t)(slot - c->slot);
 			*slot = (uint16_t)++c->zone.n;
 			c->zone.v[*slot - 1].id = id;
 			c->zone.v[*slot - 1].count = 0;
@@ -118,6 +120,16 @@ static void write_one(struct block_zone *zone, struct audit_bytes *out)
 	}
 }
 
+/* A block of few records has few ids, and the table is much larger. */
+static void empty_slots(struct counted *c)
+{
+	if (c->zone.n > FEW)
+		memset(c->slot, 0, sizeof(c->slot));
+	else
+		for (unsigned i = 0; i < c->zone.n; i++)
+			c->slot[c->taken[i]] = 0;
+}
+
 void block_zoner_end(struct block_zoner *z, struct audit_bytes *out)
 {
 	out->len = 0;
@@ -125,8 +137,7 @@ void block_zoner_end(struct block_zoner *z, struct audit_bytes *out)
 		struct counted *c = &z->of[col];
 
 		write_one(&c->zone, out);
-		if (c->zone.n > 0)
-			memset(c->slot, 0, sizeof(c->slot));
+		empty_slots(c);
 		c->zone.n = c->last = 0;
 		c->zone.many = false;
 	}

@@ -401,3 +401,49 @@ int forms_group_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 	forms_group_free(&g);
 	return rc < 0 ? rc : 0;
 }
+
+/* --- how much there is */
+
+int forms_count(struct db *db, struct forms_rows *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_COUNT_ROWS);
+	int64_t knows = 0;      /* blocks; spans as well */
+	int rc = db_step(st, err);
+
+	if (rc == 1) {
+		*ret = (struct forms_rows){ .waiting = db_col_i64(st, 0), .once = db_col_i64(st, 1) };
+		knows = db_col_i64(st, 2);
+	}
+	db_stmt_put(&st);
+	if (rc < 0 || !knows)
+		return rc < 0 ? rc : 0;
+	st = db_stmt_get(db, knows > 1 ? SQL_FOLD_COUNT_WAITING : SQL_FOLD_COUNT_WAITING_BEFORE);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		ret->waiting = db_col_i64(st, 0);
+		ret->any = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- indexes of rows */
+
+int forms_make_lean(struct db *db, bool *ret_made, struct err *err)
+{
+	struct db_stmt *st;
+	unsigned left = 0;
+	int rc = db_lean_left(db, &left, err);
+
+	*ret_made = false;
+	if (rc < 0 || left == 0)
+		return rc;
+	st = db_stmt_get(db, SQL_FOLD_IS_SMALL);
+	db_bind_i64(st, 1, FORMS_LEAN_ROWS_MAX);
+	db_bind_i64(st, 2, FORMS_LEAN_TAIL_MAX);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret_made = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 || !*ret_made ? (rc < 0 ? rc : 0) : db_make_lean(db, left, err);
+}

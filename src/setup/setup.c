@@ -13,7 +13,6 @@
 
 #include "app/app.h"
 #include "audit/audit.h"
-#include "audit/fold.h"
 #include "audit/rows.h"
 #include "base/clock.h"
 #include "base/crypto.h"
@@ -222,8 +221,8 @@ static int look_at_copy(struct db *db, const char *file, bool no_copy, struct mi
 
 static int look(struct db *db, bool fold, struct migration *ret, struct err *err)
 {
-	struct audit_fold_state is = { 0 };
-	int rc = audit_fold_look(db, &is, err);
+	struct forms_rows is = { 0 };
+	int rc = forms_count(db, &is, err);
 
 	if (rc == 0)
 		rc = db_lean_left(db, &ret->indexes, err);
@@ -232,7 +231,7 @@ static int look(struct db *db, bool fold, struct migration *ret, struct err *err
 	if (is.waiting > 0 && (fold || (!is.once && is.waiting > WRITER_FOLD_START_MAX)))
 		ret->records = is.waiting;
 	/* Without records, those of a migration that was cut off, or of a store too large for a start (decision 0061). */
-	if (ret->records == 0 && (!is.any || !is.once || is.waiting > AUDIT_LEAN_TAIL_MAX))
+	if (ret->records == 0 && (!is.any || !is.once || is.waiting > FORMS_LEAN_TAIL_MAX))
 		ret->indexes = 0;
 	if (ret->records > 0 || ret->indexes > 0 || ret->from < ret->to)
 		ret->seconds = 1 + (int64_t)(ret->copied / COPIED_PER_S) + ret->records / FOLDED_PER_S +

@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "ev/ev.h"
+#include "forms/forms.h"
 
 #include "writer_int.h"
 
@@ -838,7 +839,7 @@ static int note_start(struct writer *w, struct err *err)
 static int make_lean(struct writer *w, struct err *err)
 {
 	bool made = false;
-	int rc = audit_make_lean(w->db, &made, err);
+	int rc = forms_make_lean(w->db, &made, err);
 
 	if (made)
 		log_info(NULL, "records are in blocks now, the indexes of their rows were dropped");

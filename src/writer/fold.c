@@ -1,6 +1,7 @@
 /* Rows become blocks while a server runs (writer/fold.h).  A step is work of the lane for it, or of the writer's thread
- * when that has to: it counts rows that have come, makes one proposal and looks for leftovers that may go.  What a step
- * uses is whose step runs; while none does, it is the loop's.  One step or job is under way at most. */
+ * when that has to: it counts rows that have come, makes proposals and looks for leftovers that may go.  Jobs put the
+ * proposals, some in each.  What a step uses is whose step runs; while none does, it is the loop's.  One step or job is
+ * under way at most. */
 
 #include "config.h"
 
@@ -32,6 +33,10 @@ enum {
 	RETRY_US = 1000000,             /* behind what should not have failed, and for a log that is pruned */
 	AGAIN_US = 20000,               /* behind a proposal that was thrown away */
 	CLOSE_MS = 5000,
+	STEP_RECORDS = 32768, STEP_US = 250000,         /* a step makes no more blocks behind so many, or so long (SC-505) */
+	STEP_KIB = 12288,               /* their pages: each has rows of many logs, and one look has them all */
+	DROPS = 64,                     /* logs of which a step has leftovers go */
+	PUT_BLOCKS = 16, PUT_RECORDS = AUDIT_FOLD_RECORDS,      /* of one job: what a writer is held up by */
 };
 
 /* A log as far as its rows were looked at. */
@@ -46,7 +51,7 @@ struct flog {
 	bool loose;                     /* it may have blocks enough for a chapter */
 };
 
-struct range { int64_t log, from, to, upto; };  /* as audit_fold_drop() has it; log 0: none */
+struct range { int64_t log, from, to, upto, gone; };    /* as audit_fold_drop() has it; gone: -1 before the job */
 
 struct wfold {
 	struct wfollower follower;
@@ -78,11 +83,11 @@ struct wfold {
 	bool any, dropping, short_of_room;
 	bool may;                       /* rows might go when the step began: may_drop() */
 	atomic_bool closing;
-	/* what a step has made */
-	struct audit_folded *made;
+	/* what a step has made: blocks, of which jobs have put those before `put`, and the one that runs before `ends` */
+	struct audit_folded **made; size_t nmade, put, ends;
 	struct audit_chapter *chapter;
-	struct range drop;
-	int64_t tail_from, dropped;     /* tail_from -1: it stays */
+	struct range drop[DROPS]; size_t ndrop;
+	int64_t tail_from;              /* -1: it stays */
 	struct flog *sick;
 	int rc; struct err err;
 };
@@ -135,6 +140,8 @@ static int open_reader(struct wfold *f, struct err *err)
 	if (f->folder)
 		return 0;
 	rc = f->db ? 0 : db_open_store(db_of_file(f->file), &f->db, err);
+	if (rc == 0)
+		rc = db_keep_pages(f->db, STEP_KIB, err);
 	if (rc == 0)
 		rc = audit_fold_tail_get(f->db, &f->scanned, err);
 	if (rc < 0)
@@ -233,11 +240,19 @@ static void set_goals(struct wfold *f)
 		f->round_to = f->scanned;
 }
 
-/* A log that is to be folded; NULL: none is.  *ret_open: one would be, but for its pause. */
-static struct flog *next_log(struct wfold *f, bool *ret_open)
+static int by_age(const void *a, const void *b)
 {
+	const struct flog *x = *(struct flog *const *)a, *y = *(struct flog *const *)b;
+
+	return x->since_us < y->since_us ? -1 : x->since_us > y->since_us;
+}
+
+/* Logs that are to be folded, who waits longest first; the caller frees them.  *ret_open: one is, but for its pause. */
+static struct flog **list_due(struct wfold *f, size_t *ret_n, bool *ret_open)
+{
+	struct flog **due = mem_calloc(map_count(f->logs) + 1, sizeof(struct flog *));
 	const uint64_t now = clock_mono_us();
-	struct flog *found = NULL;
+	size_t n = 0;
 	void *value;
 
 	*ret_open = false;
@@ -247,10 +262,13 @@ static struct flog *next_log(struct wfold *f, bool *ret_open)
 		if (log->stuck || log->line >= log->to)
 			continue;
 		*ret_open = true;
-		if (now >= log->pause_us && (!found || log->since_us < found->since_us))
-			found = log;
+		if (now >= log->pause_us)
+			due[n++] = log;
 	}
-	return found;
+	if (n > 1)
+		qsort(due, n, sizeof(struct flog *), by_age);
+	*ret_n = n;
+	return due;
 }
 
 /* The log is left as it is, with the first row that is not in a block. */
@@ -297,33 +315,74 @@ static void end_round(struct wfold *f)
 	}
 }
 
+/* What a step may still make. */
+struct step { int64_t records; uint64_t until_us; };
+
+static bool goes_on(const struct wfold *f, const struct step *s)
+{
+	return s->records > 0 && clock_mono_us() < s->until_us && !atomic_load(&f->closing);
+}
+
+static void made_one(struct wfold *f, struct audit_folded *folded)
+{
+	f->made = mem_realloc(f->made, (f->nmade + 1) * sizeof(struct audit_folded *));
+	f->made[f->nmade++] = folded;
+	audit_folder_go_on(f->folder, folded);
+}
+
+/* All of a log that is due, or as much as the step has left.  What cannot be folded, and what has nothing to fold, is
+ * seen by the step that comes to it first. */
+static int fold_log(struct wfold *f, struct flog *log, struct step *s, struct err *err)
+{
+	bool first = true;
+	int rc = 1;
+
+	while (rc == 1 && goes_on(f, s)) {
+		struct audit_folded *folded = NULL;
+		struct err why;
+
+		rc = audit_folder_next(f->folder, log->id, log->to, &folded, &why);
+		if (rc == 1) {
+			s->records -= folded->cnt;
+			made_one(f, folded);
+		} else if (rc == ERR_CORRUPT || rc == ERR_INVALID) {    /* SC-204 */
+			*err = why;
+			rc = first ? give_up(f, log, err) : 0;
+		} else if (rc < 0) {
+			*err = why;
+		} else if (first) {
+			rc = look_again(f, log, err);
+		}
+		first = false;
+	}
+	return rc < 0 ? rc : 0;
+}
+
 static int propose(struct wfold *f, struct err *err)
 {
+	struct step s = { .records = f->behind ? AUDIT_FOLD_RECORDS : STEP_RECORDS, .until_us = clock_mono_us() + STEP_US };
 	bool open = false;
-	struct flog *log = round_is_due(f) ? NULL : next_log(f, &open);
-	struct err why;
-	int rc;
+	size_t n = 0;
+	struct flog **due = NULL;
+	int rc = 0;
 
-	if (!log) {                     /* else who is due since then comes behind those */
+	if (!round_is_due(f))
+		due = list_due(f, &n, &open);
+	if (n == 0) {                   /* else who is due since then comes behind those */
+		free(due);
 		set_goals(f);
-		log = next_log(f, &open);
+		due = list_due(f, &n, &open);
 	}
-	for (; log && !atomic_load(&f->closing); log = next_log(f, &open)) {
-		rc = audit_folder_next(f->folder, log->id, log->to, &f->made, &why);
-		if (rc == ERR_CORRUPT || rc == ERR_INVALID) {   /* SC-204 */
-			*err = why;
-			return give_up(f, log, err);
-		}
-		if (rc == 0)
-			rc = look_again(f, log, &why);
-		if (rc < 0)
-			*err = why;
-		if (rc != 0)
-			return rc < 0 ? rc : 0;
-	}
+	if (n > 0)
+		rc = audit_folder_hold(f->folder, err);
+	for (size_t i = 0; rc == 0 && i < n && !f->sick && goes_on(f, &s); i++)
+		rc = fold_log(f, due[i], &s, err);
+	if (n > 0)
+		rc = audit_folder_let_go(f->folder, rc, err);
+	free(due);
 	if (!open && f->round_to)
 		end_round(f);
-	return 0;
+	return rc;
 }
 
 /* --- a step: what may go */
@@ -337,7 +396,7 @@ static bool may_drop(const struct wfold *f)
 
 struct victim { int64_t id, log, idx; };
 
-/* Whether this row may go with others of its block: 1, f->drop says which.  0: it is passed. */
+/* Whether this row may go with others of its block: 1, the last of f->drop says which.  0: it is passed. */
 static int look_at(struct wfold *f, const struct victim *v, int64_t upto, struct err *err)
 {
 	struct flog *log = log_of(f, v->log, err);
@@ -357,8 +416,17 @@ static int look_at(struct wfold *f, const struct victim *v, int64_t upto, struct
 		return 1;
 	}
 	if (rc == 1)
-		f->drop = (struct range){ log->id, from, to, upto };
+		f->drop[f->ndrop++] = (struct range){ log->id, from, to, upto, -1 };
 	return rc;
+}
+
+static bool goes(const struct wfold *f, int64_t log)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < f->ndrop; i++)
+		found |= f->drop[i].log == log;
+	return found;
 }
 
 /* The oldest rows. */
@@ -377,31 +445,37 @@ static int list_oldest(struct wfold *f, int64_t to, struct victim *ret, int *ret
 	return rc;
 }
 
-/* The oldest leftover that is not among the newest rows (SC-109), and others of its block. */
+/* The oldest leftovers of some logs that are not among the newest rows (SC-109), each with others of its block. */
 static int look_left(struct wfold *f, struct err *err)
 {
 	const int64_t plain = f->short_of_room ? 0 : f->limits.plain_rows;
 	const int64_t upto = f->scanned - (plain > 0 ? plain : 1);      /* the newest row stays in any case */
 	const int64_t slack = f->dropping || plain == 0 ? 0 : plain < f->limits.fold_rows ? plain : f->limits.fold_rows;
 	struct victim v[VICTIMS];
-	int n = 0, rc, got = 0;
+	int n = 0, got = 0, rc;
 
-	if (f->drop.log || !f->may || upto - slack <= f->passed)
+	if (f->ndrop > 0 || !f->may || upto - slack <= f->passed)
 		return 0;
-	rc = list_oldest(f, upto - slack, v, &n, err);
+	rc = audit_folder_hold(f->folder, err);
 	if (rc < 0)
 		return rc;
-	for (int i = 0; got == 0 && i < n; i++) {
+	rc = list_oldest(f, upto - slack, v, &n, err);
+	for (int i = 0; rc == 0 && i < n && f->ndrop < DROPS && !f->sick && !atomic_load(&f->closing); i++) {
+		if (goes(f, v[i].log))
+			continue;
 		got = look_at(f, &v[i], upto, err);
-		if (got < 0)
-			return got;
-		f->victim = v[i].id;
-		if (got == 0)
+		rc = got < 0 ? got : 0;
+		if (got == 1 && f->ndrop == 1)
+			f->victim = v[i].id;
+		if (got == 0 && f->ndrop == 0)
 			f->passed = v[i].id;
 	}
-	if (got == 0 && n < VICTIMS)
+	rc = audit_folder_let_go(f->folder, rc, err);
+	if (rc < 0)
+		return rc;
+	if (f->ndrop == 0 && !f->sick && n < VICTIMS)
 		f->passed = upto - slack;
-	f->dropping = got == 1 || n == VICTIMS;
+	f->dropping = f->ndrop > 0 || f->sick || n == VICTIMS;
 	return 0;
 }
 
@@ -432,7 +506,7 @@ static void step(struct wfold *f)
 {
 	int rc;
 
-	f->tail_from = f->dropped = -1;
+	f->tail_from = -1;
 	f->sick = NULL;
 	rc = open_reader(f, &f->err);
 	f->may = may_drop(f);
@@ -441,13 +515,23 @@ static void step(struct wfold *f)
 	if (rc == 0)
 		rc = count_leftovers(f, &f->err);
 	/* Where no row is to stay, what a block has replaced goes before the next one is made, unless much waits. */
-	if (rc == 0 && (!f->drop.log || f->waiting > f->limits.fold_rows))
+	if (rc == 0 && (f->ndrop == 0 || f->waiting > f->limits.fold_rows))
 		rc = propose(f, &f->err);
 	if (rc == 0 && !f->sick)
 		rc = look_left(f, &f->err);
-	if (rc == 0 && !f->made && !f->sick && !f->behind)      /* it takes too long for the writer */
+	if (rc == 0 && !f->nmade && !f->sick && !f->behind)     /* it takes too long for the writer */
 		rc = make_chapter(f, &f->err);
+	if (f->db)
+		db_give_back(f->db);    /* a store that is written has others by the next one */
 	f->rc = rc;
+}
+
+/* What was made is not put. */
+static void forget_made(struct wfold *f)
+{
+	for (size_t i = 0; i < f->nmade; i++)
+		audit_folded_free(&f->made[i]);
+	f->nmade = f->put = f->ends = 0;
 }
 
 /* --- the writer's part */
@@ -455,25 +539,31 @@ static void step(struct wfold *f)
 static int put_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct wfold *f = arg;
+	int64_t records = 0, dropped = 0;
 	int rc = 0;
 
-	if (f->behind) {                /* SC-303 */
+	if (f->behind && f->nmade == 0) {       /* SC-303 */
 		step(f);
 		if (f->rc < 0)
-			audit_folded_free(&f->made);
+			forget_made(f);
 		if (f->rc < 0)
 			return 0;
 	}
-	f->dropped = -1;
-	if (f->made)
-		rc = audit_fold_put(logs, db, f->made, err);
+	f->ends = f->put;
+	for (; rc == 0 && f->ends < f->nmade && f->ends - f->put < PUT_BLOCKS && records < PUT_RECORDS; f->ends++) {
+		records += f->made[f->ends]->cnt;
+		rc = audit_fold_put(logs, db, f->made[f->ends], err);
+	}
 	CRASH_AT("fold.put");
 	if (rc == 0 && f->chapter)
 		rc = audit_chapter_put(db, f->chapter, err);
 	if (rc == 0 && f->tail_from >= 0)
 		rc = audit_fold_tail_set(db, f->tail_from, err);
-	if (rc == 0 && f->drop.log && forms_seen(db)) {
-		rc = audit_fold_drop(db, f->drop.log, f->drop.from, f->drop.to, f->drop.upto, &f->dropped, err);
+	for (size_t i = 0; rc == 0 && i < f->ndrop && dropped < AUDIT_FOLD_SLICE && forms_seen(db); i++) {
+		struct range *r = &f->drop[i];
+
+		rc = audit_fold_drop(db, r->log, r->from, r->to, r->upto, &r->gone, err);
+		dropped += r->gone;
 		CRASH_AT("fold.half");
 	}
 	return rc;
@@ -491,10 +581,9 @@ static int see_run(void *arg, struct db *db, struct audit_logs *logs, struct err
 static void next(struct wfold *f);
 static void look_what_came(struct wfold *f);
 
-/* What was made is not put. */
 static void forget(struct wfold *f)
 {
-	audit_folded_free(&f->made);
+	forget_made(f);
 	audit_chapter_free(&f->chapter);
 }
 
@@ -503,6 +592,7 @@ static void free_fold(struct wfold *f)
 	void *value;
 
 	forget(f);
+	free(f->made);
 	audit_folder_free(&f->folder);
 	db_close(&f->db);
 	for (size_t it = 0; map_next(f->logs, &it, NULL, NULL, &value);)
@@ -562,21 +652,28 @@ static void tell_sick(struct wfold *f)
 		log_err(NULL, "no record of records that do not become blocks where=%s", f->err.where);
 }
 
-static void was_dropped(struct wfold *f)
+/* Of a log that had a whole slice more may go. */
+static void were_dropped(struct wfold *f)
 {
-	if (f->dropped < 0)
-		return;
-	metric_add(METRIC_fold_rows_dropped, (uint64_t)f->dropped);
-	if (f->dropped < AUDIT_FOLD_SLICE) {
-		f->drop.log = 0;
-		if (f->dropped == 0 && f->drop.upto < INT64_MAX)
+	size_t left = 0;
+
+	for (size_t i = 0; i < f->ndrop; i++) {
+		struct range r = f->drop[i];
+
+		if (r.gone >= 0)
+			metric_add(METRIC_fold_rows_dropped, (uint64_t)r.gone);
+		if (i == 0 && r.gone == 0 && r.upto < INT64_MAX)
 			f->passed = f->victim;  /* it does not go */
+		if (r.gone >= 0 && r.gone < AUDIT_FOLD_SLICE)
+			continue;
+		r.gone = -1;
+		f->drop[left++] = r;
 	}
+	f->ndrop = left;
 }
 
-static void was_put(struct wfold *f)
+static void was_put(struct wfold *f, const struct audit_folded *made)
 {
-	const struct audit_folded *made = f->made;
 	struct flog *log = map_get_u64(f->logs, (uint64_t)made->log);
 
 	move(f, log, made->first + made->cnt, log->seen);
@@ -588,9 +685,18 @@ static void was_put(struct wfold *f)
 	if (!f->any)
 		f->first_us = log->since_us;
 	f->any = true;
-	if (f->limits.plain_rows == 0 && !f->drop.log && may_drop(f))
-		f->drop = (struct range){ made->log, made->first, log->line, INT64_MAX };
-	audit_folded_free(&f->made);
+	if (f->limits.plain_rows == 0 && f->ndrop < DROPS && may_drop(f))
+		f->drop[f->ndrop++] = (struct range){ made->log, made->first, log->line, INT64_MAX, -1 };
+}
+
+static void were_put(struct wfold *f)
+{
+	if (f->behind)
+		metric_add(METRIC_fold_by_writer, f->ends - f->put);
+	for (; f->put < f->ends; f->put++)
+		was_put(f, f->made[f->put]);
+	if (f->put == f->nmade)
+		forget_made(f);
 }
 
 static void see_done(void *arg, int rc, const struct err *err)
@@ -638,6 +744,9 @@ static void count_out(struct wfold *f)
 	metric_set(METRIC_fold_leftovers, (uint64_t)f->leftovers);
 }
 
+static void put_done(void *arg, int rc, const struct err *err);
+static const struct writer_job put_job = { .name = "blocks", .run = put_run, .volatile_only = true, .done = put_done };
+
 static void put_done(void *arg, int rc, const struct err *err)
 {
 	static struct log_site site;
@@ -652,7 +761,7 @@ static void put_done(void *arg, int rc, const struct err *err)
 		else if (log_allow(&site))
 			log_warn(NULL, "a block was not put why=\"%s\"", err ? err->msg : "");
 		forget(f);
-		f->drop.log = 0;
+		f->ndrop = 0;
 		count_out(f);
 		rest(f, rc == ERR_CONFLICT ? AGAIN_US : RETRY_US);
 		return;
@@ -668,24 +777,21 @@ static void put_done(void *arg, int rc, const struct err *err)
 			f->passed = f->skipped - 1;
 		f->skipped = 0;
 	}
-	was_dropped(f);
-	if (f->made && f->behind)
-		metric_inc(METRIC_fold_by_writer);
-	if (f->made)
-		was_put(f);
+	were_dropped(f);
+	were_put(f);
 	if (f->chapter)
 		metric_inc(METRIC_fold_chapters);
 	audit_chapter_free(&f->chapter);
 	count_out(f);
 	if (f->behind && f->rc < 0)
 		rest(f, RETRY_US);
-	else if (f->any && !f->seen)
+	else if (f->any && !f->seen && f->nmade == 0)
 		see(f);
+	else if (f->nmade > 0)
+		submit(f, &put_job);
 	else
 		next(f);
 }
-
-static const struct writer_job put_job = { .name = "blocks", .run = put_run, .volatile_only = true, .done = put_done };
 
 /* When there is something to do that nobody comes to say. */
 static void wait_for_age(struct wfold *f)
@@ -732,9 +838,9 @@ static void step_done(void *arg)
 	}
 	if (sick)
 		tell_sick(f);
-	if (f->any && !f->seen && !f->made)
+	if (f->any && !f->seen && f->nmade == 0)
 		see(f);
-	else if (f->made || f->chapter || f->drop.log || f->tail_from >= 0)
+	else if (f->nmade > 0 || f->chapter || f->ndrop > 0 || f->tail_from >= 0)
 		submit(f, &put_job);
 	else if (sick)
 		next(f);

@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "forms/forms.h"
 #include "writer/fold.h"
 
 #include "writer_int.h"
@@ -168,11 +169,11 @@ static int save_tail(struct offline *o, struct err *err)
 
 static int drop_indexes(struct offline *o, struct err *err)
 {
-	struct audit_fold_state is = { 0 };
+	struct forms_rows is = { 0 };
 	unsigned left = 0;
-	int rc = audit_fold_look(o->db, &is, err);
+	int rc = forms_count(o->db, &is, err);
 
-	if (rc < 0 || !is.any || is.waiting > AUDIT_LEAN_TAIL_MAX)
+	if (rc < 0 || !is.any || is.waiting > FORMS_LEAN_TAIL_MAX)
 		return rc;
 	for (rc = db_lean_left(o->db, &left, err); rc == 0 && left > 0; left--) {
 		tell(o, "indexes", DB_LEAN_INDEXES - left, DB_LEAN_INDEXES);
@@ -204,14 +205,14 @@ static int look_for_room(const struct offline *o, const char *store, struct err 
 
 static int open_all(struct offline *o, const char *store, struct err *err)
 {
-	struct audit_fold_state is = { 0 };
+	struct forms_rows is = { 0 };
 	char *file = path_join(store, DB_FILE);
 	int last = 0, rc = db_open(file, DB_WRITER, false, &o->db, err);
 
 	if (rc == 0)
 		rc = db_check_schema(o->db, err);
 	if (rc == 0)
-		rc = audit_fold_look(o->db, &is, err);
+		rc = forms_count(o->db, &is, err);
 	o->waiting = is.waiting;
 	if (rc == 0)
 		rc = look_for_room(o, store, err);

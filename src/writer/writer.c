@@ -675,12 +675,12 @@ static int find_files(struct writer *w, const struct keyfile_place *place, struc
  * the store is said by what comes next. */
 static int refuse_unfolded(struct writer *w, struct err *err)
 {
-	struct audit_fold_state is = { 0 };
+	struct forms_rows is = { 0 };
 	int version, rc;
 
 	if (w->limits.waiting_max == 0 || db_check_version(w->db, &version, NULL) < 0)
 		return 0;
-	rc = audit_fold_look(w->db, &is, err);
+	rc = forms_count(w->db, &is, err);
 	if (rc < 0 || is.once || is.waiting <= w->limits.waiting_max)
 		return rc;
 	(void)err_set(err, ERR_CONFLICT, w->store,

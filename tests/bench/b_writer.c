@@ -2,18 +2,19 @@
  * How fast the store takes records: N calls (a begin, then an end) are submitted from the loop, DEPTH of
  * them at once, and one JSON line tells the rate.
  *
- *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR [LEVEL [BYTES [LEAN]]]]]]]     (50000 64 1 TMPDIR, no values)
+ *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR [LEVEL [BYTES [LEAN [FOLD]]]]]]]]      (50000 64 1 TMPDIR, no values)
  *
  * With a LEVEL (0 metadata, 1 request, 2 request_response) arguments and result have BYTES each; bytes_call is what a call
  * then takes in the store, indexes included; a LEVEL of 9 is none.  LEAN 1: without the indexes of rows, as a store is whose
- * records are in blocks.
+ * records are in blocks.  FOLD: records become blocks meanwhile, each time that so many have come (audit.fold_rows).
  *
  * records_s counts both records; cpu_us is the processor time of the process per record, writer_us the part
- * of all threads but the loop's; wait_p50_us and wait_p99_us are submission to completion of one record.
+ * of all threads but the loop's, which with FOLD is the writer's and that of folding; wait_p50_us and wait_p99_us are submission to completion of one record.
  */
 
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +27,11 @@
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "db/db.h"
 #include "ev/ev.h"
 #include "keys/keyfile.h"
+#include "writer/fold.h"
 #include "writer/writer.h"
 
 #include "../unit/tmpdir.h"
@@ -199,6 +202,7 @@ int main(int argc, char **argv)
 {
 	struct bench b = { .calls = number(argc, argv, 1, 50000), .depth = number(argc, argv, 2, 64), .tenants = number(argc, argv, 3, 1) };
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
+	const struct writer_fold_limits fold = { .fold_rows = (int64_t)number(argc, argv, 8, 0), .plain_rows = 1000000, .fold_age_s = 60 };
 	struct create create = { .tenants = b.tenants, .lean = number(argc, argv, 7, 0) == 1 };
 	const struct writer_job job = { .name = "create", .run = create_logs, .done = created };
 	char *dir, path[600];
@@ -227,6 +231,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "b_writer: %s: %s\n", err.where, err.msg);
 		return 1;
 	}
+	if (fold.fold_rows > 0)
+		writer_fold_start(b.w, &fold);
 	(void)stat(tmpdir_path(dir, "toolcrib.db", path, sizeof path), &before);
 	start = clock_mono_us();
 	cpu = cpu_us(CLOCK_PROCESS_CPUTIME_ID);
@@ -242,6 +248,9 @@ int main(int argc, char **argv)
 	loop_cpu = cpu_us(CLOCK_THREAD_CPUTIME_ID) - loop_cpu;
 	qsort(b.wait_us, b.waits, sizeof *b.wait_us, by_value);
 	print(&b, start, cpu, cpu - loop_cpu);
+	if (fold.fold_rows > 0)
+		printf("{\"bench\":\"writer\",\"blocks\":%" PRIu64 ",\"by_writer\":%" PRIu64 ",\"folded\":%" PRIu64 "}\n",
+		       metric_get(METRIC_fold_blocks), metric_get(METRIC_fold_by_writer), metric_get(METRIC_fold_records));
 	if (writer_close(&b.w, 10000, &err) < 0)
 		fprintf(stderr, "b_writer: %s\n", err.msg);
 	(void)stat(tmpdir_path(dir, "toolcrib.db", path, sizeof path), &after);

@@ -344,10 +344,10 @@ static void blocks_of_one_log_go_into_one_transaction(void **state)
 
 static void check_look(struct fix *f, int64_t waiting, bool any, bool once)
 {
-	struct audit_fold_state is;
+	struct forms_rows is;
 	struct db *db = reader(f);
 
-	OK(audit_fold_look(db, &is, &f->err));
+	OK(forms_count(db, &is, &f->err));
 	db_close(&db);
 	assert_int_equal(is.waiting, waiting);
 	assert_true(is.any == any && is.once == once);

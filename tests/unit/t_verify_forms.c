@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "base/crypto.h"
-#include "audit/fold.h"
 #include "audit/payload.h"
 #include "block/zone.h"
+#include "forms/forms.h"
 #include "keys/keys.h"
 
 #include "audit_rig.h"
@@ -130,7 +130,7 @@ static bool made_lean(struct fix *f)
 
 	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
 	begin(f);
-	OK(audit_make_lean(f->db, &made, &f->err));
+	OK(forms_make_lean(f->db, &made, &f->err));
 	OK(db_txn_end(f->db, 0, &f->err));
 	db_close(&f->db);
 	return made;
@@ -235,7 +235,7 @@ static void a_store_of_rows_keeps_its_indexes(void **state)
 
 	for (int over = 1; over >= 0; over--) {
 		snprintf(sql, sizeof(sql), UNFROZEN("UPDATE rec SET id = (SELECT min(id) FROM rec) + %d " NEWEST "; INSERT OR IGNORE INTO span SELECT id >> 12 FROM rec"),
-			 AUDIT_LEAN_ROWS_MAX - 1 + over);
+			 FORMS_LEAN_ROWS_MAX - 1 + over);
 		raw(f, sql);
 		if (over)
 			assert_false(made_lean(f));
@@ -243,7 +243,7 @@ static void a_store_of_rows_keeps_its_indexes(void **state)
 	for (int over = 1; over >= 0; over--) {
 		snprintf(sql, sizeof(sql), UNFROZEN("UPDATE rec SET idx = %d - 1 + (SELECT max(first + cnt) FROM blk WHERE log = rec.log)"
 			 " - (SELECT count(*) FROM rec r WHERE log <> 2 AND idx >= coalesce((SELECT max(first + cnt) FROM blk WHERE log = r.log), 0)) "
-			 NEWEST), AUDIT_LEAN_TAIL_MAX + over);
+			 NEWEST), FORMS_LEAN_TAIL_MAX + over);
 		raw(f, sql);
 		assert_int_equal(made_lean(f), !over);
 	}

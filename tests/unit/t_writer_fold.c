@@ -256,6 +256,54 @@ static void a_block_rides_on_a_batch(void **state)
 	clock_real();
 }
 
+enum { LOGS = 96, FIRST_TENANT = 1000 };
+
+static int make_logs(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	char name[32];
+	int rc = 0;
+
+	for (int i = 0; i < LOGS && rc == 0; i++) {
+		snprintf(name, sizeof(name), "tenant%d", i);
+		rc = audit_log_create(logs, db, FIRST_TENANT + i, name, err);
+	}
+	return rc;
+}
+
+/* Records of many tenants, in turn, that become blocks with the next one. */
+static void record_many(struct fix *f)
+{
+	fold_with(f, 2 * ROWS, 3600, 0);
+	assert_int_equal(submit_job(f, 8, true, make_logs), 0);
+	wait_idle(f);
+	for (int turn = 0; turn < 8; turn++)
+		for (int i = 0; i < LOGS; i++)
+			add(f, FIRST_TENANT + i, 1);
+	wait_idle(f);
+	record(f, 1, 2 * ROWS - 1 - (int)rows(f));
+	settle(f);
+	assert_int_equal(blocks(f), 0);
+}
+
+/* A log's few records are read, put and dropped with those of others, or a thousand tenants would need a commit each. */
+static void what_becomes_of_few_records_of_many_logs_is_done_together(void **state)
+{
+	struct fix *f = *state;
+	uint64_t batches;
+
+	record_many(f);
+	batches = metric_get(METRIC_writer_batches);
+	record(f, 1, 1);
+	until(f, has_tail_from, 2 * ROWS);
+	assert_true(blocks(f) > LOGS);
+	assert_true(metric_get(METRIC_writer_batches) - batches < LOGS / 4);
+	fold_with(f, 2 * ROWS, 3600, 0);        /* what was there at the start may go */
+	batches = metric_get(METRIC_writer_batches);
+	until(f, has_leftovers_below, 4);
+	assert_true(metric_get(METRIC_writer_batches) - batches < LOGS / 4);
+	assert_int_equal(metric_get(METRIC_fold_stuck), 0);
+}
+
 static int erase(struct db *db, struct audit_logs *logs, struct err *err)
 {
 	bool had;
@@ -493,7 +541,7 @@ SUITE(writer_fold)
 {
 	const struct CMUnitTest tests[] = {
 		T(all_logs_are_folded_when_so_many_rows_have_come), T(a_log_is_folded_when_its_rows_are_old_and_enough),
-		T(a_block_rides_on_a_batch), T(what_was_made_before_an_erasure_is_made_anew),
+		T(a_block_rides_on_a_batch), T(what_becomes_of_few_records_of_many_logs_is_done_together), T(what_was_made_before_an_erasure_is_made_anew),
 		T(calls_are_refused_when_eight_times_as_many_wait), T(calls_are_refused_when_more_wait),
 		T(the_writer_makes_no_block_when_twice_as_many_wait), T(the_writer_makes_blocks_when_more_wait),
 		T(sixty_four_blocks_get_a_chapter), T(what_waited_at_the_start_refuses_nothing), T(rows_behind_the_first_blocks_stay_for_some_time),
