@@ -236,6 +236,15 @@ CREATE FUNCTION frozen() RETURNS trigger LANGUAGE plpgsql SET search_path = tool
 BEGIN RAISE EXCEPTION 'rec is append-only'; END $$;
 CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec FOR EACH ROW EXECUTE FUNCTION frozen();
 CREATE TRIGGER pay_frozen BEFORE UPDATE ON pay FOR EACH ROW EXECUTE FUNCTION frozen();
+-- Records go behind a cut alone, which is a row that a record vouches for.
+CREATE FUNCTION kept() RETURNS trigger LANGUAGE plpgsql SET search_path = toolcrib, pg_temp AS $$
+BEGIN
+  IF OLD.idx >= (SELECT l.min_idx FROM log l WHERE l.id = OLD.log) THEN
+    RAISE EXCEPTION 'a record that no cut is above of stays';
+  END IF;
+  RETURN OLD;
+END $$;
+CREATE TRIGGER rec_kept BEFORE DELETE ON rec FOR EACH ROW EXECUTE FUNCTION kept();
 
 -- The partition of the month that a time is in, unless it is there; true: it was made.  No more than four months ahead.
 CREATE FUNCTION make_month(at_us int8) RETURNS int8 LANGUAGE plpgsql SECURITY DEFINER SET search_path = toolcrib, pg_temp AS $$
@@ -652,4 +661,14 @@ GRANT SELECT(id, name, key_id, created_us, changed_us, actor, rec_log, rec_idx) 
 GRANT SELECT(id, tenant_id, principal_id, accessor, label, created_us, expires_us, revoked_us, last_used_us, rec_log, rec_idx,
   not_before_us, scopes, cidr, arg_rules, rotated_us, old_until_us, enrol_ttl_us, parent_id, expired_us, suspended_us) ON cred
   TO toolcrib_audit;
+-- Who reads the views and nothing beside them, where there is such a role; they are read with the owner's rights.
+DO $$ BEGIN
+  IF EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'toolcrib_views') THEN
+    GRANT USAGE ON SCHEMA toolcrib TO toolcrib_views;
+    GRANT SELECT ON v_records, v_calls, v_denied, v_auth_failures, v_admin, v_keys, v_definitions, v_lists, v_notify, v_lifecycle, v_reads,
+      v_retention, v_checkpoints TO toolcrib_views;
+    GRANT EXECUTE ON FUNCTION hex(bytea), strftime(text, int8, text), printf(text, int8), ext_at(bytea, int[]), ext_text(bytea, int[]),
+      ext_number(bytea, int, int) TO toolcrib_views;
+  END IF;
+END $$;
 INSERT INTO meta(key, value) VALUES ('schema', '41');

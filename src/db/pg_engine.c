@@ -154,13 +154,62 @@ static int find_version(struct db *db, const struct schema *s, int *ret, struct 
 	return rc;
 }
 
+/* CLUSTER K-704: kind and name of a line of the catalogue end in a colon. */
+static int not_as_made(const char *want, const char *found, struct err *err)
+{
+	const char *line = want ? want : found;
+	const int name = (int)strcspn(line, ":"), order = want && found ? strncmp(want, found, (size_t)name + 1) : want ? -1 : 1;
+	int rc;
+
+	if (order == 0)
+		rc = err_set(err, ERR_CORRUPT, "database", "%.*s is%.100s, and was made as%.100s", name, want, found + name + 1,
+			     want + name + 1);
+	else if (!found || (want && strcmp(want, found) < 0))
+		rc = err_set(err, ERR_CORRUPT, "database", "%.*s is missing, which was made as%.100s", name, want, want + name + 1);
+	else
+		rc = err_set(err, ERR_CORRUPT, "database", "%.*s is nobody's:%.100s", (int)strcspn(found, ":"), found,
+			     found + strcspn(found, ":") + 1);
+	err_hint(err, "its owner undoes what was done by hand, and `toolcrib audit verify` says whether records were touched");
+	return rc;
+}
+
+/* How another release of the server writes a view is its own matter. */
+static bool same_line(const struct db *db, const char *want, const char *found)
+{
+	enum { KNOWN = 15 };
+
+	if (strcmp(want, found) == 0)
+		return true;
+	return strncmp(want, "view ", 5) == 0 && pg.PQserverVersion(db->pg->c) / 10000 != KNOWN &&
+		strncmp(want, found, strcspn(want, ":") + 1) == 0;
+}
+
+static int check_catalogue(struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_LIST_CATALOGUE);
+	const char *const *want = pg_catalogue;
+	int rc, bad = 0;
+
+	while (bad == 0 && (rc = db_step(st, err)) == 1) {
+		const char *found = db_col_text(st, 0, NULL);
+
+		if (!*want || !same_line(db, *want, found))
+			bad = not_as_made(*want, found, err);
+		want += bad == 0;
+	}
+	if (bad == 0 && rc == 0 && *want)
+		bad = not_as_made(*want, NULL, err);
+	db_stmt_put(&st);
+	return bad < 0 ? bad : rc;
+}
+
 static int engine_version(struct db *db, int *ret, struct err *err)
 {
 	int rc = find_version(db, &store_schema, ret, err);
 
 	if (rc == 0 && *ret == 0)
 		rc = err_set(err, ERR_INVALID, "database", "there is no store in it");
-	return rc;
+	return rc == 0 && *ret == known(&store_schema) ? check_catalogue(db, err) : rc;
 }
 
 /* Rights are given to roles that are the whole server's, so whoever has it makes them. */

@@ -60,6 +60,9 @@ struct pg_stmt {
 	char number[32];                /* a number as text */
 };
 
+/* What the steps make, as SQL_META_LIST_CATALOGUE lists it (sql/pgsql/catalogue); a NULL ends it. */
+extern const char *const pg_catalogue[];
+
 /* --- pg_wire.c */
 void pg_lost(struct db *db);
 /* The next result of what was sent, NULL behind the last.  Ends by db->deadline_us.  ERR_UNREACHABLE: the connection

@@ -192,6 +192,7 @@ static inline int start_server(void)
 static inline int make_model(void)
 {
 	static const char *const roles[] = { "CREATE ROLE crib_owner LOGIN", "CREATE ROLE toolcrib LOGIN", "CREATE ROLE toolcrib_audit LOGIN",
+		"CREATE ROLE toolcrib_views LOGIN",
 		"CREATE DATABASE model OWNER crib_owner" };
 	struct fix f = { .e = &engines[SERVER] };
 	char url[512];
