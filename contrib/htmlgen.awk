@@ -33,7 +33,7 @@ function placeholder(name,   path) {
 		segment("PAGE_TEXT", name)
 	} else if (state == "value") {
 		if (is_url(attr) != path) fail("{{" name "}} in " attr)
-		if (path && value !~ /^(\/[a-z]|[?])/) fail(attr " does not begin with a path of ours")
+		if (path && value !~ /^(\/[a-z]|\/$|[?])/) fail(attr " does not begin with a path of ours")
 		value = value "x"
 		segment(path ? "PAGE_PATH" : "PAGE_TEXT", name)
 	} else fail("{{" name "}} inside of a tag")
@@ -49,10 +49,10 @@ function letter(c) {
 	else if (state == "value") value = value c
 }
 function close_word() {
-	if (word ~ /^<\/?(script|style|svg|math|template|iframe|object|embed|base)$/) fail(word "> is not for templates")
+	if (word ~ /^<\/?(script|style|math|template|iframe|object|embed|base|foreignobject|use|image|animate|set)$/) fail(word "> is not for templates")
 	if (word ~ /^<!/ && word != "<!doctype") fail("a comment")
 }
-function check_attr() { if (attr ~ /^on/ || attr == "style" || attr == "srcdoc") fail(attr "= is not for templates") }
+function check_attr() { if (attr ~ /^on/ || attr == "style" || attr == "srcdoc" || attr ~ /:/) fail(attr "= is not for templates") }
 BEGIN { print "/* generated from src/console/ by contrib/htmlgen.awk; do not edit */\n#include \"config.h\"\n"
 	print "#include <stddef.h>\n\n#include \"../src/console/console_int.h\"\n\nconst struct page_segment page_segments[] = {" }
 FILENAME ~ /\.css$/ { if (part != "css") open_part("css"); lit = lit $0 "\n"; next }

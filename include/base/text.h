@@ -33,6 +33,8 @@ void str_put_i64(struct str *s, long long v);
 void str_drop_front(struct str *s, size_t n);         /* n <= len */
 char *str_take(struct str *s);                        /* hands out p ("" when empty); free() it */
 const char *str_text(const struct str *s);            /* p or "" */
+/* A cell of CSV: quoted, and nothing that a spreadsheet takes for a formula where it is text (AUDIT A-1003). */
+void text_csv(const char *text, bool is_text, struct str *out);
 
 /* --- reading and writing text */
 

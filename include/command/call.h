@@ -62,6 +62,9 @@ int arg_split(const char *text, char ret_tenant[64], char ret_name[64], struct e
 #define TICKET_SIZE 80
 /* A text that goes into a record: not empty when it is given. */
 int arg_reason(const struct command_call *c, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
+/* Of rows with REASON_OPT: bytes that a command's line in its record has room for, whoever gives it. */
+#define COMMAND_REASON_MAX 256
+int command_reason_check(struct command_call *c, struct err *err) MUST_CHECK;
 
 /* --- documents of rows with `pieces`, from gather() on, on whatever thread runs the command */
 
@@ -172,5 +175,8 @@ bool commands_cancel(const struct commands *a, const char *tenant, uint64_t id);
 
 /* tenant: whose audit is meant, or NULL.  For options that need more than their command does. */
 bool actor_may(const struct commands *a, const struct actor *who, enum authority authority, const char *tenant);
+/* May he run this row with this tenant's name, or NULL: without one?  And does he manage this tenant? */
+bool actor_may_run(const struct commands *a, const struct actor *who, const struct command *cmd, const char *tenant);
+bool actor_manages(const struct commands *a, const struct actor *who, const char *tenant);
 
 #endif

@@ -25,6 +25,8 @@
 #define PRINCIPAL_WORD WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "The principal, with its tenant in front.")
 #define CONCURRENCY_OPT OPT("concurrency", "N", ARG_UINT, COMPLETE_NONE, "Calls running at once; 0 removes the limit.")
 #define RATE_OPT OPT("rate", "N/UNIT", ARG_RATE, COMPLETE_NONE, "Calls per time: 10/s, 60/min, 100/h, 5000/day.")
+/* In the record of the command, with its other arguments; checked by command_reason_check(). */
+#define REASON_OPT OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why, for whoever reads the record of this command.")
 #define ARGS_OPT \
 	OPT("args", "JSON", ARG_JSON, COMPLETE_NONE, "All arguments as one JSON object; NAME=VALUE words go on top.")
 #define PROGRESS_FLAG FLAG("progress", "Say how far it is on standard error, as on a terminal it does.")

@@ -6,7 +6,7 @@
  * there, and its doors, by which it gives commands (command/visit.h).  It has no store, no key and no file, makes no
  * socket, and ends when descriptor 0 does. */
 
-#define CONSOLE_DOORS 8                 /* commands at once */
+#define CONSOLE_DOORS 12                /* commands at once, of which tails and exports take 6 at most */
 #define CONSOLE_FDS (1 + CONSOLE_DOORS)
 #define CONSOLE_NAME_MAX 64             /* with its NUL */
 #define CONSOLE_HOST "toolcrib.localhost"       /* browsers resolve it by themselves, and cookies stay there (C-305) */

@@ -47,6 +47,10 @@ void jx_wipe(json_t **v);
 
 /* Write compact JSON, members in the tree's order. */
 void jx_write(const json_t *v, struct str *out);
+/* The same, and what a person would not see of it as escapes, which mean the same. */
+void jx_write_seen(const json_t *v, struct str *out);
+/* As people read it: a text as it is, yes and no, a list of such with commas, "-" if empty; nothing for null. */
+void jx_write_plain(const json_t *v, struct str *out);
 /* Indented by 2, for people. */
 void jx_write_pretty(const json_t *v, struct str *out);
 /* Canonical form for digests: equal values, equal text, and it reads back as an equal value.  Members

@@ -196,7 +196,8 @@ int document_member(struct err *err, int rc) MUST_CHECK;
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command tool_commands[], version_commands[], test_commands[], pending_commands[],
-	schema_commands[], hosted_commands[], secret_commands[], grant_commands[], import_commands[], call_commands[],
+	schema_commands[], hosted_commands[], secret_commands[], grant_commands[], who_commands[], import_commands[],
+	call_commands[],
 	versions_policy_commands[], level_commands[], task_commands[], pdp_commands[];
 
 #endif

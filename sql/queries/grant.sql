@@ -36,6 +36,17 @@ DELETE FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
 -- grant list, grant add and grant set.  UNIQUE(tenant_id, glob).
 SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, version, approve FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
 
+-- name: grant_who
+-- takes: int int
+-- grant who: each principal with each key of it that is active at ?2, or with none.  UNIQUE(tenant_id, name), index cred_principal.
+-- Who is a system that is prohibited is as one that is suspended.
+SELECT p.name, CASE WHEN i.risk = 'prohibited' THEN 2 ELSE p.state END, c.id, c.scopes FROM principal p
+LEFT JOIN system s ON s.tenant_id = p.tenant_id AND s.id = p.system_id AND s.state < 3
+LEFT JOIN inventory i ON i.subject_kind = 5 AND i.subject_id = s.id AND i.tenant_id = s.tenant_id
+LEFT JOIN cred c ON c.tenant_id = p.tenant_id AND c.principal_id = p.id AND c.revoked_us IS NULL AND c.suspended_us IS NULL
+  AND c.enrol_ttl_us IS NULL AND (c.expires_us IS NULL OR c.expires_us > ?2) AND (c.not_before_us IS NULL OR c.not_before_us <= ?2)
+WHERE p.tenant_id = ?1 ORDER BY p.name, c.id;
+
 -- name: admin_grant_find
 -- takes: int text
 -- grant add, remove, set.  UNIQUE(tenant_id, glob).

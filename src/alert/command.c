@@ -410,13 +410,15 @@ const struct command alert_commands[] = {
 	  .detail = "Also without the word list.  An alert is one thing that goes on: the server looks each ten seconds at "
 		    "what it counts and each hour at the store, COUNT says how often it saw it, brought up to date once a "
 		    "minute.  Most are over by themselves; one that says what has happened stays until somebody acknowledges it.",
-	  .alone = true, .args = list_args, .columns = list_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .own = "tenant",
+	  .alone = true, .args = list_args, .columns = list_cols, .shape = ADM_TABLE, .role = ADM_AUDIT,
+	  .console = true, .own = "tenant",
 	  .where = ADM_ON_POOL, .body = list_body },
 	{ .noun = "alerts", .verb = "show", .help = "Show an alert", .args = show_args, .columns = show_cols,
 	  .shape = ADM_ITEM, .role = ADM_AUDIT, .own = "tenant", .where = ADM_ON_POOL, .body = show_body },
 	{ .noun = "alerts", .verb = "ack", .help = "Say that somebody looks after an alert",
 	  .detail = "It is not said again, unless it becomes worse.  On record: who knew of it, and when.",
-	  .args = ack_args, .done = "alert %{id} acknowledged: %{rule}, %{subject}", .role = ADM_OPERATE, .own = "tenant",
+	  .args = ack_args, .done = "alert %{id} acknowledged: %{rule}, %{subject}", .role = ADM_OPERATE,
+	  .console = true, .own = "tenant",
 	  .where = ADM_ON_WRITER, .check = ack_check, .body = ack_body, .after = ack_after },
 	{ .noun = "alerts", .verb = "silence", .help = "Say nothing of a rule for a time",
 	  .detail = "Its alerts still open and are on record; they are not said in the log of the server, and nobody else is "

@@ -38,7 +38,7 @@ const struct command *const app_commands[] = {
 	schema_commands,
 	hosted_commands,
 	secret_commands,
-	grant_commands,
+	grant_commands, who_commands,
 	upstream_commands,
 	sync_commands,
 	upstream_remove_commands,

@@ -493,7 +493,7 @@ const struct command server_commands[] = {
 		    "Files says what of the store's files is not as it should be: payload keys that were given up, key files "
 		    "that are missing, modes that let others in.",
 	  .args = no_args, .columns = status_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .shape = ADM_ITEM, .role = ADM_READ, .console = true, .where = ADM_ON_POOL,
 	  .check = status_check, .body = status_body },
 	{ .noun = "admin-key", .help = "Make a key for an administrator on another machine",
 	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, "

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -268,4 +269,22 @@ void text_deceives(const char *p, size_t len, bool *ret)
 			 (i < word_end && false_word && is_of_alphabet(c));
 		i += n ? n : 1;
 	}
+}
+
+void text_csv(const char *text, bool is_text, struct str *out)
+{
+	const size_t size = 4 * strlen(text) + 1;
+	char *cell = mem_alloc(size);
+
+	str_putc(out, '"');
+	if (is_text && *text && strchr("=+-@\t\r", *text))
+		str_putc(out, '\'');
+	(void)text_printable(text, strlen(text), cell, size);
+	for (const char *c = cell; *c; c++) {
+		if (*c == '"')
+			str_putc(out, '"');
+		str_putc(out, *c);
+	}
+	str_putc(out, '"');
+	free(cell);
 }

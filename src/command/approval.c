@@ -519,9 +519,8 @@ static int approval_check(struct command_call *c, struct err *err)
 {
 	struct decide_job *job = command_priv(c, sizeof(*job));
 
-	(void)err;
 	job->id = arg_uint(c, "id", 0);
-	return 0;
+	return command_reason_check(c, err);
 }
 
 static int get_waiting(const struct command_call *c, struct db *db, struct approval *ret, struct err *err)
@@ -652,7 +651,8 @@ static int approval_policy_body(struct command_call *c, struct db *db, struct au
 /* --- rows of the command table */
 
 static const struct command_arg approval_args[] = {
-	{ "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Number of the request, from approval list." }, ARG_END };
+	{ "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Number of the request, from approval list." },
+	REASON_OPT, ARG_END };
 static const struct command_arg approval_policy_args[] = {
 	WORD("policy", "one|two", COMPLETE_NONE, "How many administrators a destructive act needs."), ARG_END };
 static const struct command_column approval_list_cols[] = {
@@ -669,14 +669,17 @@ const struct command approval_commands[] = {
 		    "apart by their person, where the list of roles says whose a user id or a key is; else by their user id, or by "
 		    "the name of their key.  All of this is what records say: a row that no record vouches for is shown as not "
 		    "recorded, without its text, and a grant that a crash left unsigned has to be given again.",
-	  .args = no_args, .columns = approval_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .args = no_args, .columns = approval_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .console = true,
+	  .where = ADM_ON_POOL,
 	  .check = list_check, .gather = list_gather, .body = approval_list_body },
 	{ .noun = "approval", .verb = "grant", .help = "Agree to what another administrator asked for",
 	  .detail = "What is agreed to is the command with all its arguments, once.  Nobody grants a request of their own.",
 	  .args = approval_args, .done = "request %{id} of %{asked_by} granted: %{command}", .role = ADM_AGREE,
+	  .console = true,
 	  .where = ADM_ON_WRITER, .check = approval_check, .body = approval_grant_body },
 	{ .noun = "approval", .verb = "deny", .help = "Take a request away, or withdraw it", .args = approval_args,
-	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_AGREE, .where = ADM_ON_WRITER,
+	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_AGREE, .console = true,
+	  .where = ADM_ON_WRITER,
 	  .check = approval_check, .body = approval_deny_body },
 	{ .noun = "approval", .verb = "policy", .help = "Say how many administrators a destructive act needs",
 	  .detail = "Two, unless this says one, for a crib that has a single administrator.  Going down to one "

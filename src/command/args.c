@@ -292,6 +292,15 @@ int arg_reason(const struct command_call *c, const char *name, char *ret, size_t
 	return 0;
 }
 
+int command_reason_check(struct command_call *c, struct err *err)
+{
+	const char *reason = arg_text(c, "reason");
+
+	if (reason && strlen(reason) > COMMAND_REASON_MAX)
+		return err_set(err, ERR_LIMIT, "reason", "reason: longer than %d bytes", COMMAND_REASON_MAX);
+	return 0;
+}
+
 /* --- documents in pieces: taken on the loop; read one by one when all are there, by whoever runs the command */
 
 #define IN_MEMORY_MAX (1u << 20)        /* bytes of texts; of more, all lie in the file */

@@ -121,20 +121,36 @@ bool actor_is_somebody(const struct commands *a, const struct actor *who)
 
 /* Whoever manages or audits a tenant may run what is about it, by its name alone: whether there are others is not
  * looked at. */
-static bool may_by_name(const struct command_run *run, enum conf_role_kind kind, const char *arg)
+static bool is_of_tenant(const struct commands *a, const struct actor *who, enum conf_role_kind kind, const char *of)
 {
-	const struct commands *a = run->c.admin;
-	const char *of = arg ? json_string_value(json_object_get(run->args, arg)) : NULL;
-
-	if (!of)
-		return false;
 	for (size_t i = 0; i < a->env.nroles; i++) {
 		const struct conf_role *r = &a->env.roles[i];
 
-		if (r->kind == kind && has_role(a, &run->c.who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
+		if (r->kind == kind && has_role(a, who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
 			return true;
 	}
 	return false;
+}
+
+static bool may_by_name(const struct command_run *run, enum conf_role_kind kind, const char *arg)
+{
+	const char *of = arg ? json_string_value(json_object_get(run->args, arg)) : NULL;
+
+	return of && is_of_tenant(run->c.admin, &run->c.who, kind, of);
+}
+
+bool actor_manages(const struct commands *a, const struct actor *who, const char *tenant)
+{
+	return !(who->visit && visit_is_over(who->visit)) && is_of_tenant(a, who, CONF_TENANT_ADMIN, tenant);
+}
+
+bool actor_may_run(const struct commands *a, const struct actor *who, const struct command *cmd, const char *tenant)
+{
+	if (actor_may(a, who, cmd->role, tenant))
+		return true;
+	return tenant && !(who->visit && visit_is_over(who->visit)) &&
+		((cmd->own && is_of_tenant(a, who, CONF_TENANT_ADMIN, tenant)) ||
+		 (cmd->seen && is_of_tenant(a, who, CONF_TENANT_AUDITOR, tenant)));
 }
 
 void command_roles(const struct command *cmd, struct str *out)

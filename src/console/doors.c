@@ -24,6 +24,7 @@ struct question {
 	char token[CON_TOKEN + 1];
 	char *line;
 	answer_fn *fn;
+	const struct question_stream *stream;   /* NULL: rows are kept until the end */
 	void *arg;
 };
 
@@ -31,31 +32,20 @@ struct door {
 	struct doors *all;
 	struct stream *stream;
 	struct question *q;             /* NULL: nobody waits for what comes */
-	bool busy, stopped;
+	bool busy, stopped, held;       /* held: who takes its rows has no room */
 	struct answer a;
 	size_t bytes, searched;
 };
 
 struct doors {
 	struct ev_loop *loop;
+	struct ev_timer *again;         /* looks at those that are held */
 	struct list waiting;
 	size_t nwaiting, n;
 	struct door door[CONSOLE_DOORS];
 };
 
 /* --- answers */
-
-static void answer_reset(struct answer *a)
-{
-	free(a->where);
-	free(a->message);
-	free(a->hint);
-	jx_wipe(&a->header);
-	jx_wipe(&a->columns);
-	jx_wipe(&a->end);
-	jx_wipe(&a->rows);
-	*a = (struct answer){ .code = ERR_OK };
-}
 
 static char *text_of(const json_t *object, const char *name)
 {
@@ -104,9 +94,11 @@ static bool take_line(struct door *d, const json_t *line)
 		return true;
 	if (d->stopped)
 		return false;
-	if (row)
+	if (row && d->q && d->q->stream)
+		d->q->stream->row(d->q->arg, a, row);
+	else if (row && d->q)
 		(void)json_array_append(a->rows, row);
-	if (json_object_get(line, "header")) {
+	if (json_object_get(line, "header") && !a->header) {
 		a->header = json_incref(json_object_get(line, "header"));
 		a->columns = json_incref(json_object_get(line, "columns"));
 	}
@@ -167,13 +159,36 @@ static void end(struct door *d)
 	serve(d->all);
 }
 
+#define HELD_US 20000                   /* until a place that was full is looked at again */
+
+static bool has_room(struct door *d)
+{
+	d->held = d->q && d->q->stream && !d->q->stream->room(d->q->arg);
+	if (d->held && !ev_timer_armed(d->all->again))
+		ev_timer_start(d->all->again, HELD_US);
+	return !d->held;
+}
+
+static void look_again(void *arg)
+{
+	struct doors *all = arg;
+
+	for (size_t i = 0; i < all->n; i++)
+		if (all->door[i].held)
+			stream_kick(all->door[i].stream);
+}
+
 static size_t door_data(void *arg, const char *p, size_t len)
 {
 	struct door *d = arg;
 	json_t *line = NULL;
 	struct err err;
 	size_t text_len = 0;
-	ssize_t n = line_next(p, len, d->searched, LINE_MAX_BYTES, &text_len);
+	ssize_t n;
+
+	if (!has_room(d))
+		return 0;
+	n = line_next(p, len, d->searched, LINE_MAX_BYTES, &text_len);
 
 	d->searched = n == 0 ? len : 0;
 	if (n == 0)
@@ -183,7 +198,7 @@ static size_t door_data(void *arg, const char *p, size_t len)
 		return n < 0 ? len : (size_t)n;
 	}
 	d->bytes += (size_t)n;
-	if (d->bytes > CON_ANSWER_MAX)
+	if (d->bytes > CON_ANSWER_MAX && !(d->q && d->q->stream))
 		too_long(d);
 	if (jx_parse(p, text_len, &line, &err) < 0)
 		ev_loop_stop(d->all->loop);
@@ -215,16 +230,17 @@ static unsigned questions_of(const struct doors *all, const char *token)
 	return n;
 }
 
-struct question *doors_ask(struct doors *all, const char *token, const char *from, const char *command, json_t *args,
-			   answer_fn *fn, void *arg)
+struct question *doors_ask(struct doors *all, const struct asker *who, const char *command, json_t *args,
+			   const struct question_stream *stream, answer_fn *fn, void *arg)
 {
+	const char *token = *who->token ? who->token : NULL;
 	struct str line = STR_SECRET_INIT;
 	struct question *q;
 	json_t *doc = json_object();
 
 	(void)json_object_set_new(doc, "command", json_string(command));
 	(void)json_object_set_new(doc, "args", args);
-	(void)json_object_set_new(doc, "from", json_string(from));
+	(void)json_object_set_new(doc, "from", json_string(who->from));
 	if (token)
 		(void)json_object_set_new(doc, "visit", json_string(token));
 	if (all->nwaiting >= CON_WAITING || (token && questions_of(all, token) >= CON_RUNNING)) {
@@ -237,6 +253,7 @@ struct question *doors_ask(struct doors *all, const char *token, const char *fro
 	q = mem_zalloc(sizeof(*q));
 	q->line = str_take(&line);
 	q->all = all;
+	q->stream = stream;
 	q->fn = fn;
 	q->arg = arg;
 	if (token)
@@ -260,6 +277,8 @@ void doors_forget(struct question **qp)
 		if (!q->door->stopped)
 			stream_write(q->door->stream, stop, sizeof(stop) - 1);
 		q->door->stopped = true;
+		if (q->door->held)
+			stream_kick(q->door->stream);   /* what it said so far is for nobody */
 	} else {
 		q->all->nwaiting--;
 	}
@@ -272,6 +291,7 @@ struct doors *doors_new(struct ev_loop *loop, const int *fds, size_t n)
 	struct doors *all = mem_zalloc(sizeof(*all));
 
 	all->loop = loop;
+	all->again = ev_timer_new(loop, look_again, all);
 	all->n = n;
 	list_init(&all->waiting);
 	for (size_t i = 0; i < n; i++) {

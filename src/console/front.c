@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "console/console.h"
 #include "ev/ev.h"
+#include "json/json.h"
 #include "net/addr.h"
 #include "net/listen.h"
 
@@ -51,8 +52,13 @@ struct conn {
 
 static void request_free(struct request *q)
 {
-	doors_forget(&q->question);
-	json_decref(q->kept);
+	for (size_t i = 0; i < q->nparts; i++) {
+		doors_forget(&q->part[i].question);
+		jx_wipe(&q->part[i].args);
+		answer_reset(&q->answer[i]);
+	}
+	if (q->ended)
+		q->ended(q);
 	free(q->followed);
 	for (size_t i = 0; i < q->nparams; i++) {
 		free(q->param[i].name);
@@ -262,6 +268,13 @@ static bool is_call_id(const char *p, size_t len)
 	return len > 0 && len < sizeof(((struct request *)0)->call);
 }
 
+static bool is_number(const char *p, size_t len)
+{
+	uint64_t n;
+
+	return len < sizeof(((struct request *)0)->id) && text_u64(p, len, &n) == 0;
+}
+
 /* One segment of a path against one of a route's. */
 static bool segment_fits(const char *want, size_t nwant, const char *p, size_t len, struct request *q)
 {
@@ -271,6 +284,8 @@ static bool segment_fits(const char *want, size_t nwant, const char *p, size_t l
 		(void)snprintf(q->report, sizeof(q->report), "%.*s", (int)len, p);
 	else if (text_eq(want, nwant, ":call") && is_call_id(p, len))
 		(void)snprintf(q->call, sizeof(q->call), "%.*s", (int)len, p);
+	else if (text_eq(want, nwant, ":id") && is_number(p, len))
+		(void)snprintf(q->id, sizeof(q->id), "%.*s", (int)len, p);
 	else if (text_eq(want, nwant, ":hash"))
 		return text_eq(p, len, page_css(NULL));
 	else
@@ -430,6 +445,8 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	q = mem_zalloc(sizeof(*q));
 	q->front = c->front;
 	q->http = r;
+	q->conn = c->http;
+	q->loop = c->front->loop;
 	(void)snprintf(q->from, sizeof(q->from), "%s", c->from);
 	read_cookie(q, only(h, "cookie"));
 	q->route = route_of(h, q, &other_method);
@@ -468,11 +485,11 @@ static void on_request(void *arg, struct http_request *r, void *user, const char
 		(void)snprintf(text, sizeof(text), "%.80s: %s", name, why);
 		free(name);
 		request_error(q, 400, "Bad request", text, NULL);
-	} else if (!*q->token && !q->route->open && q->followed && !has_param(q, AGAIN)) {
+	} else if (!*q->token && q->route->class != ROUTE_OPEN && q->followed && !has_param(q, AGAIN)) {
 		ask_again(q);
-	} else if (!*q->token && !q->route->open) {
+	} else if (!*q->token && q->route->class != ROUTE_OPEN) {
 		ask_to_sign_in(q);
-	} else if (q->route->csrf && !csrf_fits(q)) {
+	} else if (q->route->class == ROUTE_FORM && !csrf_fits(q)) {
 		request_error(q, 403, "Refused", "This form is not of this visit.", "go back, load the page again, and repeat it");
 	} else {
 		q->route->run(q);
@@ -486,22 +503,134 @@ static void on_gone(void *arg, struct http_request *r, void *user)
 	request_free(user);
 }
 
-/* --- questions */
+/* --- questions: those of a page at once, as far as its visit may have them running (C-406) */
+
+static void ask_more(struct request *q);
 
 static void answered(void *arg, struct answer *a)
 {
-	struct request *q = arg;
+	struct part *part = arg;
+	struct request *q = part->q;
 
-	q->question = NULL;
-	q->then(q, a);
+	part->question = NULL;
+	q->answer[part - q->part] = *a;
+	*a = (struct answer){ .code = ERR_OK };
+	q->left--;
+	ask_more(q);
+}
+
+static void too_busy(struct answer *a)
+{
+	*a = (struct answer){ .code = ERR_BUSY, .where = mem_strdup(""), .rows = json_array(),
+			      .message = mem_strdup("Too many pages are being made just now."),
+			      .hint = mem_strdup("come again in a second") };
+}
+
+/* The next ones, while there is room; when nothing of this page runs, nothing would make room. */
+static void ask_more(struct request *q)
+{
+	const struct asker who = { q->token, q->from };
+
+	while (q->nasked < q->nparts) {
+		struct part *part = &q->part[q->nasked];
+
+		part->question = doors_ask(q->front->doors, &who, part->command, json_incref(part->args), NULL,
+			answered, part);
+		if (!part->question && q->left > q->nparts - q->nasked)
+			return;
+		if (!part->question) {
+			too_busy(&q->answer[q->nasked]);
+			q->left--;
+		}
+		q->nasked++;
+	}
+	if (q->left == 0)
+		q->then(q, q->answer);
+}
+
+/* A route has the commands that its pages give, and no other one is given for it. */
+static void check_route(const struct request *q, const char *command)
+{
+	const char *at = q->route->commands;
+	const size_t n = strlen(command);
+
+	while (at && !(strncmp(at, command, n) == 0 && (at[n] == '\0' || at[n] == ','))) {
+		if (strcmp(at, ROUTE_REPORTS) == 0 && strncmp(command, "audit ", 6) == 0)
+			return;
+		at = strchr(at, ',');
+		at += at ? 2 : 0;
+	}
+	if (!at)
+		abort();
+}
+
+static void add_part(struct request *q, const char *command, json_t *args)
+{
+	struct part *part = &q->part[q->nparts++];
+
+	check_route(q, command);
+	part->q = q;
+	part->command = command;
+	part->args = args;
+	q->left++;
+}
+
+void request_ask_all(struct request *q, const struct asking *all, size_t n, request_then_fn *then)
+{
+	q->then = then;
+	for (size_t i = 0; i < n; i++)
+		add_part(q, all[i].command, all[i].args);
+	ask_more(q);
 }
 
 void request_ask(struct request *q, const char *command, json_t *args, request_then_fn *then)
 {
+	request_ask_all(q, &(struct asking){ command, args }, 1, then);
+}
+
+static void streamed(void *arg, struct answer *a)
+{
+	struct part *part = arg;
+
+	part->question = NULL;
+	part->q->then(part->q, a);
+}
+
+void request_stream(struct request *q, const char *command, json_t *args, const struct question_stream *stream,
+		    request_then_fn *then)
+{
+	const struct asker who = { q->token, q->from };
+	struct part *part = &q->part[0];
+
 	q->then = then;
-	q->question = doors_ask(q->front->doors, *q->token ? q->token : NULL, q->from, command, args, answered, q);
-	if (!q->question)
-		request_error(q, 503, "Busy", "Too many pages are being made just now.", "come again in a second");
+	add_part(q, command, args);
+	q->nasked = 1;
+	part->question = doors_ask(q->front->doors, &who, command, json_incref(args), stream, streamed, part);
+	if (!part->question) {
+		too_busy(&q->answer[0]);
+		then(q, &q->answer[0]);
+	}
+}
+
+void request_begin(struct request *q, const char *headers)
+{
+	struct str all = STR_INIT;
+
+	str_printf(&all, KEPT_APART "Cache-Control: no-store\r\n%s", headers);
+	http_stream_begin(q->http, 200, str_text(&all));
+	str_fini(&all);
+}
+
+void request_end(struct request *q, bool whole)
+{
+	struct http_request *http = q->http;
+
+	if (!whole) {
+		http_conn_close(q->conn);       /* on_gone() follows */
+		return;
+	}
+	request_free(q);
+	http_stream_end(http);
 }
 
 /* --- connections */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/crypto.h"
+#include "base/mem.h"
 
 #include "console_int.h"
 
@@ -24,30 +25,33 @@ static const char *entity(char c)
 	}
 }
 
-/* Line feeds and tabs may stand in a text. */
-static bool is_seen(uint32_t c)
-{
-	return c == '\n' || c == '\t' || !text_is_hidden(c);
-}
-
+/* Line feeds and tabs may stand in a text; what is hidden, or taken for something else, is spelt out. */
 static void page_text(struct str *out, const char *p, size_t len)
 {
+	bool *deceives = text_plain_run(p, len) < len ? mem_calloc(len + 1, sizeof(*deceives)) : NULL;
 	uint32_t c;
 
+	if (deceives)
+		text_deceives(p, len, deceives);
 	for (size_t i = 0; i < len; ) {
 		const unsigned n = text_decode(p + i, len - i, &c);
 		const char *e = entity(p[i]);
 
 		if (n == 0)
 			str_printf(out, "⟨\\x%02x⟩", (unsigned char)p[i]);
-		else if (!is_seen(c))
-			str_printf(out, "⟨U+%04" PRIX32 "⟩", c);
+		else if (text_is_hidden(c) || (deceives && deceives[i])) {
+			if (c == '\n' || c == '\t')
+				str_putc(out, (char)c);
+			else
+				str_printf(out, "⟨U+%04" PRIX32 "⟩", c);
+		}
 		else if (e)
 			str_puts(out, e);
 		else
 			str_put(out, p + i, n);
 		i += n ? n : 1;
 	}
+	free(deceives);
 }
 
 static bool is_unreserved(char c)

@@ -12,8 +12,9 @@
 
 /* --- reports that have a page: audit NAME */
 
-enum { OF_TENANT = 1, OF_ALL = 2, BY_TOOL = 4, BY_PRINCIPAL = 8, BY_KEY = 16, BY_OUTCOME = 32, LOOKS = 64 };
-#define BY_CALL (BY_TOOL | BY_PRINCIPAL | BY_KEY | BY_OUTCOME | LOOKS)       /* LOOKS: knows --look */
+enum { OF_TENANT = 1, OF_ALL = 2, BY_TOOL = 4, BY_PRINCIPAL = 8, BY_KEY = 16, BY_OUTCOME = 32, LOOKS = 64,
+	WHOLE = 128 };
+#define BY_CALL (BY_TOOL | BY_PRINCIPAL | BY_KEY | BY_OUTCOME | LOOKS)       /* LOOKS: --look; WHOLE: no pages */
 static const struct report {
 	const char *name, *title;
 	unsigned what;
@@ -41,11 +42,15 @@ static const struct report {
 	{ "reviews", "Reviews", OF_TENANT | OF_ALL, NULL },
 	{ "sandbox", "Sandboxes", OF_TENANT | OF_ALL | BY_TOOL, NULL },
 	{ "tasks", "Tasks", OF_TENANT | OF_ALL | BY_TOOL | BY_PRINCIPAL, NULL },
+	{ "tool-health", "Calls, failures and times by tool", OF_TENANT | BY_TOOL | WHOLE, NULL },
+	{ "capacity", "Capacity", OF_ALL, NULL },
+	{ "anchors", "Anchors and epochs", OF_ALL, NULL },
+	{ "segments", "Sealed files", OF_TENANT | OF_ALL, NULL },
 };
 
 static const struct report *find_report(const char *name, unsigned of)
 {
-	for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++)
+	for (size_t i = 0; i < NELEMS(reports); i++)
 		if (strcmp(reports[i].name, name) == 0 && (reports[i].what & of))
 			return &reports[i];
 	return NULL;
@@ -62,15 +67,6 @@ static const struct field { const char *param, *label; unsigned what; } fields[]
 static bool has_field(const struct report *r, const struct field *f)
 {
 	return f->what == 0 || (r->what & f->what);
-}
-
-static void put_fact(struct str *html, const char *name, const json_t *value, size_t most)
-{
-	char *text = view_text(value, most);
-
-	if (*text)
-		PAGE(html, "fact", { "name", name }, { "value", text });
-	free(text);
 }
 
 /* --- GET /t/T/r/R, /r/R: any report */
@@ -102,7 +98,8 @@ static json_t *args_of(const struct request *q, const struct report *r, const ch
 	for (size_t i = 0; i < NFIELDS; i++)
 		if (has_field(r, &fields[i]) && *request_param(q, fields[i].param))
 			(void)json_object_set_new(args, fields[i].param, json_string(request_param(q, fields[i].param)));
-	(void)json_object_set_new(args, "limit", json_string(rows));
+	if (!(r->what & WHOLE))
+		(void)json_object_set_new(args, "limit", json_string(rows));
 	if (cursor && (r->what & LOOKS))
 		(void)json_object_set_new(args, "look", json_string(CON_LOOK));
 	if (cursor && *request_param(q, "after"))
@@ -128,7 +125,7 @@ static void put_facts(struct str *html, const json_t *header)
 
 	PAGE_PLAIN(html, "facts");
 	json_object_foreach((json_t *)(uintptr_t)header, name, value)
-		put_fact(html, name, value, CON_VALUE_MAX);
+		view_fact(html, name, value, CON_VALUE_MAX);
 	PAGE_PLAIN(html, "facts-end");
 }
 
@@ -146,6 +143,8 @@ static void put_cell(const struct request *q, struct str *html, const char *colu
 
 	if (*q->tenant && *text && strcmp(column, "call") == 0)
 		PAGE(html, "cell-call", { "tenant", q->tenant }, { "call", text });
+	else if (*q->tenant && *text && strcmp(column, "tool") == 0)
+		PAGE(html, "cell-called", { "tenant", q->tenant }, { "name", text });
 	else
 		PAGE(html, "cell", { "value", text });
 	free(text);
@@ -195,34 +194,75 @@ static void put_next(const struct request *q, struct str *html, const json_t *en
 		PAGE(html, "none", { "text", "There are more; a shorter time, or more rows, show them." });
 }
 
+/* Beside the rows: where all of them can be had, and for reviews the form that signs one. */
+static void put_more(const struct request *q, const struct report *r, struct str *html)
+{
+	const struct page_value export[] = {
+		{ "tenant", q->tenant }, { "report", r->name }, { "since", request_param(q, "since") },
+		{ "until", request_param(q, "until") }, { "tool", request_param(q, "tool") }, { "key", request_param(q,
+			"key") },
+		{ "principal", request_param(q, "principal") }, { "outcome", request_param(q, "outcome") },
+	};
+	char csrf[CSRF_SIZE];
+
+	page_put(html, *q->tenant ? "export-of" : "export", export, NELEMS(export));
+	if (strcmp(r->name, "calls") == 0)
+		PAGE(html, "tail-link", { "tenant", q->tenant }, { "tool", request_param(q, "tool") });
+	if (strcmp(r->name, "reviews") != 0)
+		return;
+	request_csrf(q, *q->tenant ? "/t/:tenant/review/sign" : "/review/sign", csrf);
+	if (*q->tenant)
+		PAGE(html, "sign-of", { "tenant", q->tenant }, { "csrf", csrf });
+	else
+		PAGE(html, "sign", { "csrf", csrf });
+}
+
 static void show_report(struct request *q, struct answer *a)
 {
 	const struct report *r = report_of(q);
 	struct str html = STR_INIT;
 	char *title, *command, rows[16];
-	json_t *args;
+	struct asking asked[2];
 
 	if (view_failed(q, a))
 		return;
 	title = *q->tenant ? mem_printf("%s of %s", r->title, q->tenant) : mem_strdup(r->title);
 	command = mem_printf("audit %s", r->name);
-	args = args_of(q, r, rows_of(q, rows), false);
+	asked[0] = (struct asking){ command, args_of(q, r, rows_of(q, rows), false) };
+	asked[1] = q->nparts > 1 ? (struct asking){ q->part[1].command, q->part[1].args } : (struct asking){ NULL,
+		NULL };
 	view_begin(q, &html, title);
+	if (q->nparts > 1)
+		chart_calls(q, &html, &a[1]);
 	put_filter(q, r, &html);
 	put_rows(q, r, &html, a);
 	put_next(q, &html, a->end);
+	put_more(q, r, &html);
 	put_facts(&html, a->header);
-	view_command(&html, command, args, NULL);
-	json_decref(args);
+	view_commands(&html, asked, q->nparts);
+	json_decref(asked[0].args);
 	free(title);
 	free(command);
 	request_page(q, 200, &html);
 }
 
+/* Counts of the same time; they know no other filter than the tool. */
+static json_t *args_of_chart(const struct request *q)
+{
+	json_t *args = json_object();
+
+	(void)json_object_set_new(args, "tenant", json_string(q->tenant));
+	for (size_t i = 0; i < 3; i++)  /* since, until, tool */
+		if (*request_param(q, fields[i].param))
+			(void)json_object_set_new(args, fields[i].param, json_string(request_param(q, fields[i].param)));
+	return args;
+}
+
 static void run_report(struct request *q)
 {
 	const struct report *r = report_of(q);
-	char rows[16], command[64];
+	struct asking asked[2] = { { NULL, NULL }, { NULL, NULL } };
+	char rows[16];
 
 	if (!r) {
 		request_missing(q);
@@ -238,8 +278,11 @@ static void run_report(struct request *q)
 		request_error(q, 400, "Bad request", "n: a page has 1 to 200 rows", NULL);
 		return;
 	}
-	(void)snprintf(command, sizeof(command), "audit %s", r->name);
-	request_ask(q, command, args_of(q, r, rows, true), show_report);
+	(void)snprintf(q->command, sizeof(q->command), "audit %s", r->name);
+	asked[0] = (struct asking){ q->command, args_of(q, r, rows, true) };
+	if (strcmp(r->name, "calls") == 0)
+		asked[1] = (struct asking){ "audit stats", args_of_chart(q) };
+	request_ask_all(q, asked, asked[1].command ? 2 : 1, show_report);
 }
 
 /* --- GET /t/T/call/ID: the records of one call */
@@ -264,7 +307,7 @@ static void put_record(struct str *html, const json_t *row)
 	PAGE(html, "record", { "kind", kind }, { "index", index });
 	json_object_foreach((json_t *)(uintptr_t)row, name, value)
 		if (strcmp(name, "kind") != 0 && strcmp(name, "index") != 0)
-			put_fact(html, name, value, CON_LONG_MAX);
+			view_fact(html, name, value, CON_LONG_MAX);
 	PAGE_PLAIN(html, "record-end");
 	free(kind);
 	free(index);
@@ -286,7 +329,7 @@ static void show_call(struct request *q, struct answer *a)
 		put_record(&html, row);
 	request_csrf(q, REVEAL, csrf);
 	PAGE(&html, "reveal", { "tenant", q->tenant }, { "call", q->call }, { "csrf", csrf });
-	view_command(&html, "audit show", args, "call");
+	view_commands(&html, &(struct asking){ "audit show", args }, 1);
 	json_decref(args);
 	free(title);
 	request_page(q, 200, &html);
@@ -328,7 +371,7 @@ static void show_said(struct request *q, struct answer *a)
 	if (json_array_size(a->rows) == 0)
 		PAGE(&html, "none", { "text", "Nothing of it was kept." });
 	PAGE(&html, "back", { "tenant", q->tenant }, { "call", q->call });
-	view_command(&html, "audit payload", args, "call");
+	view_commands(&html, &(struct asking){ "audit payload", args }, 1);
 	json_decref(args);
 	free(title);
 	request_page(q, 200, &html);
@@ -342,10 +385,24 @@ static void run_reveal(struct request *q)
 		request_ask(q, "audit payload", args_of_reveal(q), show_said);
 }
 
+enum report_form reports_find(const char *name, bool of_tenant)
+{
+	const struct report *r = find_report(name, of_tenant ? OF_TENANT : OF_ALL);
+
+	return !r ? REPORT_NONE : (r->what & WHOLE) ? REPORT_WHOLE : REPORT_PAGES;
+}
+
+void reports_each(bool of_tenant, void (*fn)(void *arg, const char *name, const char *title), void *arg)
+{
+	for (size_t i = 0; i < NELEMS(reports); i++)
+		if (reports[i].what & (of_tenant ? OF_TENANT : OF_ALL))
+			fn(arg, reports[i].name, reports[i].title);
+}
+
 const struct route report_routes[] = {
-	{ "GET", "/t/:tenant/r/:report", FILTERS, false, false, run_report },
-	{ "GET", "/r/:report", FILTERS, false, false, run_report },
-	{ "GET", "/t/:tenant/call/:call", NULL, false, false, run_call },
-	{ "POST", REVEAL, " c reason ", false, true, run_reveal },
-	{ NULL, NULL, NULL, false, false, NULL },
+	{ "GET", "/t/:tenant/r/:report", FILTERS, ROUTE_SEEN, "audit stats, " ROUTE_REPORTS, run_report, NULL, NULL },
+	{ "GET", "/r/:report", FILTERS, ROUTE_SEEN, ROUTE_REPORTS, run_report, NULL, NULL },
+	{ "GET", "/t/:tenant/call/:call", NULL, ROUTE_SEEN, "audit show", run_call, NULL, NULL },
+	{ "POST", REVEAL, " c reason ", ROUTE_FORM, "audit payload", run_reveal, NULL, NULL },
+	{ NULL, NULL, NULL, ROUTE_SEEN, NULL, NULL, NULL, NULL },
 };

@@ -13,44 +13,72 @@
 
 /* --- GET /, the tenants and the visits */
 
-/* Pages that are looked at first: reports.c has more. */
-static const struct link { const char *report, *title; bool of_all; } links[] = {
-	{ "calls", "Calls", false }, { "denied", "Refused calls", false }, { "admin", "Administration", true },
-	{ "access", "Who looked", true }, { "auth-failures", "Refused credentials", true }, { "credentials", "Keys", true },
-	{ "coverage", "Coverage", true }, { "reviews", "Reviews", true },
+/* Pages that are looked at first, of whoever may: reports.c has more. */
+struct link { const char *path, *title, *command; };
+static const struct link of_tenant[] = {
+	{ "r/calls", "Calls", "audit calls" }, { "tail", "Live", "audit tail" }, { "access", "Who may call what",
+		"grant who" },
+	{ "keys", "Principals and keys", "key list" }, { "r/denied", "Refused calls", "audit denied" },
+	{ "r/admin", "Administration", "audit admin" }, { "r/access", "Who looked", "audit access" },
+	{ "r/tool-health", "Health of tools", "audit tool-health" }, { "r/anomalies", "What is unusual",
+		"audit anomalies" },
+	{ "r/reviews", "Reviews", "audit reviews" },
+};
+static const struct link of_all[] = {
+	{ "approvals", "Approvals", "approve list" }, { "tools", "Tools and versions", "tool list" },
+	{ "evidence", "Evidence", "audit anchors" }, { "server", "Server, capacity, alerts", "status" },
+	{ "r/admin", "Administration", "audit admin" }, { "r/access", "Who looked", "audit access" },
+	{ "r/auth-failures", "Refused credentials", "audit auth-failures" }, { "r/coverage", "Coverage",
+		"audit coverage" },
+	{ "r/continuity", "Runs of the server", "audit continuity" }, { "r/config", "Configuration", "audit config" },
+	{ "r/dual-control", "Acts without a second", "audit dual-control" }, { "r/reviews", "Reviews",
+		"audit reviews" },
 };
 
-static void put_links(struct str *html, const char *tenant)
+/* A path is of one of our own segments, or of r/ and one. */
+static void put_link(struct str *html, const struct link *l, const char *tenant)
 {
-	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
-		const struct link *l = &links[i];
+	const bool is_report = strncmp(l->path, "r/", 2) == 0;
 
-		if (tenant)
-			PAGE(html, "tenant-report", { "tenant", tenant }, { "report", l->report }, { "title", l->title });
-		else if (l->of_all)
-			PAGE(html, "system-report", { "report", l->report }, { "title", l->title });
-	}
+	if (tenant)
+		PAGE(html, is_report ? "tenant-report" : "tenant-page", { "tenant", tenant }, { "page",
+			l->path + (is_report ? 2 : 0) },
+		     { "title", l->title });
+	else
+		PAGE(html, is_report ? "system-report" : "system-page", { "page", l->path + (is_report ? 2 : 0) },
+			{ "title", l->title });
 }
 
-static void put_tenants(struct str *html, const json_t *rows)
+static void put_tenants(struct str *html, const struct answer *can)
 {
+	size_t shown = 0, i;
 	const json_t *row;
-	size_t i;
 
 	PAGE_PLAIN(html, "tenants");
-	json_array_foreach((json_t *)(uintptr_t)rows, i, row) {
+	json_array_foreach(can->rows, i, row) {
 		char *tenant = view_member(row, "tenant");
 
-		PAGE(html, "tenant", { "tenant", tenant });
-		put_links(html, tenant);
-		PAGE_PLAIN(html, "tenant-end");
+		if (*tenant) {
+			shown++;
+			PAGE(html, "tenant", { "tenant", tenant });
+			for (size_t k = 0; k < NELEMS(of_tenant); k++)
+				if (view_may(can, tenant, of_tenant[k].command))
+					put_link(html, &of_tenant[k], tenant);
+			PAGE_PLAIN(html, "tenant-end");
+		}
 		free(tenant);
 	}
 	PAGE_PLAIN(html, "table-end");
-	if (json_array_size(rows) == 0)
-		PAGE(html, "none", { "text", "There is no tenant whose audit you may look at." });
+	if (shown == 0)
+		PAGE(html, "none", { "text", "There is no tenant that you may look at." });
+}
+
+static void put_system(struct str *html, const struct answer *can)
+{
 	PAGE_PLAIN(html, "system");
-	put_links(html, NULL);
+	for (size_t k = 0; k < NELEMS(of_all); k++)
+		if (view_may(can, "", of_all[k].command))
+			put_link(html, &of_all[k], NULL);
 	PAGE_PLAIN(html, "system-end");
 }
 
@@ -83,26 +111,21 @@ static void show_start(struct request *q, struct answer *a)
 {
 	struct str html = STR_INIT;
 
-	if (view_failed(q, a))
+	if (view_failed(q, &a[0]) || view_failed(q, &a[1]))
 		return;
 	view_begin(q, &html, "Console");
-	put_tenants(&html, q->kept);
-	put_visits(q, &html, a->rows);
+	put_system(&html, &a[0]);
+	put_tenants(&html, &a[0]);
+	put_visits(q, &html, a[1].rows);
 	PAGE(&html, "command", { "line", "toolcrib console can\ntoolcrib console visits" });
 	request_page(q, 200, &html);
 }
 
-static void keep_tenants(struct request *q, struct answer *a)
-{
-	if (view_failed(q, a))
-		return;
-	q->kept = json_incref(a->rows);
-	request_ask(q, "console visits", json_object(), show_start);
-}
-
 static void run_start(struct request *q)
 {
-	request_ask(q, "console can", json_object(), keep_tenants);
+	const struct asking asked[] = { { "console can", json_object() }, { "console visits", json_object() } };
+
+	request_ask_all(q, asked, NELEMS(asked), show_start);
 }
 
 /* --- coming in, and going */
@@ -125,7 +148,8 @@ static void go_to_start(struct request *q, const char *set)
 		(void)snprintf(headers, sizeof(headers),
 			       "Location: /\r\nSet-Cookie: " CON_COOKIE "=%.43s; Path=/; Secure; HttpOnly; SameSite=Strict\r\n", set);
 	else if (set)
-		(void)snprintf(headers, sizeof(headers), "Location: /\r\nClear-Site-Data: \"cache\"\r\nSet-Cookie: " CON_COOKIE
+		(void)snprintf(headers, sizeof(headers),
+			"Location: /\r\nClear-Site-Data: \"cache\"\r\nSet-Cookie: " CON_COOKIE
 			       "=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0\r\n");
 	request_reply(q, 303, "text/html; charset=utf-8", headers, "");
 	secret_wipe(headers, sizeof(headers));
@@ -136,9 +160,9 @@ static void entered(struct request *q, struct answer *a)
 	const json_t *row = json_array_get(a->rows, 0);
 	const char *token = json_string_value(json_object_get(row, "visit"));
 
-	if (a->code != ERR_OK)
-		request_error(q, view_status(a->code), "Not signed in", a->message, a->hint);
-	else if (!token || strlen(token) != CON_TOKEN)
+	if (view_failed(q, a))
+		return;
+	if (!token || strlen(token) != CON_TOKEN)
 		request_error(q, 503, "Not signed in", "The server gave no visit.", NULL);
 	else
 		go_to_start(q, token);
@@ -189,11 +213,11 @@ static void run_css(struct request *q)
 }
 
 const struct route start_routes[] = {
-	{ "GET", "/", NULL, false, false, run_start },
-	{ "GET", "/enter", " t ", true, false, run_enter },
-	{ "POST", "/enter", " t ", true, false, run_sign_in },
-	{ "POST", "/sign-out", " c ", false, true, run_sign_out },
-	{ "POST", "/end", " c id ", false, true, run_end },
-	{ "GET", "/a/:hash/console.css", NULL, true, false, run_css },
-	{ NULL, NULL, NULL, false, false, NULL },
+	{ "GET", "/", NULL, ROUTE_SEEN, "console can, console visits", run_start, NULL, NULL },
+	{ "GET", "/enter", " t ", ROUTE_OPEN, NULL, run_enter, NULL, NULL },
+	{ "POST", "/enter", " t ", ROUTE_OPEN, "console enter", run_sign_in, NULL, NULL },
+	{ "POST", "/sign-out", " c ", ROUTE_FORM, "console end", run_sign_out, NULL, NULL },
+	{ "POST", "/end", " c id ", ROUTE_FORM, "console end", run_end, NULL, NULL },
+	{ "GET", "/a/:hash/console.css", NULL, ROUTE_OPEN, NULL, run_css, NULL, NULL },
+	{ NULL, NULL, NULL, ROUTE_SEEN, NULL, NULL, NULL, NULL },
 };

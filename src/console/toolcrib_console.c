@@ -62,9 +62,10 @@ static void on_server(void *arg, bool readable, bool writable)
 	ev_loop_stop(arg);
 }
 
+static const struct route *const tables[] = { start_routes, sheet_routes, report_routes, stream_routes, NULL };
+
 static int run(const char *name, const int fds[CONSOLE_FDS])
 {
-	static const struct route *const tables[] = { start_routes, report_routes, NULL };
 	static struct ev_loop *loop;    /* for the life of the process, and so is all that hangs on it */
 	static struct doors *doors;
 	static struct ev_io *server;
@@ -94,6 +95,46 @@ static int serve(void)
 	return run(name, fds);
 }
 
+/* --- toolcrib-console --routes: what each address gives, for the matrix of who may ask for it (CONSOLE 8) */
+
+static void print_route(const struct route *r, const char *report)
+{
+	static const char *const classes[] = { "seen", "open", "form" };
+	const char *at = report ? strstr(r->path, ":report") : NULL, *of = at ? strstr(r->commands,
+		ROUTE_REPORTS) : NULL;
+
+	printf("%s\t", r->method);
+	if (at)
+		printf("%.*s%s%s\t", (int)(at - r->path), r->path, report, at + strlen(":report"));
+	else
+		printf("%s\t", r->path);
+	printf("%s\t", classes[r->class]);
+	if (of)
+		printf("%saudit %s", strcmp(report, "calls") == 0 && of > r->commands ? "audit stats, " : "", report);
+	else
+		printf("%s", r->commands ? r->commands : "-");
+	printf("\t%s\n", r->params ? r->params : "-");
+}
+
+static void print_report(void *arg, const char *name, const char *title)
+{
+	(void)title;
+	print_route(arg, name);
+}
+
+static int print_routes(void)
+{
+	for (const struct route *const *table = tables; *table; table++) {
+		for (const struct route *r = *table; r->method; r++) {
+			if (strstr(r->path, ":report"))
+				reports_each(strstr(r->path, ":tenant"), print_report, (void *)(uintptr_t)r);
+			else
+				print_route(r, NULL);
+		}
+	}
+	return SERVED_DONE;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct served console = {
@@ -101,5 +142,7 @@ int main(int argc, char **argv)
 		.does = "Shows the audit to browsers for toolcribd, which starts it and gives it all that it has over descriptor 0.",
 	};
 
+	if (argc == 2 && strcmp(argv[1], "--routes") == 0)
+		return print_routes();
 	return served_main(&console, argc, argv);
 }

@@ -18,7 +18,10 @@ void view_begin(const struct request *q, struct str *html, const char *title)
 	PAGE(html, "head", { "title", title });
 	if (*q->token) {
 		request_csrf(q, "/sign-out", csrf);
-		PAGE(html, "bar", { "csrf", csrf });
+		PAGE_PLAIN(html, "bar");
+		if (*q->tenant)
+			PAGE(html, "bar-tenant", { "tenant", q->tenant });
+		PAGE(html, "bar-end", { "csrf", csrf });
 	}
 	PAGE(html, "main", { "title", title });
 }
@@ -26,13 +29,9 @@ void view_begin(const struct request *q, struct str *html, const char *title)
 char *view_text(const json_t *v, size_t most)
 {
 	struct str text = STR_INIT;
-	const char *s = json_string_value(v);
 	size_t n = 0, len;
 
-	if (s)
-		str_put(&text, s, json_string_length(v));
-	else if (v && !json_is_null(v))
-		jx_write(v, &text);
+	jx_write_plain(v, &text);
 	len = text.len;
 	for (size_t i = 0; i < text.len && len == text.len; i++)
 		if (((unsigned char)text.p[i] & 0xc0) != 0x80 && ++n > most)
@@ -71,26 +70,115 @@ static void put_word(struct str *line, const char *word)
 	str_putc(line, '\'');
 }
 
-void view_command(struct str *html, const char *command, const json_t *args, const char *positional)
-{
-	struct str line = STR_INIT;
-	const char *name;
-	json_t *value;
+/* What a command takes without its name, in this order. */
+static const struct { const char *command, *words; } positional[] = {
+	{ "audit show", "call" }, { "audit payload", "call" }, { "audit review", "action" }, { "tool show", "tool" },
+	{ "tool history", "tool" }, { "tool diff", "tool from to" }, { "tool approve", "tool" }, { "tool reject",
+		"tool" },
+	{ "grant list", "tenant" }, { "grant who", "tenant" }, { "principal list", "tenant" }, { "key list", "tenant" },
+	{ "tenant show", "tenant" }, { "limit show", "who" }, { "hold list", "tenant" }, { "retention show", "tenant" },
+	{ "approve show", "id" }, { "approve grant", "id" }, { "approve refuse", "id" }, { "approve recall", "id" },
+	{ "approval grant", "id" }, { "approval deny", "id" }, { "alerts ack", "id" }, { "audit proof", "call" },
+};
 
-	str_printf(&line, "toolcrib %s", command);
-	json_object_foreach((json_t *)(uintptr_t)args, name, value) {
-		str_putc(&line, ' ');
-		if (!positional || strcmp(name, positional) != 0)
-			str_printf(&line, "--%s ", name);
-		put_word(&line, json_string_value(value));
-	}
-	PAGE(html, "command", { "line", str_text(&line) });
-	str_fini(&line);
+static const char *words_of(const char *command)
+{
+	for (size_t i = 0; i < NELEMS(positional); i++)
+		if (strcmp(positional[i].command, command) == 0)
+			return positional[i].words;
+	return "";
 }
 
-int view_status(enum err_code code)
+static bool is_among(const char *words, const char *name)
 {
-	return code == ERR_DENIED ? 403 : code == ERR_NOT_FOUND ? 404 : code == ERR_INVALID || code == ERR_LIMIT ? 400 : 503;
+	const size_t n = strlen(name);
+
+	for (const char *at = words; *at; at += strcspn(at, " "), at += strspn(at, " "))
+		if (strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == '\0'))
+			return true;
+	return false;
+}
+
+static void put_line(struct str *line, const char *command, const json_t *args)
+{
+	const char *words = words_of(command), *name;
+	char word[20];
+	json_t *value;
+
+	str_printf(line, "toolcrib %s", command);
+	for (const char *at = words; *at; at += strspn(at, " ")) {
+		(void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, " "), at);
+		at += strcspn(at, " ");
+		value = json_object_get(args, word);
+		if (value) {
+			str_putc(line, ' ');
+			put_word(line, json_string_value(value));
+		}
+	}
+	json_object_foreach((json_t *)(uintptr_t)args, name, value) {
+		if (is_among(words, name))
+			continue;
+		str_printf(line, " --%s", name);
+		if (!json_is_true(value)) {
+			str_putc(line, ' ');
+			put_word(line, json_string_value(value));
+		}
+	}
+}
+
+void view_commands(struct str *html, const struct asking *all, size_t n)
+{
+	struct str lines = STR_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		if (i > 0)
+			str_putc(&lines, '\n');
+		put_line(&lines, all[i].command, all[i].args);
+	}
+	PAGE(html, "command", { "line", str_text(&lines) });
+	str_fini(&lines);
+}
+
+void view_fact(struct str *html, const char *name, const json_t *value, size_t most)
+{
+	char *text = view_text(value, most);
+
+	if (*text)
+		PAGE(html, "fact", { "name", name }, { "value", text });
+	free(text);
+}
+
+bool view_may(const struct answer *can, const char *tenant, const char *command)
+{
+	const size_t n = strlen(command);
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(can->rows, i, row) {
+		const char *of = json_string_value(json_object_get(row, "tenant"));
+		const char *at = json_string_value(json_object_get(row, "may"));
+
+		if (!of || strcmp(of, tenant) != 0)
+			continue;
+		while (at && !(strncmp(at, command, n) == 0 && (at[n] == ',' || at[n] == '\0'))) {
+			at = strchr(at, ',');
+			at += at ? 1 : 0;
+		}
+		return at;
+	}
+	return false;
+}
+
+static int status_of(enum err_code code)
+{
+	static const struct { enum err_code code; int status; } known[] = {
+		{ ERR_DENIED, 403 }, { ERR_NOT_FOUND, 404 }, { ERR_CONFLICT, 409 }, { ERR_INVALID, 400 },
+			{ ERR_LIMIT, 400 } };
+
+	for (size_t i = 0; i < NELEMS(known); i++)
+		if (known[i].code == code)
+			return known[i].status;
+	return 503;
 }
 
 /* A name of this tenant, which was asked for by its own filter. */
@@ -108,6 +196,6 @@ bool view_failed(struct request *q, const struct answer *a)
 	else if (*q->tenant && (a->code == ERR_DENIED || (a->code == ERR_NOT_FOUND && !is_of_filter(q, a))))
 		request_missing(q);
 	else
-		request_error(q, view_status(a->code), "No answer", a->message, a->hint);
+		request_error(q, status_of(a->code), "No answer", a->message, a->hint);
 	return true;
 }

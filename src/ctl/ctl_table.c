@@ -225,23 +225,6 @@ static bool all_scalars(const json_t *array)
 	return true;
 }
 
-static char *list_cell(const json_t *array)
-{
-	struct str out = STR_INIT;
-	const json_t *item;
-	size_t i;
-
-	json_array_foreach(array, i, item) {
-		char *cell = ctl_cell(item, COL_PLAIN);
-
-		str_printf(&out, "%s%s", i ? ", " : "", cell);
-		free(cell);
-	}
-	if (out.len == 0)
-		str_putc(&out, '-');
-	return str_take(&out);
-}
-
 char *ctl_cell(const json_t *value, enum command_column_type type)
 {
 	struct str out = STR_INIT;
@@ -249,15 +232,9 @@ char *ctl_cell(const json_t *value, enum command_column_type type)
 
 	if (!value || json_is_null(value))
 		return mem_strdup("-");
-	if (json_is_boolean(value))
-		return mem_strdup(json_is_true(value) ? "yes" : "no");
 	if (json_is_string(value) && type == COL_TIME)
 		return local_time(json_string_value(value));
-	if (json_is_string(value))
-		return ctl_printable(json_string_value(value), json_string_length(value));
-	if (json_is_array(value) && all_scalars(value))
-		return list_cell(value);
-	jx_write(value, &out);
+	jx_write_plain(value, &out);
 	cell = ctl_printable(str_text(&out), out.len);
 	str_fini(&out);
 	return cell;
@@ -646,27 +623,12 @@ void ctl_table_flush(struct ctl_table *t, FILE *out)
 
 /* --- rows for programs */
 
-/* What is hidden is legal inside JSON strings, but some terminals obey it and nobody sees it: written as escapes, which
- * mean the same. */
 void ctl_write_json(const json_t *row, FILE *f)
 {
 	struct str out = STR_INIT;
-	unsigned n;
 
-	jx_write(row, &out);
-	for (size_t i = 0; i < out.len; i += n) {
-		uint32_t c = 0xfffd;
-
-		n = text_decode(out.p + i, out.len - i, &c);
-		if (n == 0)
-			n = 1;          /* there is none */
-		if (!text_is_hidden(c))
-			fwrite(out.p + i, 1, n, f);
-		else if (c > 0xffff)
-			fprintf(f, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
-		else
-			fprintf(f, "\\u%04x", c);
-	}
+	jx_write_seen(row, &out);
+	fwrite(str_text(&out), 1, out.len, f);
 	str_fini(&out);
 }
 
@@ -676,21 +638,15 @@ static void put_object(const json_t *value, FILE *f)
 	fputc('\n', f);
 }
 
-/* Quoted, on one line, and nothing that a spreadsheet takes for a formula (AUDIT A-1003). */
 static void put_csv_cell(const json_t *value, FILE *out)
 {
-	const char *text = json_string_value(value);
-	char *cell = value && !json_is_null(value) ? ctl_cell(value, COL_PLAIN) : mem_strdup("");
+	char *cell = value && !json_is_null(value) && !json_is_string(value)
+		? ctl_cell(value, COL_PLAIN) : mem_strdup("");
+	struct str text = STR_INIT;
 
-	fputc('"', out);
-	if (text && *text && strchr("=+-@\t\r", *text))
-		fputc('\'', out);
-	for (const char *c = cell; *c; c++) {
-		if (*c == '"')
-			fputc('"', out);
-		fputc(*c, out);
-	}
-	fputc('"', out);
+	text_csv(json_is_string(value) ? json_string_value(value) : cell, json_is_string(value), &text);
+	fputs(str_text(&text), out);
+	str_fini(&text);
 	free(cell);
 }
 

@@ -262,3 +262,62 @@ void jx_write_canon(const json_t *v, struct str *out)
 {
 	write_value(v, FORM_CANON, 0, out);
 }
+
+/* What is hidden is legal inside JSON strings, but some terminals obey it and nobody sees it. */
+void jx_write_seen(const json_t *v, struct str *ret)
+{
+	struct str out = STR_INIT;
+	unsigned n;
+
+	jx_write(v, &out);
+	for (size_t i = 0; i < out.len; i += n) {
+		uint32_t c = 0xfffd;
+
+		n = text_decode(out.p + i, out.len - i, &c);
+		if (n == 0)
+			n = 1;          /* there is none */
+		if (!text_is_hidden(c))
+			str_put(ret, out.p + i, n);
+		else if (c > 0xffff)
+			str_printf(ret,
+				"\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
+		else
+			str_printf(ret, "\\u%04x", c);
+	}
+	str_fini(&out);
+}
+
+static bool all_scalars(const json_t *array)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)array, i, item)
+		if (json_is_object(item) || json_is_array(item))
+			return false;
+	return true;
+}
+
+void jx_write_plain(const json_t *v, struct str *out)
+{
+	const json_t *item;
+	size_t i;
+
+	if (json_is_boolean(v)) {
+		str_puts(out, json_is_true(v) ? "yes" : "no");
+	} else if (json_is_string(v)) {
+		str_put(out, json_string_value(v), json_string_length(v));
+	} else if (json_is_array(v) && all_scalars(v)) {
+		json_array_foreach((json_t *)(uintptr_t)v, i, item) {
+			str_puts(out, i ? ", " : "");
+			if (json_is_null(item))
+				str_putc(out, '-');
+			else
+				jx_write_plain(item, out);
+		}
+		if (json_array_size(v) == 0)
+			str_putc(out, '-');
+	} else if (v && !json_is_null(v)) {
+		jx_write(v, out);
+	}
+}

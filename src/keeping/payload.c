@@ -20,7 +20,6 @@
 
 #include "keeping_int.h"
 
-#define REASON_MAX 256                  /* bytes: what a command's line in its record has room for, whoever gives it */
 
 struct payload_job {
 	struct command_call *c;
@@ -156,11 +155,9 @@ static int on_record(void *arg, const struct audit_view *v)
 
 static int audit_payload_check(struct command_call *c, struct err *err)
 {
-	const char *reason = arg_text(c, "reason");
+	int rc = command_reason_check(c, err);
 
-	if (reason && strlen(reason) > REASON_MAX)
-		return err_set(err, ERR_LIMIT, "reason", "reason: longer than %d bytes", REASON_MAX);
-	return arg_call_check(c, err);
+	return rc < 0 ? rc : arg_call_check(c, err);
 }
 
 static int audit_payload_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -185,7 +182,7 @@ static int audit_payload_body(struct command_call *c, struct db *db, struct audi
 static const struct command_arg audit_payload_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
 	FLAG("opening", "What proves each value to somebody else: its commitment in the record, and the opening."),
-	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why, for whoever reads the record of this command."), ARG_END };
+	REASON_OPT, ARG_END };
 static const struct command_column audit_payload_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL("what", "WHAT"), COL("state", "STATE"), COL("value", "VALUE"),
 	COL_IF("ctag", "CTAG"), COL_IF("commitment", "COMMITMENT"), COL_IF("opening", "OPENING"), COL_END };

@@ -91,7 +91,7 @@ const struct command sign_commands[] = {
 	{ .noun = "audit", .verb = "keys", .help = "Print the keys that a reviewer pins",
 	  .detail = "The key of the logs and that of the first epoch, one in each line, as toolcrib-verify --key takes "
 		    "them.  Keep them where nobody who may write the store can change them.",
-	  .args = audit_keys_args, .shape = ADM_CONTENT, .role = ADM_ANY, .where = ADM_ON_POOL,
+	  .args = audit_keys_args, .shape = ADM_CONTENT, .role = ADM_ANY, .console = true, .where = ADM_ON_POOL,
 	   .body = audit_keys_body },
 	{ .noun = "audit", .verb = "checkpoint", .help = "Sign what was written until now, and print the checkpoint",
 	  .detail = "The signed note of the system log, which covers all logs.  Kept elsewhere it is what a later "

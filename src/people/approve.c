@@ -898,12 +898,14 @@ const struct command approve_commands[] = {
 	{ .noun = "approve", .verb = "list", .help = "List the calls that wait for a person",
 	  .detail = "Of an approver those that he decides; of others all, without what was asked for, which auditors see "
 		    "as well.  UNTIL: when one that waits lapses, until when one that was granted is used, or when it was over.",
-	  .args = list_args, .columns = list_cols, .shape = ADM_TABLE, .role = ADM_ASSENTS, .where = ADM_ON_POOL,
+	  .args = list_args, .columns = list_cols, .shape = ADM_TABLE, .role = ADM_ASSENTS, .console = true,
+	  .where = ADM_ON_POOL,
 	  .check = look_check, .body = list_body },
 	{ .noun = "approve", .verb = "show", .help = "Show one approval",
 	  .detail = "What will run: the arguments as its rule shows them, the definition, since when it is as it is and by "
 		    "whom; who has agreed; what this caller was granted before; and how whoever reads it has decided lately.",
-	  .args = show_args, .columns = show_cols, .shape = ADM_ITEM, .role = ADM_ASSENTS, .where = ADM_ON_POOL,
+	  .args = show_args, .columns = show_cols, .shape = ADM_ITEM, .role = ADM_ASSENTS, .console = true,
+	  .where = ADM_ON_POOL,
 	  .check = show_check, .body = show_body },
 	{ .noun = "approve", .verb = "watch", .help = "Show calls that come to wait for a person, and what becomes of them",
 	  .detail = "Begins with what waits, and goes on until Ctrl-C with each request, vote and end of what approve list "
@@ -915,15 +917,17 @@ const struct command approve_commands[] = {
 	{ .noun = "approve", .verb = "grant", .help = "Agree to a call",
 	  .detail = "To this one, with these arguments, by this caller, of this version of the tool, once.  Of a tool that "
 		    "needs several persons each gives theirs.  Nobody agrees to calls of the principal that is theirs.",
-	  .args = grant_args, .done = "approval %{id}: %{said}", .role = ADM_APPROVE, .where = ADM_ON_WRITER,
+	  .args = grant_args, .done = "approval %{id}: %{said}", .role = ADM_APPROVE, .console = true,
+	  .where = ADM_ON_WRITER,
 	  .check = vote_check, .body = vote_body, .after = ruling_after },
 	{ .noun = "approve", .verb = "refuse", .help = "Refuse a call",
 	  .detail = "The same call is answered with the reason for 10 minutes, and nobody is asked again.",
-	  .args = refuse_args, .done = "approval %{id}: %{said}", .role = ADM_APPROVE, .where = ADM_ON_WRITER,
+	  .args = refuse_args, .done = "approval %{id}: %{said}", .role = ADM_APPROVE, .console = true,
+	  .where = ADM_ON_WRITER,
 	  .check = vote_check, .body = vote_body, .after = ruling_after },
 	{ .noun = "approve", .verb = "recall", .help = "Take back what was granted and not used yet",
 	  .detail = "What runs is stopped by task cancel or tool disable --kill.", .args = grant_args,
-	  .done = "approval %{id}: %{said}", .role = ADM_RECALL, .where = ADM_ON_WRITER,
+	  .done = "approval %{id}: %{said}", .role = ADM_RECALL, .console = true, .where = ADM_ON_WRITER,
 	  .check = recall_check, .body = recall_body, .after = ruling_after },
 	{ .noun = NULL },
 };

@@ -86,11 +86,28 @@ static int enter_body(struct command_call *c, struct db *db, struct audit_logs *
 
 struct seen { struct command_call *c; size_t n; const char *name[TENANTS_SHOWN]; };
 
+/* What a page may ask for, with this tenant's name or without one: what it shows links to (CONSOLE 7). */
+static void put_may(struct command_call *c, const char *tenant)
+{
+	const struct command *const *tables = command_env(c)->tables;
+	struct str text = STR_INIT;
+
+	for (const struct command *cmd = NULL; (cmd = command_next(tables, cmd)) != NULL;)
+		if (cmd->console && actor_may_run(c->admin, &c->who, cmd, tenant))
+			str_printf(&text, "%s%s%s%s", text.len ? "," : "", cmd->noun, cmd->verb ? " " : "", cmd->verb
+				? cmd->verb : "");
+	reply_text(c->out, "may", str_text(&text));
+	str_fini(&text);
+}
+
 static void note_tenant(void *arg, const struct tenant *t)
 {
 	struct seen *s = arg;
 
-	if (s->n < TENANTS_SHOWN && actor_may(s->c->admin, &s->c->who, ADM_AUDIT, t->name))
+	const struct command_call *c = s->c;
+
+	if (s->n < TENANTS_SHOWN && (actor_may(c->admin, &c->who, ADM_AUDIT, t->name) || actor_manages(c->admin,
+		&c->who, t->name)))
 		s->name[s->n++] = t->name;
 }
 
@@ -104,16 +121,26 @@ static int by_name(const void *a, const void *b)
 static int can_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct seen s = { .c = c };
+	char who[ACTOR_SIZE];
 
 	(void)db;
 	(void)logs;
 	(void)err;
 	tenants_each(command_env(c)->tenants, note_tenant, &s);
 	qsort(s.name, s.n, sizeof(s.name[0]), by_name);
+	if (c->who.visit) {             /* and what needs no tenant */
+		reply_row_begin(c->out);
+		reply_text(c->out, "tenant", "");
+		reply_text(c->out, "who", actor_text(&c->who, who));
+		put_may(c, NULL);
+		reply_row_end(c->out);
+	}
 	for (size_t i = 0; i < s.n; i++) {
 		reply_row_begin(c->out);
 		reply_text(c->out, "tenant", s.name[i]);
 		reply_text(c->out, "payloads", actor_may(c->admin, &c->who, ADM_PAYLOAD, s.name[i]) ? "yes" : "no");
+		if (c->who.visit)
+			put_may(c, s.name[i]);
 		reply_row_end(c->out);
 	}
 	return 0;
@@ -244,7 +271,7 @@ const struct command console_commands[] = {
 	{ .noun = "console", .verb = "enter", .help = "Sign a browser in, which only the console asks for",
 	  .args = no_args, .columns = enter_cols, .shape = ADM_ITEM, .role = ADM_ANY, .console = true, .where = ADM_ON_LOOP,
 	  .check = enter_check, .body = enter_body },
-	{ .noun = "console", .verb = "can", .help = "List the tenants whose audit you may look at",
+	{ .noun = "console", .verb = "can", .help = "List the tenants that you may look at",
 	  .args = no_args, .columns = can_cols, .shape = ADM_TABLE, .role = ADM_ANY, .console = true, .where = ADM_ON_LOOP,
 	  .body = can_body },
 	{ .noun = "console", .verb = "visits", .help = "List the browsers that are signed in",

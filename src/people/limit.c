@@ -666,7 +666,8 @@ const struct command limit_commands[] = {
 		    "principal, key, or of a tool: tool (its definition), grant, limit (limit set).  NOW is what runs, waits or is "
 		    "open, or what was used today.  A share is what a tenant is sure of, whatever the others do.  "
 		    "A tenant-admin names its tenant, and sees neither the server's nor the shares.",
-	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "who",
+	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .console = true,
+	  .own = "who",
 	  .where = ADM_ON_LOOP,
 	  .body = limit_show_body },
 	{ .noun = NULL },

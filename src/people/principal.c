@@ -220,7 +220,8 @@ static const struct command_column principal_cols[] = {
 
 const struct command principal_commands[] = {
 	{ .noun = "principal", .verb = "list", .help = "List the principals of a tenant", .args = tenant_args,
-	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .seen = "tenant",
+	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .console = true, .own = "tenant",
+	  .seen = "tenant",
 	  .where = ADM_ON_POOL, .body = principal_list_body },
 	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args,
 	  .columns = principal_cols, .shape = ADM_ITEM, .role = ADM_READ, .own = "principal", .where = ADM_ON_POOL,

@@ -539,7 +539,7 @@ const struct command tenant_commands[] = {
 	  .detail = "A budget is what is used now, or was used today, of what is allowed.  At a bound this tenant alone is "
 		    "refused, and told which it is; toolcribd.yaml(5) has those that can be set, under budgets.",
 	  .args = tenant_args, .columns = tenant_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .seen = "tenant", .where = ADM_ON_POOL,
+	  .shape = ADM_ITEM, .role = ADM_READ, .console = true, .own = "tenant", .seen = "tenant", .where = ADM_ON_POOL,
 	  .check = tenant_show_check, .body = tenant_show_body },
 	{ .noun = "tenant", .verb = "set", .help = "Change a tenant's title and limits",
 	  .detail = "What is not named stays as it is.", .args = tenant_set_args, .done = "tenant %{name} changed",

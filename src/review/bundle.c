@@ -143,7 +143,8 @@ const struct command proof_commands[] = {
 		    "it without the store: with contrib/verify/verify.py, or any tool that knows transparency logs.  It "
 		    "shows nothing of other records.",
 	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
-	  .shape = ADM_TEXT, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
+	  .shape = ADM_TEXT, .role = ADM_READ, .console = true, .seen = "tenant", .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_EXPORT,
 	  .check = arg_call_check, .body = audit_proof_body },
 	{ .noun = "audit", .verb = "consistency", .help = "Prove to who holds an old checkpoint that the log only grew since",
 	  .detail = "Prints what a witness is asked with (C2SP tlog-witness): \"old SIZE\", the hashes of RFC 9162 that lead "

@@ -621,7 +621,8 @@ const struct command daily_commands[] = {
 		    "The command waits for its end, or for that of one that runs already, and prints the first findings; "
 		    "hanging up does not end it.  The same by itself: audit.verify_at in toolcribd.yaml(5).  Exit status 4 when "
 		    "something is bad, 5 when only something could not be checked.",
-	  .args = daily_args, .columns = daily_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_LOOP,
+	  .args = daily_args, .columns = daily_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .console = true,
+	  .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = daily_body, .cancel = daily_cancel },
 	{ .noun = NULL },
 };

@@ -491,14 +491,16 @@ static const struct command_arg audit_capacity_args[] = {
 
 const struct command key_list_commands[] = {
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .seen = "tenant", .where = ADM_ON_POOL,
+	  .shape = ADM_TABLE, .role = ADM_READ, .console = true, .own = "tenant", .seen = "tenant",
+	  .where = ADM_ON_POOL,
 	  .check = key_list_any_check, .body = key_list_body },
 	{ .noun = NULL },
 };
 
 const struct command tool_history_commands[] = {
 	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_history_args,
-	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL,
+	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .console = true, .seen = "tenant",
+	  .where = ADM_ON_POOL,
 	  .check = tool_history_any_check, .body = tool_history_body },
 	{ .noun = NULL },
 };
@@ -598,6 +600,7 @@ const struct command review_commands[] = {
 	{ .noun = "audit", .verb = "review", .help = "Sign that the audit was reviewed", .args = audit_review_args,
 	  .detail = "Writes a record of who looked and how far; audit reviews lists them.",
 	  .done = "review of the log of %{log} up to record %{to} signed, as record %{index}", .role = ADM_AUDIT,
+	  .console = true,
 	  .where = ADM_ON_WRITER, .check = review_check, .body = review_body },
 	{ .noun = NULL },
 };

@@ -73,7 +73,7 @@ const struct command tool_health_commands[] = {
 	  .args = audit_tool_health_args,
 	  .detail = "P50, P95 and P99 are the times within which so many of a hundred of the calls that ran had ended: "
 		    "upper bounds, an eighth too large at most.",
-	  .columns = tool_health_cols, .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ELSEWHERE,
+	  .columns = tool_health_cols, .shape = ADM_REPORT, .role = ADM_AUDIT, .console = true, .where = ADM_ELSEWHERE,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = tool_health_check },
 	{ .noun = NULL },
@@ -83,7 +83,8 @@ const struct command stats_commands[] = {
 	{ .noun = "audit", .verb = "stats", .help = "Chart calls, errors and times", .args = audit_stats_args,
 	  .detail = "Of the last day, when no time is given; of whole steps, so that the first may begin before --since.  "
 		    "Bars are calls, their end in another sign those that failed or were refused.",
-	  .columns = stats_cols, .shape = ADM_CHART, .role = ADM_AUDIT, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_READ,
+	  .columns = stats_cols, .shape = ADM_CHART, .role = ADM_AUDIT, .console = true, .where = ADM_ELSEWHERE,
+	  .record = AUDIT_AUDIT_READ,
 	  .check = stats_check },
 	{ .noun = NULL },
 };

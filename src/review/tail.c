@@ -91,7 +91,8 @@ static const struct command_arg audit_export_check_args[] = {
 
 const struct command tail_commands[] = {
 	{ .noun = "audit", .verb = "tail", .help = "Show the newest records, and follow", .args = audit_tail_args,
-	  .columns = tail_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_AUDIT, .where = ADM_ELSEWHERE,
+	  .columns = tail_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_AUDIT, .console = true,
+	  .where = ADM_ELSEWHERE,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = tail_check },
 	{ .noun = "audit", .verb = "export", .help = "Write all records, and follow", .args = audit_export_args,
@@ -101,7 +102,8 @@ const struct command tail_commands[] = {
 		    "--key, --outcome or --kind some are left out: the header says so as only, and there is no cursor, so that "
 		    "nobody takes them for all.",
 	  .shape = ADM_REPORT, .stream = true,
-	  .role = ADM_AUDIT, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_EXPORT, .check = audit_export_check },
+	  .role = ADM_AUDIT, .console = true, .where = ADM_ELSEWHERE, .record = AUDIT_AUDIT_EXPORT,
+	  .check = audit_export_check },
 	{ .noun = "audit", .verb = "export-check", .help = "List logs whose export stays behind",
 	  .args = audit_export_check_args,
 	  .detail = "Must be empty: exit status 4 when it is not.  A cursor that is ahead of its log means that records are "

@@ -627,9 +627,10 @@ static const struct command_arg tool_revert_args[] = {
 	"Its name; prompts and resources with prompt: or resource: in front.")
 static const struct command_arg approve_args[] = {
 	PENDING_TOOL, NEED("version", "N", ARG_UINT, COMPLETE_NONE, "The version that was looked at, from tool pending."),
-	ARG_END };
+	REASON_OPT, ARG_END };
 static const struct command_arg reject_args[] = {
-	PENDING_TOOL, OPT("version", "N", ARG_UINT, COMPLETE_NONE, "Only if it is this version that waits."), ARG_END };
+	PENDING_TOOL, OPT("version", "N", ARG_UINT, COMPLETE_NONE, "Only if it is this version that waits."),
+	REASON_OPT, ARG_END };
 static const struct command_arg versions_policy_args[] = {
 	WORD("policy", "required|free", COMPLETE_NONE, "Whether they wait, or are shown at once."), ARG_END };
 static const struct command_column pending_cols[] = {
@@ -642,7 +643,7 @@ static const struct command_column drift_cols[] = {
 const struct command version_commands[] = {
 	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool",
 	  .detail = DIFF_DETAIL, .args = tool_diff_args,
-	  .shape = ADM_DIFF, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL,
+	  .shape = ADM_DIFF, .role = ADM_READ, .console = true, .seen = "tenant", .where = ADM_ON_POOL,
 	  .body = tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
 	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.",
@@ -658,21 +659,25 @@ const struct command pending_commands[] = {
 		    "another "
 		    "administrator than its author approves it; calls go on with the version in force.  tool diff shows what "
 		    "would change.",
-	  .args = no_args, .columns = pending_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .args = no_args, .columns = pending_cols, .shape = ADM_TABLE, .role = ADM_READ, .console = true,
+	  .where = ADM_ON_POOL,
 	  .body = tool_pending_body },
 	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force",
 	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = approve_args,
-	  .done = "version %{version} of %{name} is in force%{said}", .role = ADM_AGREE, .where = ADM_ON_WRITER,
-	  .body = tool_approve_body },
+	  .done = "version %{version} of %{name} is in force%{said}", .role = ADM_AGREE, .console = true,
+	  .where = ADM_ON_WRITER,
+	  .check = command_reason_check, .body = tool_approve_body },
 	{ .noun = "tool", .verb = "reject", .help = "Take a version that waits away",
 	  .detail = "The one in force stays; where there is none, the name is removed.  The version stays in the history.",
-	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_AGREE, .where = ADM_ON_WRITER,
-	  .body = tool_reject_body },
+	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_AGREE, .console = true,
+	  .where = ADM_ON_WRITER,
+	  .check = command_reason_check, .body = tool_reject_body },
 	{ .noun = "tool", .verb = "drift", .help = "List what is not as it was approved",
 	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was "
 		    "accepted.  "
 		    "Exit status 4 when there is something to say.",
-	  .args = no_args, .columns = drift_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .args = no_args, .columns = drift_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .console = true,
+	  .where = ADM_ON_POOL,
 	  .body = tool_drift_body },
 	{ .noun = NULL },
 };

@@ -13,6 +13,7 @@ import unittest
 import urllib.parse
 
 import crib
+import inside
 import test_take_over
 
 LISTEN = 'console: {{listen: "127.0.0.1:0"}}\n{extra}'
@@ -25,7 +26,7 @@ roles:
 """
 COOKIE = "__Host-toolcrib="
 FORM = "application/x-www-form-urlencoded"
-DOORS = 8                               # include/console/console.h
+DOORS = 12                              # include/console/console.h
 
 
 class Case(crib.Case):
@@ -132,8 +133,8 @@ class Pages(Case):
         start = self.get("/", visit)
         self.assertIn('<a href="/t/acme/r/calls">', start)
         calls = self.get("/t/acme/r/calls", visit)
-        self.assertIn("<td><bdi>echo</bdi></td>", calls)
-        self.assertIn("<pre>toolcrib audit calls --tenant acme --limit 50</pre>", calls)
+        self.assertIn('<td><a href="/t/acme/r/calls?tool=echo"><bdi>echo</bdi></a></td>', calls)
+        self.assertIn("<pre>toolcrib audit calls --tenant acme --limit 50\ntoolcrib audit stats --tenant acme</pre>", calls)
         call = re.search(r'href="(/t/acme/call/([0-9a-f-]{36}))"', calls)
         page = self.get(call[1], visit)
         self.assertIn(f"<pre>toolcrib audit show {call[2]} --tenant acme</pre>", page)
@@ -208,7 +209,7 @@ class Pages(Case):
                      "sandbox", "tasks"):
             with self.subTest(report=verb):
                 page = self.get(f"/t/acme/r/{verb}?since=1h", visit)
-                self.assertIn(f"<pre>toolcrib audit {verb} --tenant acme --since 1h --limit 50</pre>", page)
+                self.assertIn(f"<pre>toolcrib audit {verb} --tenant acme --since 1h --limit 50", page)
         for verb in ("admin", "continuity", "clock", "coverage"):
             self.assertIn("<table>", self.get("/r/" + verb, visit))
         self.assertIn("There are none, as it must be.", self.get("/t/acme/r/after-revocation", visit))
@@ -400,7 +401,7 @@ class Doors(Case):
         self.assertIn("uid 40003", start)
         self.assertNotIn("uid 40002", start, "visits of others")
         self.assertIn("uid 40002", self.get("/", admin))
-        self.assertIn("<td><bdi>echo</bdi></td>", self.get("/t/acme/r/calls", of_acme))
+        self.assertIn("<bdi>echo</bdi>", self.get("/t/acme/r/calls", of_acme))
         nothing = self.get("/nothing", None, 404)
         for path in ("/t/other/r/calls", "/t/nobody/r/calls", f"/t/other/call/{theirs}", f"/t/acme/call/{theirs}",
                      "/t/acme/call/01234567-89ab-7cde-8f01-23456789abcd", "/t/ACME/r/calls", "/t/../r/calls", "/t/acme/r/", "//", "/t/acme%2fr/calls"):
@@ -433,7 +434,7 @@ class Doors(Case):
         self.assertIn("no console runs here", fails.exception.err)
 
 
-class Alone(Case):
+class Server(Case):
     """The console with the test in the server's place."""
 
     def setUp(self):
@@ -479,8 +480,11 @@ class Alone(Case):
         return [{"header": {"must_be_empty": False}, "columns": ["time", "tool", "call"]}, *({"row": row} for row in rows),
                 *([{"end": {"rows": len(rows), **end}}] if end else []), {"done": True}]
 
+
+class Alone(Server):
     def test_a_search_that_stopped_says_how_far_back(self):
         """C-501: none so far is not none."""
+        self.answers["audit stats"] = self.report()
         row = {"time": "2026-07-28T10:00:00Z", "tool": "rare", "call": "01993f2c-0000-7000-8000-000000000000"}
         for rows, end, there, absent in (([], {"next": "abc", "searched": "2026-07-01T00:00:00Z"}, ("none so far", "back to 2026-07-01", ">Go on<"), "There are none."),
                                          ([row], {"next": "abc", "searched": "2026-07-01T00:00:00Z"}, ("rare", ">Go on<"), "none"),
@@ -492,12 +496,15 @@ class Alone(Case):
                 for text in there:
                     self.assertIn(text, page)
                 self.assertNotIn(absent, page.replace('class="none"', ""))
-                self.assertEqual(self.heard[-1]["args"], {"tenant": "acme", "tool": "rare", "limit": "50", "look": "50000"})
-                self.assertEqual((self.heard[-1]["visit"], self.heard[-1]["from"]), ("A" * 43, "127.0.0.1"))
+                asked = {line["command"]: line for line in self.heard[-2:]}
+                self.assertEqual(asked["audit calls"]["args"], {"tenant": "acme", "tool": "rare", "limit": "50", "look": "50000"})
+                self.assertEqual(asked["audit stats"]["args"], {"tenant": "acme", "tool": "rare"})
+                self.assertEqual({(line["visit"], line["from"]) for line in asked.values()}, {("A" * 43, "127.0.0.1")})
 
     def test_an_answer_is_bounded(self):
         """C-205: what is longer than 4 MiB is stopped and said to be too long; the door serves on."""
         row = {"time": "x" * (1 << 19), "tool": "", "call": ""}
+        self.answers["audit stats"] = self.report()
         self.answers["audit calls"] = self.report(*[row] * 7)
         self.assertIn(f"{(1 << 19) - 200} bytes more", self.get("/t/acme/r/calls", "A" * 43))
         self.answers["audit calls"] = self.report(*[row] * 8)
@@ -513,7 +520,7 @@ class Alone(Case):
         waiting = []
         for n in range(4):
             c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=crib.DEADLINE)
-            c.request("GET", "/t/acme/r/calls", headers={"Host": self.host, "Cookie": COOKIE + "A" * 43})
+            c.request("GET", "/t/acme/r/admin", headers={"Host": self.host, "Cookie": COOKIE + "A" * 43})
             waiting.append(c)
             crib.wait_for("the question", lambda: len(self.kept) == n + 1)
         status, headers, text = self.ask("GET", "/t/acme/r/denied", visit="A" * 43)
@@ -562,7 +569,7 @@ class Alone(Case):
 ENEMY = """#!/usr/bin/python3
 import array, json, os, socket, sys
 server = socket.socket(fileno=0)
-name, control, _, _ = server.recvmsg(64, socket.CMSG_SPACE(9 * 4))
+name, control, _, _ = server.recvmsg(64, socket.CMSG_SPACE(13 * 4))
 fds = array.array("i"); fds.frombytes(control[0][2])
 door = socket.socket(fileno=fds[1]); door.setblocking(True); door = door.makefile("rwb")
 says = []
@@ -606,6 +613,27 @@ class Processes(Case):
         pid = self.process()
         self.assertEqual(c.stop(), 0)
         self.assertFalse(crib.runs(pid))
+
+    @unittest.skipUnless(inside.can(), "needs x86-64 and root")
+    def test_from_inside_nothing_can_be_got(self):
+        """C-202: whoever has taken the process over, and makes its system calls, opens, connects, starts and maps nothing; it serves on."""
+        self.serve()
+        if crib.sanitized("toolcrib-console"):
+            self.skipTest("runs without its filter")
+        visit, refused = self.visit(), {}
+        with inside.Inside(self.process()) as process:
+            self.assertEqual(process.call(39), process.pid, "getpid")
+            path, here = process.string(b"/etc/passwd"), -100
+            for name, number, *args in (
+                    ("open", 2, path), ("openat", 257, here, path), ("openat2", 437, here, path, path, 24), ("creat", 85, path, 0o600), ("stat", 4, path, path),
+                    ("socket", 41, 1, 1), ("socketpair", 53, 1, 1, 0, path), ("connect", 42, 0, path, 16), ("bind", 49, 0, path, 16), ("listen", 50, 0, 1),
+                    ("execve", 59, path), ("execveat", 322, here, path), ("fork", 57), ("vfork", 58), ("clone", 56, 17), ("clone3", 435, path, 64),
+                    ("ptrace", 101, 16, 1), ("process_vm_readv", 310, 1), ("kill", 62, 1), ("unlink", 87, path), ("mkdir", 83, path), ("mount", 165, path, path),
+                    ("memfd_create", 319, path), ("io_uring_setup", 425, 8, path), ("bpf", 321), ("userfaultfd", 323), ("setns", 308, 0), ("unshare", 272, 0x10000000),
+                    ("mmap to be run", 9, 0, 4096, 5, 0x22, -1), ("mprotect to be run", 10, process.code & ~4095, 4096, 7)):
+                refused[name] = process.call(number, *args)
+        self.assertEqual({name: got for name, got in refused.items() if got is None or got >= 0}, {})
+        self.assertIn("acme", self.get("/", visit))
 
     def test_the_next_server_has_the_same_address(self):
         """OP-901: it is free when the store goes on; who was signed in, signs in again."""

@@ -37,6 +37,8 @@ class Axe(test_console.Case):
             for link in re.findall(r'<a [^>]*href="([^"]*)"', text):
                 there = urllib.parse.urljoin(path, html.unescape(link))
                 form = re.sub(r"[0-9a-f]{8}-[0-9a-f-]+|\d+", "N", there.partition("?")[0]) + ("?" if "?" in there else "")
+                if there.partition("?")[0].endswith(("/tail", "/export")):      # no end, and no page
+                    continue
                 if there.startswith("/") and there not in queries and forms[form] < (1 if "?" in there else EACH):
                     forms[form] += 1
                     queries.add(there)

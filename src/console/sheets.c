@@ -1,0 +1,636 @@
+/* Pages of tables: each is a row of sheets[] below, whose blocks are commands and the columns that are shown of their
+ * answers; and forms that do something, each a struct act with the one command that it gives.  What may be seen or
+ * done is the server's to say: a block that is refused says so in its place (CONSOLE C-406, 7, 8). */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "json/json.h"
+
+#include "console_int.h"
+
+enum link { PLAIN, TO_TOOL, TO_TOOL_OF, TO_VERSION, TO_VERSION_OF, TO_APPROVAL, TO_PRINCIPAL, TO_KEY };
+struct column { const char *member, *title; enum link link; };  /* ended by member NULL */
+
+/* What a command is asked with: words "tenant", of the address; "tool=?name", a parameter, when there is one; "id=:id",
+ * a segment of the address; "limit=50". */
+struct block {
+	const char *command, *args, *title;     /* title NULL: it is the page's, or the block is not shown */
+	const struct column *columns;           /* NULL: put() shows it */
+	const char *none;                       /* what an empty list says */
+	void (*put)(const struct request *q, struct str *html, const struct answer *a);
+	void (*actions)(const struct request *q, struct str *html,
+		const json_t *row);  /* cells behind those of a row */
+	bool item;                              /* one row, as a list of facts */
+};
+struct sheet {
+	const char *title;                      /* "%s": the tenant, the tool */
+	const char *need;                       /* a parameter that must be given, or NULL */
+	struct block block[CON_COMMANDS];       /* the first one decides whether there is a page of this tenant */
+	void (*foot)(const struct request *q, struct str *html, const struct answer *a);
+};
+
+/* --- arguments */
+
+static const char *value_of(const struct request *q, const char *from)
+{
+	return *from == '?' ? request_param(q, from + 1) : strcmp(from, ":id") == 0 ? q->id : from;
+}
+
+static json_t *args_of(const struct request *q, const char *spec)
+{
+	json_t *args = json_object();
+	char word[64], *is;
+
+	while (spec && *(spec += strspn(spec, " "))) {
+		const size_t n = strcspn(spec, " ");
+
+		(void)snprintf(word, sizeof(word), "%.*s", (int)n, spec);
+		spec += n;
+		is = strchr(word, '=');
+		if (is)
+			*is = '\0';
+		if (!is && *q->tenant) {
+			(void)json_object_set_new(args, word, json_string(q->tenant));
+		} else if (is && *value_of(q, is + 1)) {
+			(void)json_object_set_new(args, word, json_string(value_of(q, is + 1)));
+		}
+	}
+	return args;
+}
+
+/* --- rows */
+
+static void put_cell(const struct request *q, struct str *html, const struct column *column, const json_t *row)
+{
+	char *text = view_member(row, column->member), *name = view_text(json_object_get(row, "name"), CON_VALUE_MAX);
+	const char *slash = strchr(text, '/');
+
+	if (!*text || column->link == PLAIN)
+		PAGE(html, "cell", { "value", text });
+	else if (column->link == TO_TOOL)
+		PAGE(html, "cell-tool", { "name", text });
+	else if (column->link == TO_TOOL_OF)
+		PAGE(html, "cell-tool-of", { "tenant", q->tenant }, { "name", text });
+	else if (column->link == TO_VERSION)
+		PAGE(html, "cell-version", { "name", *name ? name : request_param(q, "name") }, { "version", text });
+	else if (column->link == TO_VERSION_OF)
+		PAGE(html, "cell-version-of", { "tenant", q->tenant }, { "name", request_param(q, "name") },
+			{ "version", text });
+	else if (column->link == TO_APPROVAL)
+		PAGE(html, "cell-approval", { "id", text });
+	else if (column->link == TO_PRINCIPAL)
+		PAGE(html, "cell-principal", { "tenant", q->tenant }, { "name", slash ? slash + 1 : text }, { "value",
+			text });
+	else
+		PAGE(html, "cell-key", { "tenant", q->tenant }, { "key", text });
+	free(text);
+	free(name);
+}
+
+static void put_table(const struct request *q, struct str *html, const struct block *b, const struct answer *a)
+{
+	const json_t *row;
+	size_t i;
+
+	if (json_array_size(a->rows) == 0) {
+		PAGE(html, "none", { "text", b->none });
+		return;
+	}
+	PAGE_PLAIN(html, "rows");
+	for (const struct column *c = b->columns; c->member; c++)
+		PAGE(html, "column", { "name", c->title });
+	if (b->actions)
+		PAGE(html, "column", { "name", "Decide" });
+	PAGE_PLAIN(html, "rows-begin");
+	json_array_foreach(a->rows, i, row) {
+		PAGE_PLAIN(html, "row");
+		for (const struct column *c = b->columns; c->member; c++)
+			put_cell(q, html, c, row);
+		if (b->actions)
+			b->actions(q, html, row);
+		PAGE_PLAIN(html, "row-end");
+	}
+	PAGE_PLAIN(html, "rows-end");
+}
+
+static void put_item(struct str *html, const struct block *b, const struct answer *a)
+{
+	const json_t *row = json_array_get(a->rows, 0);
+
+	PAGE_PLAIN(html, "item");
+	for (const struct column *c = b->columns; c->member; c++)
+		view_fact(html, c->title, json_object_get(row, c->member), CON_LONG_MAX);
+	PAGE_PLAIN(html, "item-end");
+}
+
+static void put_block(const struct request *q, struct str *html, const struct block *b, const struct answer *a)
+{
+	if (b->title)
+		PAGE(html, "section", { "title", b->title });
+	if (a->code != ERR_OK) {
+		PAGE(html, "none", { "text", a->message });
+		if (*a->hint)
+			PAGE(html, "hint", { "text", a->hint });
+	} else if (b->put) {
+		b->put(q, html, a);
+	} else if (b->item) {
+		put_item(html, b, a);
+	} else {
+		put_table(q, html, b, a);
+	}
+	if (b->title)
+		PAGE_PLAIN(html, "section-end");
+}
+
+static size_t blocks_of(const struct sheet *s)
+{
+	size_t n = 0;
+
+	while (n < CON_COMMANDS && s->block[n].command)
+		n++;
+	return n;
+}
+
+static bool is_shown(const struct block *b)
+{
+	return b->columns || b->put;
+}
+
+/* Nothing can be shown, or what the page is about cannot: of a tenant, of one thing. */
+static bool is_refused(const struct request *q, const struct sheet *s, const struct answer *a, size_t n)
+{
+	size_t failed = 0, shown = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		shown += is_shown(&s->block[i]);
+		failed += is_shown(&s->block[i]) && a[i].code != ERR_OK;
+	}
+	if (failed == shown || a[0].code == ERR_NOT_FOUND)
+		return true;
+	return a[0].code == ERR_DENIED && (*q->tenant || s->block[0].item || strcmp(a[0].where, "visit") == 0);
+}
+
+static void sheet_show(struct request *q, struct answer *a)
+{
+	const struct sheet *s = q->route->sheet;
+	const size_t n = blocks_of(s);
+	struct asking asked[CON_COMMANDS];
+	struct str html = STR_INIT;
+	size_t shown = 0;
+	char *title;
+
+	if (is_refused(q, s, a, n)) {
+		(void)view_failed(q, &a[0]);
+		return;
+	}
+	title = mem_printf("%s%s", s->title, *q->tenant ? q->tenant : s->need ? request_param(q, s->need) : *q->id
+		? q->id : "");
+	view_begin(q, &html, title);
+	free(title);
+	for (size_t i = 0; i < n; i++) {
+		if (!is_shown(&s->block[i]))
+			continue;
+		put_block(q, &html, &s->block[i], &a[i]);
+		asked[shown++] = (struct asking){ s->block[i].command, q->part[i].args };
+	}
+	if (s->foot)
+		s->foot(q, &html, a);
+	view_commands(&html, asked, shown);
+	request_page(q, 200, &html);
+}
+
+static void sheet_run(struct request *q)
+{
+	const struct sheet *s = q->route->sheet;
+	struct asking asked[CON_COMMANDS];
+	const size_t n = blocks_of(s);
+	char text[64];
+
+	if (s->need && !*request_param(q, s->need)) {
+		(void)snprintf(text, sizeof(text), "%.20s: it is missing", s->need);
+		request_error(q, 400, "Bad request", text, NULL);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		asked[i] = (struct asking){ s->block[i].command, args_of(q, s->block[i].args) };
+	request_ask_all(q, asked, n, sheet_show);
+}
+
+/* --- forms that do something: a command with what the form says, and what came of it */
+
+struct act {
+	const char *command, *args, *title, *back;      /* back: a path of ours,
+		without a tenant; "" = the tenant's reviews */
+	bool reason;                                    /* none is done without */
+};
+
+static void act_done(struct request *q, struct answer *a)
+{
+	const struct act *d = q->route->act;
+	const struct asking asked = { d->command, q->part[0].args };
+	struct str html = STR_INIT;
+	const json_t *row;
+	size_t i;
+
+	if (a->code == ERR_DENIED && strcmp(a->where, "visit") != 0 && !*q->tenant) {
+		request_error(q, 403, "Not done", a->message, a->hint);
+		return;
+	}
+	if (view_failed(q, a))
+		return;
+	view_begin(q, &html, d->title);
+	json_array_foreach(a->rows, i, row) {
+		const char *name;
+		json_t *value;
+
+		PAGE_PLAIN(&html, "item");
+		json_object_foreach((json_t *)(uintptr_t)row, name, value)
+			view_fact(&html, name, value, CON_LONG_MAX);
+		PAGE_PLAIN(&html, "item-end");
+	}
+	PAGE(&html, "done", { "back", d->back });
+	view_commands(&html, &asked, 1);
+	request_page(q, 200, &html);
+}
+
+static void act_run(struct request *q)
+{
+	const struct act *d = q->route->act;
+
+	if (d->reason && !*request_param(q, "reason"))
+		request_error(q, 400, "Bad request", "reason: say why, for whoever reads the record of this",
+			      "go back, and repeat it");
+	else
+		request_ask(q, d->command, args_of(q, d->args), act_done);
+}
+
+/* --- what is in rows of approvals */
+
+static const json_t *can_row(const struct request *q)
+{
+	return json_array_get(q->answer[q->nparts - 1].rows, 0);
+}
+
+static bool may(const struct request *q, const char *command)
+{
+	return view_may(&q->answer[q->nparts - 1], "", command);
+}
+
+/* Nobody decides what he asked for himself (C-309): there is no button, and the server refuses it as well. */
+static bool is_mine(const struct request *q, const json_t *row, const char *member)
+{
+	const char *by = json_string_value(json_object_get(row, member)),
+		*me = json_string_value(json_object_get(can_row(q), "who"));
+
+	return by && me && strcmp(by, me) == 0;
+}
+
+static void put_why_not(struct str *html, bool mine)
+{
+	PAGE(html, "cell", { "value", mine ? "yours: somebody else decides" : "" });
+}
+
+static void decide_request(const struct request *q, struct str *html, const json_t *row)
+{
+	const bool mine = is_mine(q, row, "asked_by"), waits = json_is_null(json_object_get(row, "granted_by"));
+	char *id = view_member(row, "id"), csrf[CSRF_SIZE];
+
+	if (!may(q, "approval grant")) {
+		put_why_not(html, mine);
+		free(id);
+		return;
+	}
+	PAGE_PLAIN(html, "decide");
+	if (!mine && waits) {
+		request_csrf(q, "/approval/grant", csrf);
+		PAGE(html, "decide-grant", { "csrf", csrf }, { "id", id });
+	}
+	request_csrf(q, "/approval/deny", csrf);
+	PAGE(html, "decide-deny", { "csrf", csrf }, { "id", id });
+	PAGE_PLAIN(html, "decide-end");
+	free(id);
+}
+
+static void decide_version(const struct request *q, struct str *html, const json_t *row)
+{
+	const bool mine = is_mine(q, row, "actor");
+	char *name = view_member(row, "name"), *version = view_member(row, "version"), csrf[CSRF_SIZE];
+
+	PAGE(html, "decide-diff", { "name", name });
+	if (may(q, "tool approve") && !mine) {
+		request_csrf(q, "/tool/approve", csrf);
+		PAGE(html, "decide-approve", { "csrf", csrf }, { "name", name }, { "version", version });
+	}
+	if (may(q, "tool reject")) {
+		request_csrf(q, "/tool/reject", csrf);
+		PAGE(html, "decide-reject", { "csrf", csrf }, { "name", name }, { "version", version });
+	}
+	PAGE_PLAIN(html, "decide-end");
+	free(name);
+	free(version);
+}
+
+static void decide_alert(const struct request *q, struct str *html, const json_t *row)
+{
+	const char *state = json_string_value(json_object_get(row, "state"));
+	char *id = view_member(row, "id"), csrf[CSRF_SIZE];
+
+	if (may(q, "alerts ack") && state && strcmp(state, "open") == 0) {
+		request_csrf(q, "/alerts/ack", csrf);
+		PAGE_PLAIN(html, "decide");
+		PAGE(html, "decide-ack", { "csrf", csrf }, { "id", id });
+		PAGE_PLAIN(html, "decide-end");
+	} else {
+		PAGE(html, "cell", { "value", "" });
+	}
+	free(id);
+}
+
+/* Below a call that waits. */
+static void decide_call(const struct request *q, struct str *html, const struct answer *a)
+{
+	const char *state = json_string_value(json_object_get(json_array_get(a->rows, 0), "state"));
+	char csrf[CSRF_SIZE];
+
+	if (!state)
+		return;
+	PAGE_PLAIN(html, "rule");
+	if (strcmp(state, "waits") == 0 && may(q, "approve grant")) {
+		request_csrf(q, "/approvals/grant", csrf);
+		PAGE(html, "rule-grant", { "csrf", csrf }, { "id", q->id });
+		request_csrf(q, "/approvals/refuse", csrf);
+		PAGE(html, "rule-refuse", { "csrf", csrf }, { "id", q->id });
+	}
+	if (strcmp(state, "granted") == 0 && may(q, "approve recall")) {
+		request_csrf(q, "/approvals/recall", csrf);
+		PAGE(html, "rule-recall", { "csrf", csrf }, { "id", q->id });
+	}
+	PAGE_PLAIN(html, "rule-end");
+}
+
+struct links { const struct request *q; struct str *html; };
+
+static void put_link(void *arg, const char *name, const char *title)
+{
+	const struct links *l = arg;
+
+	if (*l->q->tenant)
+		PAGE(l->html, "tenant-report", { "tenant", l->q->tenant }, { "page", name }, { "title", title });
+	else
+		PAGE(l->html, "system-report", { "page", name }, { "title", title });
+}
+
+/* Every report of this tenant, or of the whole store. */
+static void put_reports(const struct request *q, struct str *html, const struct answer *a)
+{
+	(void)a;
+	PAGE(html, "section", { "title", "Reports" });
+	PAGE_PLAIN(html, "links");
+	reports_each(*q->tenant, put_link, &(struct links){ q, html });
+	PAGE_PLAIN(html, "links-end");
+	PAGE_PLAIN(html, "section-end");
+}
+
+static void put_verify(const struct request *q, struct str *html, const struct answer *a)
+{
+	char csrf[CSRF_SIZE];
+
+	request_csrf(q, "/evidence/verify", csrf);
+	PAGE(html, "verify", { "csrf", csrf });
+	put_reports(q, html, a);
+}
+
+/* The text of content blocks. */
+static void put_content(const struct request *q, struct str *html, const struct answer *a)
+{
+	const json_t *content = json_object_get(json_array_get(a->rows, 0), "content"), *part;
+	size_t i;
+
+	(void)q;
+	json_array_foreach(content, i, part)
+		PAGE(html, "pre", { "text", json_string_value(json_object_get(part, "text"))
+			? json_string_value(json_object_get(part, "text")) : "" });
+}
+
+/* --- the pages */
+
+static const struct column tool_columns[] = {
+	{ "name", "Tool", TO_TOOL }, { "version", "Version", PLAIN }, { "state", "State", PLAIN }, { "created",
+		"Created", PLAIN },
+	{ "changed", "Changed", PLAIN }, { "digest", "Digest", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column drift_columns[] = {
+	{ "name", "Name", PLAIN }, { "state", "State", PLAIN }, { "what", "What", PLAIN }, { "note", "Note", PLAIN },
+	{ NULL, NULL, PLAIN } };
+static const struct column pending_columns[] = {
+	{ "name", "Name", PLAIN }, { "version", "Version", PLAIN }, { "in_force", "In force", PLAIN }, { "actor",
+		"Made by", PLAIN },
+	{ "since", "Since", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column shown_columns[] = {
+	{ "version", "Version", PLAIN }, { "state", "State", PLAIN }, { "grants", "Grants", PLAIN }, { "actor",
+		"Made by", PLAIN },
+	{ "created", "Created", PLAIN }, { "digest", "Digest", PLAIN }, { "definition", "Definition", PLAIN },
+	{ NULL, NULL, PLAIN } };
+static const struct column history_columns[] = {
+	{ "version", "Version: what it changed", TO_VERSION }, { "in_force", "In force", PLAIN }, { "actor",
+		"Made by", PLAIN },
+	{ "created", "Created", PLAIN }, { "kept_by", "Tenants that keep it", PLAIN }, { "digest", "Digest", PLAIN },
+	{ NULL, NULL, PLAIN } };
+static const struct column history_of_columns[] = {
+	{ "version", "Version: what it changed", TO_VERSION_OF }, { "in_force", "In force", PLAIN }, { "actor",
+		"Made by", PLAIN },
+	{ "created", "Created", PLAIN }, { "digest", "Digest", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column grant_columns[] = {
+	{ "tool", "Tool", TO_TOOL_OF }, { "alias", "Alias", PLAIN }, { "version", "Version", PLAIN }, { "rate",
+		"Rate", PLAIN },
+	{ "concurrency", "At once", PLAIN }, { "approve", "Approvers", PLAIN }, { "created", "Granted", PLAIN },
+	{ NULL, NULL, PLAIN } };
+static const struct column principal_columns[] = {
+	{ "principal", "Principal", TO_PRINCIPAL }, { "state", "State", PLAIN }, { "system", "AI system", PLAIN },
+	{ "pseudonym", "Pseudonym", PLAIN }, { "created", "Created", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column key_columns[] = {
+	{ "accessor", "Key", TO_KEY }, { "principal", "Principal", PLAIN }, { "state", "State", PLAIN },
+	{ "label", "Label (not evidence)", PLAIN }, { "scopes", "Scopes", PLAIN }, { "cidr", "Networks", PLAIN },
+	{ "created", "Created", PLAIN }, { "expires", "Expires", PLAIN }, { "last_used", "Last used", PLAIN },
+	{ NULL, NULL, PLAIN } };
+static const struct column request_columns[] = {
+	{ "id", "Request", PLAIN }, { "state", "State", PLAIN }, { "asked_by", "Asked by", PLAIN }, { "asked",
+		"Asked", PLAIN },
+	{ "granted_by", "Granted by", PLAIN }, { "until", "Until", PLAIN }, { "command", "Command", PLAIN }, { NULL,
+		NULL, PLAIN } };
+static const struct column waiting_columns[] = {
+	{ "id", "Approval", TO_APPROVAL }, { "state", "State", PLAIN }, { "tenant", "Tenant", PLAIN }, { "tool",
+		"Tool", PLAIN },
+	{ "by", "By", PLAIN }, { "asked", "Asked", PLAIN }, { "until", "Until", PLAIN }, { "needs", "Needs", PLAIN },
+	{ "what", "What", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column approval_columns[] = {
+	{ "state", "State", PLAIN }, { "tenant", "Tenant", PLAIN }, { "tool", "Tool", PLAIN }, { "by", "By", PLAIN },
+	{ "key", "Key", PLAIN }, { "asked", "Asked", PLAIN }, { "until", "Until", PLAIN }, { "needs", "Needs", PLAIN },
+	{ "arguments", "Arguments", PLAIN }, { "rule", "Rule", PLAIN }, { "digest",
+		"Digest of what is asked for", PLAIN },
+	{ "definition", "Definition", PLAIN }, { "version", "Its version", PLAIN }, { "defined", "Defined", PLAIN },
+	{ "defined_by", "Defined by", PLAIN }, { "hints", "Hints", PLAIN }, { "agreed", "Agreed", PLAIN }, { "said",
+		"Said", PLAIN },
+	{ "call", "Call", PLAIN }, { "used", "Used by call", PLAIN }, { "before", "Before", PLAIN }, { "yours",
+		"Yours", PLAIN },
+	{ NULL, NULL, PLAIN } };
+static const struct column tenant_columns[] = {
+	{ "title", "Title", PLAIN }, { "state", "State", PLAIN }, { "created", "Created", PLAIN }, { "principals",
+		"Principals", PLAIN },
+	{ "keys", "Keys", PLAIN }, { "grants", "Grants", PLAIN }, { "budget_calls", "Calls", PLAIN }, { "budget_queue",
+		"Queue", PLAIN },
+	{ "budget_connections", "Connections", PLAIN }, { "budget_audit", "Audit", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column limit_columns[] = {
+	{ "of", "Of", PLAIN }, { "limit", "Limit", PLAIN }, { "value", "Value", PLAIN }, { "from", "From", PLAIN },
+		{ "now", "Now", PLAIN },
+	{ NULL, NULL, PLAIN } };
+static const struct column hold_columns[] = {
+	{ "id", "Hold", PLAIN }, { "ticket", "Ticket", PLAIN }, { "note", "Note", PLAIN }, { "by", "By", PLAIN },
+		{ "since", "Since", PLAIN },
+	{ "what", "What", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column retention_columns[] = {
+	{ "min_days", "Least days", PLAIN }, { "max_days", "Most days", PLAIN }, { "records", "Records", PLAIN },
+	{ "since", "Since", PLAIN }, { "pruned", "Pruned", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column status_columns[] = {
+	{ "version", "Version", PLAIN }, { "state", "State", PLAIN }, { "refused", "Refused", PLAIN }, { "started",
+		"Started", PLAIN },
+	{ "audit", "Audit", PLAIN }, { "alerts", "Alerts", PLAIN }, { "files", "Files", PLAIN }, { "verified",
+		"Verified", PLAIN },
+	{ "folding", "Folding", PLAIN }, { "sandbox", "Sandbox", PLAIN }, { "confined", "Server confined", PLAIN },
+	{ "clock", "Clock", PLAIN }, { "backup", "Backup", PLAIN }, { "sinks", "Sinks", PLAIN }, { "policy",
+		"Policy", PLAIN },
+	{ "configuration_digest", "Configuration", PLAIN }, { "restart", "Needs a restart", PLAIN }, { "tenants",
+		"Tenants", PLAIN },
+	{ "tools", "Tools", PLAIN }, { "keys", "Keys", PLAIN }, { "records", "Records", PLAIN }, { "running",
+		"Running calls", PLAIN },
+	{ "peers", "Connected", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column capacity_columns[] = {
+	{ "log", "Log", PLAIN }, { "tenant", "Tenant", PLAIN }, { "records", "Records", PLAIN }, { "last_day",
+		"Last day", PLAIN },
+	{ "last_week", "Last week", PLAIN }, { "percent", "Of all, in percent", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column alert_columns[] = {
+	{ "id", "Alert", PLAIN }, { "severity", "Severity", PLAIN }, { "rule", "Rule", PLAIN }, { "subject",
+		"Subject", PLAIN },
+	{ "state", "State", PLAIN }, { "count", "Count", PLAIN }, { "first", "First", PLAIN }, { "last",
+		"Last", PLAIN },
+	{ "text", "Text", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column anchor_columns[] = {
+	{ "time", "Time", PLAIN }, { "what", "What", PLAIN }, { "covers", "Covers", PLAIN }, { "behind",
+		"Behind", PLAIN },
+	{ "uncovered_since", "Uncovered since", PLAIN }, { NULL, NULL, PLAIN } };
+static const struct column coverage_columns[] = {
+	{ "tenant", "Tenant", PLAIN }, { "day", "Day", PLAIN }, { "first", "First record", PLAIN }, { "last",
+		"Last record", PLAIN },
+	{ "calls", "Calls", PLAIN }, { "denied", "Refused", PLAIN }, { "starts", "Starts", PLAIN }, { "stops",
+		"Stops", PLAIN },
+	{ "crashes", "Crashes", PLAIN }, { "checkpoints", "Checkpoints", PLAIN }, { NULL, NULL, PLAIN } };
+
+static const struct sheet tools = { "Tools", NULL, {
+	{ "tool list", NULL, "In force", tool_columns, "There are none.", NULL, NULL, false },
+	{ "tool drift", NULL, "Not as it was approved", drift_columns, "All of them are as they were approved.", NULL,
+		NULL, false },
+}, NULL };
+static const struct sheet tool = { "Tool ", "name", {
+	{ "tool show", "tool=?name", "In force", shown_columns, NULL, NULL, NULL, true },
+	{ "tool history", "tool=?name", "Versions", history_columns, "There are none.", NULL, NULL, false },
+}, NULL };
+static const struct sheet tool_of = { "Tool of ", "name", {
+	{ "tool show", "tool=?name tenant", "In force", shown_columns, NULL, NULL, NULL, true },
+	{ "tool history", "tool=?name tenant", "Versions", history_of_columns, "There are none.", NULL, NULL, false },
+}, NULL };
+static const struct sheet diff = { "What changes: ", "name", {
+	{ "tool diff", "tool=?name from=?from to=?to", NULL, NULL, NULL, words_diff, NULL, false },
+}, NULL };
+static const struct sheet diff_of = { "What changes, a tool of ", "name", {
+	{ "tool diff", "tool=?name from=?from to=?to tenant", NULL, NULL, NULL, words_diff, NULL, false },
+}, NULL };
+static const struct sheet access = { "Who may call what: ", NULL, {
+	{ "grant who", "tenant tool=?tool", "Principals and tools", NULL, NULL, chart_who, NULL, false },
+	{ "grant list", "tenant", "Grants", grant_columns, "Nothing is granted.", NULL, NULL, false },
+}, NULL };
+static const struct sheet keys = { "Principals and keys of ", NULL, {
+	{ "principal list", "tenant", "Principals", principal_columns, "There are none.", NULL, NULL, false },
+	{ "key list", "tenant", "Keys", key_columns, "There are none.", NULL, NULL, false },
+}, NULL };
+static const struct sheet tenant = { "Overview of ", NULL, {
+	{ "tenant show", "tenant", "The tenant", tenant_columns, NULL, NULL, NULL, true },
+	{ "limit show", "who", "Limits in force", limit_columns, "There are none.", NULL, NULL, false },
+	{ "hold list", "tenant", "Held back from deletion", hold_columns, "Nothing is held.", NULL, NULL, false },
+	{ "retention show", "tenant", "How long records are kept", retention_columns, "There is nothing.", NULL, NULL,
+		false },
+}, put_reports };
+static const struct sheet approvals = { "Approvals", NULL, {
+	{ "approval list", NULL, "Acts that need a second administrator", request_columns, "Nothing waits.", NULL,
+		decide_request,
+	  false },
+	{ "tool pending", NULL, "Versions that wait", pending_columns, "Nothing waits.", NULL, decide_version, false },
+	{ "approve list", NULL, "Calls that wait for a person", waiting_columns, "Nothing waits.", NULL, NULL, false },
+	{ "console can", NULL, NULL, NULL, NULL, NULL, NULL, false },
+}, NULL };
+static const struct sheet approval = { "Approval ", NULL, {
+	{ "approve show", "id=:id", "What is asked for", approval_columns, NULL, NULL, NULL, true },
+	{ "console can", NULL, NULL, NULL, NULL, NULL, NULL, false },
+}, decide_call };
+static const struct sheet server = { "Server", NULL, {
+	{ "status", NULL, "Health", status_columns, NULL, NULL, NULL, true },
+	{ "audit capacity", NULL, "Capacity", capacity_columns, "There is nothing.", NULL, NULL, false },
+	{ "alerts list", NULL, "Alerts", alert_columns, "Nothing asks for a person.", NULL, decide_alert, false },
+	{ "console can", NULL, NULL, NULL, NULL, NULL, NULL, false },
+}, NULL };
+static const struct sheet evidence = { "Evidence", NULL, {
+	{ "audit anchors", "limit=50", "Anchors and epochs of the signing key", anchor_columns, "There are none.",
+		NULL, NULL, false },
+	{ "audit coverage", "limit=50", "Records of each day", coverage_columns, "There are none.", NULL, NULL, false },
+	{ "audit keys", NULL, "Keys to pin", NULL, NULL, put_content, NULL, false },
+}, put_verify };
+
+static const struct act grant_request = { "approval grant", "id=?id reason=?reason", "Granted", "approvals", true };
+static const struct act deny_request = { "approval deny", "id=?id reason=?reason", "Denied", "approvals", true };
+static const struct act approve_version = { "tool approve", "tool=?name version=?version reason=?reason", "In force",
+	"approvals", true };
+static const struct act reject_version = { "tool reject", "tool=?name version=?version reason=?reason", "Rejected",
+	"approvals", true };
+static const struct act grant_call = { "approve grant", "id=?id reason=?reason", "Agreed", "approvals", true };
+static const struct act refuse_call = { "approve refuse", "id=?id reason=?reason", "Refused", "approvals", true };
+static const struct act recall_call = { "approve recall", "id=?id", "Recalled", "approvals", false };
+static const struct act ack_alert = { "alerts ack", "id=?id note=?reason", "Acknowledged", "server", true };
+static const struct act sign_review = { "audit review", "action=sign tenant until=?until note=?note", "Review signed",
+	"", false };
+static const struct act verify_new = { "audit daily", NULL, "What was verified", "evidence", false };
+
+const struct route sheet_routes[] = {
+	{ "GET", "/tools", NULL, ROUTE_SEEN, "tool list, tool drift", sheet_run, &tools, NULL },
+	{ "GET", "/tool", " name ", ROUTE_SEEN, "tool show, tool history", sheet_run, &tool, NULL },
+	{ "GET", "/tool/diff", " name from to ", ROUTE_SEEN, "tool diff", sheet_run, &diff, NULL },
+	{ "GET", "/approvals", NULL, ROUTE_SEEN, "approval list, tool pending, approve list, console can", sheet_run,
+		&approvals, NULL },
+	{ "GET", "/approvals/call/:id", NULL, ROUTE_SEEN, "approve show, console can", sheet_run, &approval, NULL },
+	{ "GET", "/server", NULL, ROUTE_SEEN, "status, audit capacity, alerts list, console can", sheet_run, &server,
+		NULL },
+	{ "GET", "/evidence", NULL, ROUTE_SEEN, "audit anchors, audit coverage, audit keys", sheet_run, &evidence,
+		NULL },
+	{ "GET", "/t/:tenant", NULL, ROUTE_SEEN, "tenant show, limit show, hold list, retention show", sheet_run,
+		&tenant, NULL },
+	{ "GET", "/t/:tenant/access", " tool ", ROUTE_SEEN, "grant who, grant list", sheet_run, &access, NULL },
+	{ "GET", "/t/:tenant/keys", NULL, ROUTE_SEEN, "principal list, key list", sheet_run, &keys, NULL },
+	{ "GET", "/t/:tenant/tool", " name ", ROUTE_SEEN, "tool show, tool history", sheet_run, &tool_of, NULL },
+	{ "GET", "/t/:tenant/tool/diff", " name from to ", ROUTE_SEEN, "tool diff", sheet_run, &diff_of, NULL },
+	{ "POST", "/approval/grant", " c id reason ", ROUTE_FORM, "approval grant", act_run, NULL, &grant_request },
+	{ "POST", "/approval/deny", " c id reason ", ROUTE_FORM, "approval deny", act_run, NULL, &deny_request },
+	{ "POST", "/tool/approve", " c name version reason ", ROUTE_FORM, "tool approve", act_run, NULL,
+		&approve_version },
+	{ "POST", "/tool/reject", " c name version reason ", ROUTE_FORM, "tool reject", act_run, NULL,
+		&reject_version },
+	{ "POST", "/approvals/grant", " c id reason ", ROUTE_FORM, "approve grant", act_run, NULL, &grant_call },
+	{ "POST", "/approvals/refuse", " c id reason ", ROUTE_FORM, "approve refuse", act_run, NULL, &refuse_call },
+	{ "POST", "/approvals/recall", " c id ", ROUTE_FORM, "approve recall", act_run, NULL, &recall_call },
+	{ "POST", "/alerts/ack", " c id reason ", ROUTE_FORM, "alerts ack", act_run, NULL, &ack_alert },
+	{ "POST", "/evidence/verify", " c ", ROUTE_FORM, "audit daily", act_run, NULL, &verify_new },
+	{ "POST", "/review/sign", " c until note ", ROUTE_FORM, "audit review", act_run, NULL, &sign_review },
+	{ "POST", "/t/:tenant/review/sign", " c until note ", ROUTE_FORM, "audit review", act_run, NULL,
+		&sign_review },
+	{ NULL, NULL, NULL, ROUTE_SEEN, NULL, NULL, NULL, NULL },
+};
