@@ -2,7 +2,8 @@
  *
  * Every answer is checked: status 200, the id of this very request, and a text that a right answer contains.
  * Prints one JSON line: requests/s, latency percentiles, CPU of the server per request and its memory.
- * Speaks 2026-07-28 over HTTP keep-alive or raw lines; answers with Content-Length only.  With --tokens it speaks for
+ * Speaks 2026-07-28, or an older revision in a session that is there (--rev, --session), over HTTP keep-alive or raw lines;
+ * answers have a Content-Length or come in chunks.  With --tokens it speaks for
  * many: over HTTP each request has the next key of the file, over lines each connection has one (SC-905). */
 #include "config.h"
 
@@ -43,12 +44,12 @@ struct conn {
 };
 
 static struct {
-	const char *host, *key, *tokens, *label, *method, *params, *expect;
+	const char *host, *key, *tokens, *label, *method, *params, *expect, *rev, *session;
 	int port, conns, depth, pid;
 	uint64_t requests;              /* in all, without a warm-up; 0: as many as there is time for */
 	bool http, tls;
 	double secs, warm;
-} opt = { .host = "127.0.0.1", .label = "load", .method = "tools/call", .params = "{}", .conns = 64, .depth = 1,
+} opt = { .host = "127.0.0.1", .label = "load", .method = "tools/call", .params = "{}", .rev = "2026-07-28", .conns = 64, .depth = 1,
 	  .http = true, .secs = 5, .warm = 1 };
 
 /* One whole request: what is in front of the key, and what behind it, with an id to be stamped. */
@@ -213,8 +214,9 @@ static void build_request(void)
 		if (asprintf(&before, "POST /mcp HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer ", opt.host, opt.port) < 0)
 			die("memory");
 		n = asprintf(&text, "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
-			     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: %s\r\n%sContent-Length: %zu\r\n\r\n%s",
-			     opt.method, mcp_name, strlen(body), body);
+			     "MCP-Protocol-Version: %s\r\n%s%s%sMcp-Method: %s\r\n%sContent-Length: %zu\r\n\r\n%s",
+			     opt.rev, opt.session ? "Mcp-Session-Id: " : "", opt.session ? opt.session : "",
+			     opt.session ? "\r\n" : "", opt.method, mcp_name, strlen(body), body);
 	}
 	if (n < 0 || !before)
 		die("memory");
@@ -305,10 +307,19 @@ static size_t frame(const struct conn *c, const char **ret_text, size_t *ret_len
 	const char *end = memmem(c->in, c->in_len, "\r\n\r\n", 4);
 	if (!end)
 		return 0;
-	const char *length = memmem(c->in, (size_t)(end - c->in), "Content-Length: ", 16);
-	size_t body = length ? strtoul(length + 16, NULL, 10) : 0;
 	size_t head = (size_t)(end - c->in) + 4;
-	if (!length || strncmp(c->in, "HTTP/1.1 200 ", 13))
+	const char *length = strcasestr(c->in, "\r\ncontent-length: ");
+	if (!length || length > end) {
+		const char *last = memmem(end, c->in_len - head + 4, "\r\n0\r\n\r\n", 7);
+		if (!last)
+			return 0;
+		failures += strncmp(c->in, "HTTP/1.1 200 ", 13) != 0;
+		*ret_text = end + 4;
+		*ret_len = (size_t)(last - end) - 4;
+		return (size_t)(last - c->in) + 7;
+	}
+	size_t body = strtoul(length + 18, NULL, 10);
+	if (strncmp(c->in, "HTTP/1.1 200 ", 13))
 		failures++;
 	*ret_text = end + 4;
 	*ret_len = body;
@@ -469,7 +480,7 @@ static void parse(int argc, char **argv)
 		{ "host", 1, NULL, 'h' }, { "port", 1, NULL, 'p' }, { "key", 1, NULL, 'k' }, { "label", 1, NULL, 'l' },
 		{ "method", 1, NULL, 'm' }, { "params", 1, NULL, 'a' }, { "expect", 1, NULL, 'e' }, { "conns", 1, NULL, 'c' },
 		{ "depth", 1, NULL, 'd' }, { "pid", 1, NULL, 'i' }, { "secs", 1, NULL, 's' }, { "warm", 1, NULL, 'w' },
-		{ "lines", 0, NULL, 'L' }, { "tls", 0, NULL, 'T' }, { "tokens", 1, NULL, 'K' },
+		{ "rev", 1, NULL, 'r' }, { "session", 1, NULL, 'S' }, { "lines", 0, NULL, 'L' }, { "tls", 0, NULL, 'T' }, { "tokens", 1, NULL, 'K' },
 		{ "requests", 1, NULL, 'n' }, { NULL, 0, NULL, 0 },
 	};
 	for (int k; (k = getopt_long(argc, argv, "", names, NULL)) != -1;) {
@@ -479,6 +490,8 @@ static void parse(int argc, char **argv)
 		case 'k': opt.key = optarg; break;
 		case 'l': opt.label = optarg; break;
 		case 'm': opt.method = optarg; break;
+		case 'r': opt.rev = optarg; break;
+		case 'S': opt.session = optarg; break;
 		case 'a': opt.params = optarg; break;
 		case 'e': opt.expect = optarg; break;
 		case 'c': opt.conns = (int)strtol(optarg, NULL, 10); break;
