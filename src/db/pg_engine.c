@@ -158,7 +158,8 @@ static int find_version(struct db *db, const struct schema *s, int *ret, struct 
 static int not_as_made(const char *want, const char *found, struct err *err)
 {
 	const char *line = want ? want : found;
-	const int name = (int)strcspn(line, ":"), order = want && found ? strncmp(want, found, (size_t)name + 1) : want ? -1 : 1;
+	const int name = (int)strcspn(line, ":");
+	const int order = want && found ? strncmp(want, found, (size_t)name + 1) : want ? -1 : 1;
 	int rc;
 
 	if (order == 0)
