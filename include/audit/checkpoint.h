@@ -16,14 +16,19 @@ struct audit_logs;
 struct db;
 struct str;
 
-/* A log as it was when the beat was made. */
+/* A log as it was when the beat was made.  leaf: those from the size on that the beat before had, when they are few, so
+ * that the proof of its growth reads nothing; else NULL. */
+#define AUDIT_FRESH_MAX 256
 struct audit_head {
 	int64_t log, tenant_id;
 	char *origin;
 	struct tree tree;
+	uint64_t from;
+	uint8_t (*leaf)[TREE_HASH];
 };
 struct audit_beat {
 	struct audit_head *head; size_t nhead;
+	size_t left;                    /* logs of tenants that max left out */
 	uint64_t ts;
 	bool owed;                      /* a log has grown that no logs.commit says yet */
 };
@@ -37,8 +42,8 @@ struct audit_beat_opt {
 	bool always;                    /* there is a logs.commit also when it has no heads to say */
 	const uint8_t *policies;        /* AUDIT_POLICIES_SIZE bytes of audit/second.h that it says, or NULL */
 };
-/* In the writer's open transaction: what was not signed yet, and logs.commit.  Heads are due then: nothing is signed
- * that table head does not know. */
+/* In the writer's open transaction: what was not signed yet, and logs.commit.  Heads of those are due then, and of all
+ * that are said: nothing is signed that table head does not know. */
 int audit_beat(struct audit_logs *logs, struct db *db, const struct audit_beat_opt *opt, struct audit_beat *ret,
 	       struct err *err) MUST_CHECK;
 /* Nobody knows any more which heads a logs.commit has said: the next one says all. */

@@ -70,12 +70,6 @@ int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_
 /* The block that has the record at cut begins there from now on, and so does what is kept beside it. */
 int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
 
-/* The tail, in the order of arrival: rows whose rec.id is no greater than this are all leftovers.  Where a log cannot
- * be folded it stays below that log's first row.  0: nobody has said so yet. */
-#define AUDIT_META_TAIL_FROM "tail_from"
-int audit_fold_tail_set(struct db *db, int64_t id, struct err *err) MUST_CHECK;
-int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err) MUST_CHECK;
-
 /* rec.id of the newest row, as the picture has it. */
 int64_t audit_newest_row(const struct audit_logs *logs);
 

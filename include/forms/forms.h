@@ -149,6 +149,12 @@ int forms_group_write(struct db *db, int64_t log, const struct forms_group *grou
 /* What is kept lies on one side of cut or the other from now on. */
 int forms_group_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
 
+/* The tail, in the order of arrival: rows whose rec.id is no greater than this are all leftovers.  Where a log cannot
+ * be folded it stays below that log's first row.  0: nobody has said so yet. */
+#define FORMS_META_TAIL_FROM "tail_from"
+int forms_tail_set(struct db *db, int64_t id, struct err *err) MUST_CHECK;
+int forms_tail_get(struct db *db, int64_t *ret, struct err *err) MUST_CHECK;
+
 /* How much waits to become blocks, whether there is one, and whether all that there was went into blocks once (SC-305).
  * Of a release that had no blocks, rows are counted by their numbers, with those that were pruned between others. */
 struct forms_rows { int64_t waiting; bool any, once; };

@@ -14,8 +14,9 @@
  * of no use. */
 int sign_call(int fd, uint64_t until_us, const struct sign_msg *req, struct sign_msg *reply,
 	      struct err *err) MUST_CHECK;
-/* Whether a reply's signatures are those of its signer over this head; who from SIGN_HELLO, epoch as of the reply. */
-int sign_check_pair(const struct sign_who *who, const struct sign_head *head, const struct sign_pair *pair,
+/* Whether it was signed, and with `deep` whether a reply's signatures are those of its signer over this head; who from
+ * SIGN_HELLO, epoch as of the reply. */
+int sign_check_pair(const struct sign_who *who, const struct sign_head *head, const struct sign_pair *pair, bool deep,
 		    struct err *err) MUST_CHECK;
 /* The signed note of a head and its signatures, appended; free of checks. */
 void sign_note(const struct sign_who *who, const struct sign_head *head, const struct sign_pair *pair, struct str *ret);

@@ -33,6 +33,8 @@ struct tail {
 	uint8_t root[TREE_HASH];        /* of next */
 	uint8_t (*leaf)[TREE_HASH];
 	size_t nleaf, cap;
+	uint8_t (*fresh)[TREE_HASH];    /* leaves of now from the size `from` on, at most AUDIT_FRESH_MAX */
+	uint64_t from; size_t nfresh;
 	struct tile_nodes nodes;        /* that table tile has not: those of now, and behind them those that next adds */
 };
 
@@ -43,6 +45,7 @@ struct audit_log {
 	int64_t size;                   /* index of the next record */
 	int64_t min_idx;                /* of the first that has not been pruned */
 	int64_t saved, flushed;         /* head.size as committed, as written */
+	bool head_due;                  /* somebody will ask for its row of table head */
 	struct tail *tail;              /* read from head with the first record of this process; NULL before */
 	struct list behind;             /* in audit_logs.behind while there is something to sign, or to say */
 	int64_t headed;                 /* size in the newest logs.commit */
@@ -83,7 +86,7 @@ struct audit_logs {
 	struct near *near, *near_aliases;       /* some of them; struct audit_pseudonym_known by what they stand for */
 	struct map *calls;              /* struct audit_open by call id */
 	struct list open, dirty, lagging, behind;
-	bool heads_due;                 /* somebody will ask for table head */
+	bool heads_due, some_due;       /* somebody will ask for table head; for rows of some logs, which know */
 	struct { int64_t log, size; } thin;     /* the last note that checkpoint.c has looked at; log 0: none */
 	struct undo *undo;
 	size_t undo_len, undo_cap;
@@ -125,6 +128,8 @@ int audit_row_intern(struct audit_row *row, enum audit_column col, const char *t
 int audit_tail_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
 void audit_tail_add(struct tail *g, const uint8_t leaf[TREE_HASH]);
 void audit_tail_tree(const struct tail *g, struct tree *ret);       /* with the leaves of this transaction */
+/* The leaves of t, which is that tree, that came since this was asked last; NULL: they are too many, or not known. */
+uint8_t (*audit_tail_fresh(struct tail *g, const struct tree *t, uint64_t *ret_from))[TREE_HASH];
 
 /* --- payload.c: what a record commits to, and its row in pay */
 

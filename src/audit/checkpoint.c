@@ -22,8 +22,10 @@
 
 void audit_beat_fini(struct audit_beat *b)
 {
-	for (size_t i = 0; i < b->nhead; i++)
+	for (size_t i = 0; i < b->nhead; i++) {
 		free(b->head[i].origin);
+		free(b->head[i].leaf);
+	}
 	free(b->head);
 	*b = (struct audit_beat){ 0 };
 }
@@ -39,10 +41,15 @@ static int tree_of(struct audit_log *log, struct db *db, struct tree *ret, struc
 	return rc;
 }
 
-static void add_head(struct audit_beat *b, const struct audit_log *log, const struct tree *t)
+static void add_head(struct audit_logs *logs, struct audit_beat *b, struct audit_log *log, const struct tree *t)
 {
+	struct audit_head *h;
+
 	b->head = mem_realloc(b->head, (b->nhead + 1) * sizeof(*b->head));
-	b->head[b->nhead++] = (struct audit_head){ log->id, log->tenant_id, mem_strdup(log->origin), *t };
+	h = &b->head[b->nhead++];
+	*h = (struct audit_head){ .log = log->id, .tenant_id = log->tenant_id, .origin = mem_strdup(log->origin), .tree = *t };
+	h->leaf = audit_tail_fresh(log->tail, t, &h->from);
+	log->head_due = logs->some_due = true;
 }
 
 static int collect_tenants(struct audit_logs *logs, struct db *db, size_t max, struct audit_beat *b, struct err *err)
@@ -60,12 +67,14 @@ static int collect_tenants(struct audit_logs *logs, struct db *db, size_t max, s
 				list_unlink(n);
 			continue;
 		}
-		if (b->nhead == max)
+		if (b->nhead == max) {
+			b->left++;
 			continue;
+		}
 		rc = tree_of(log, db, &t, err);
 		if (rc < 0)
 			return rc;
-		add_head(b, log, &t);
+		add_head(logs, b, log, &t);
 	}
 	return 0;
 }
@@ -195,7 +204,8 @@ int audit_beat(struct audit_logs *logs, struct db *db, const struct audit_beat_o
 	struct saying s = { .logs = logs, .db = db, .policies = opt->policies };
 	int rc = collect_tenants(logs, db, opt->max, &beat, err);
 
-	audit_heads_due(logs);
+	if (opt->say != AUDIT_SAY_LATER)
+		audit_heads_due(logs);
 	if (rc == 0)
 		rc = say_heads(&s, opt, err);
 	beat.owed &= opt->say == AUDIT_SAY_LATER;
@@ -229,7 +239,7 @@ int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat 
 		return 0;
 	rc = tree_of(system, db, &t, err);
 	if (rc == 0)
-		add_head(b, system, &t);
+		add_head(logs, b, system, &t);
 	return rc;
 }
 

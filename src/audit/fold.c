@@ -13,7 +13,6 @@
 #include "audit/record.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "block/block.h"
 #include "db/db.h"
 #include "forms/forms.h"
@@ -237,10 +236,9 @@ static void copy_block(struct folded *ret, const struct block *b)
 /* One for all blocks: its tables are larger than a block of few records. */
 static struct block_reader *checker_of(struct audit_folder *f, const struct block_texts *texts)
 {
-	if (f->checker)
-		block_reader_go_on(f->checker, texts);
-	else
-		f->checker = block_reader_new(texts);
+	if (!f->checker)
+		f->checker = block_reader_new(NULL);
+	block_reader_go_on(f->checker, texts);
 	return f->checker;
 }
 
@@ -597,27 +595,6 @@ int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_
 	if (rc == 0)
 		*ret_n = db_changes(db);
 	return rc == 0 ? forms_spans_drop(db, err) : rc;
-}
-
-int audit_fold_tail_set(struct db *db, int64_t id, struct err *err)
-{
-	char text[24];
-
-	(void)snprintf(text, sizeof(text), "%" PRId64, id);
-	return db_meta_set(db, AUDIT_META_TAIL_FROM, text, err);
-}
-
-int audit_fold_tail_get(struct db *db, int64_t *ret, struct err *err)
-{
-	char text[24];
-	int64_t id = 0;
-	int rc = db_meta_get(db, AUDIT_META_TAIL_FROM, text, sizeof(text), err);
-
-	if (rc == 0 && *text && (text_i64(text, strlen(text), &id) < 0 || id < 0))
-		rc = err_set(err, ERR_CORRUPT, "meta/" AUDIT_META_TAIL_FROM, "%s is no number of a row", text);
-	if (rc == 0)
-		*ret = id;
-	return rc;
 }
 
 /* --- erasing */

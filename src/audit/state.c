@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "audit/checkpoint.h"
 #include "audit/record.h"
 #include "base/id.h"
 #include "base/map.h"
@@ -179,15 +180,46 @@ static void tail_save(struct tail *g, struct db_stmt *st, unsigned pos)
 	db_bind_blob(st, pos + 1, g->next.peak, tree_peaks(g->next.size) * TREE_HASH);
 }
 
+/* Before now grows by them: what a proof will ask for. */
+static void keep_fresh(struct tail *g)
+{
+	for (size_t i = 0; i < g->nleaf; i++) {
+		if (g->now.size + i != g->from + g->nfresh || g->nfresh == AUDIT_FRESH_MAX)
+			continue;
+		if (g->nfresh % 16 == 0)
+			g->fresh = mem_realloc(g->fresh, (g->nfresh + 16) * sizeof(*g->fresh));
+		memcpy(g->fresh[g->nfresh++], g->leaf[i], TREE_HASH);
+	}
+}
+
 /* The head has all of it. */
 static void tail_saved(struct tail *g)
 {
+	keep_fresh(g);
 	g->now = g->next;
 	g->nleaf = g->nodes.n = 0;
 }
 
+uint8_t (*audit_tail_fresh(struct tail *g, const struct tree *t, uint64_t *ret_from))[TREE_HASH]
+{
+	uint8_t (*ret)[TREE_HASH] = NULL;
+
+	if (g->from + g->nfresh == g->now.size) {
+		ret = mem_calloc(g->nfresh + g->nleaf + 1, sizeof(*ret));
+		if (g->nfresh > 0)
+			memcpy(ret, g->fresh, g->nfresh * sizeof(*ret));
+		if (g->nleaf > 0)
+			memcpy(ret + g->nfresh, g->leaf, g->nleaf * sizeof(*ret));
+	}
+	*ret_from = g->from;
+	g->from = t->size;
+	g->nfresh = 0;
+	return ret;
+}
+
 static void tail_commit(struct tail *g)
 {
+	keep_fresh(g);
 	put_leaves(g, &g->now);
 	g->nleaf = 0;
 }
@@ -200,6 +232,7 @@ static void tail_free(struct tail **gp)
 		return;
 	*gp = NULL;
 	free(g->leaf);
+	free(g->fresh);
 	free(g->nodes.v);
 	free(g);
 }
@@ -513,7 +546,7 @@ void audit_logs_commit(struct audit_logs *logs)
 			tally_record((unsigned)logs->undo[i].record);
 	}
 	logs->undo_len = 0;
-	logs->heads_due = false;
+	logs->heads_due = logs->some_due = false;
 	LIST_FOREACH_SAFE(n, next, &logs->dirty) {
 		struct audit_log *log = CONTAINER_OF(n, struct audit_log, dirty);
 
@@ -536,6 +569,7 @@ static int save_head(struct audit_logs *logs, struct audit_log *log, struct db *
 	audit_undo_push(logs, UNDO_SAVED, log);
 	logs->undo[logs->undo_len - 1].last_id = (int64_t)log->tail->nodes.n;
 	log->flushed = log->size;
+	log->head_due = false;
 	db_bind_i64(st, 1, log->id);
 	db_bind_i64(st, 2, log->size);
 	tail_save(log->tail, st, 3);
@@ -554,12 +588,13 @@ int audit_logs_flush_rows(struct audit_logs *logs, struct db *db, struct err *er
 
 	if (rc == 0 && logs->keys)
 		rc = keys_commit(logs->keys, err);      /* AUDIT A-504 */
-	if (!logs->heads_due)
+	if (!logs->heads_due && !logs->some_due)
 		return rc;
 	LIST_FOREACH(n, &logs->lagging) {
 		struct audit_log *log = CONTAINER_OF(n, struct audit_log, lagging);
 
-		if (rc == 0 && log->size != log->saved)         /* else its records were rolled back */
+		/* Else its records were rolled back. */
+		if (rc == 0 && (logs->heads_due || log->head_due) && log->size != log->saved)
 			rc = save_head(logs, log, db, err);
 	}
 	return rc;

@@ -1,11 +1,14 @@
-/* What is kept beside records in either form, as table pay, and groups of it that change (forms/forms.h).  Any
- * thread with a reader; what changes one, the writer's. */
+/* What is kept beside records in either form, as table pay, and groups of it that change (forms/forms.h); then how much
+ * there is in rows.  Any thread with a reader; what changes one, the writer's. */
 #include "config.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "forms/forms.h"
 
 #include "forms_int.h"
@@ -400,6 +403,27 @@ int forms_group_cut(struct db *db, int64_t log, int64_t cut, struct err *err)
 	}
 	forms_group_free(&g);
 	return rc < 0 ? rc : 0;
+}
+
+int forms_tail_set(struct db *db, int64_t id, struct err *err)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRId64, id);
+	return db_meta_set(db, FORMS_META_TAIL_FROM, text, err);
+}
+
+int forms_tail_get(struct db *db, int64_t *ret, struct err *err)
+{
+	char text[24];
+	int64_t id = 0;
+	int rc = db_meta_get(db, FORMS_META_TAIL_FROM, text, sizeof(text), err);
+
+	if (rc == 0 && *text && (text_i64(text, strlen(text), &id) < 0 || id < 0))
+		rc = err_set(err, ERR_CORRUPT, "meta/" FORMS_META_TAIL_FROM, "%s is no number of a row", text);
+	if (rc == 0)
+		*ret = id;
+	return rc;
 }
 
 /* --- how much there is */

@@ -25,6 +25,8 @@ enum {
 	HEARTBEAT_S = 600,
 	EPOCH_S = 86400,
 	TENANTS_MAX = 200,              /* notes of tenants in one beat (AUDIT A-705) */
+	CYCLE_MS = 800,                 /* for the beats of all of them, when they are more */
+	PAIRS_CHECKED = 8,              /* of the signatures of one reply */
 	HELPER_END_MS = 2000,
 	START_MS = 60000,
 	ANCHOR_POLL_MS = 5,

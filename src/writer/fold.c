@@ -143,7 +143,7 @@ static int open_reader(struct wfold *f, struct err *err)
 	if (rc == 0)
 		rc = db_keep_pages(f->db, STEP_KIB, err);
 	if (rc == 0)
-		rc = audit_fold_tail_get(f->db, &f->scanned, err);
+		rc = forms_tail_get(f->db, &f->scanned, err);
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(f->db, SQL_FORMS_ANY);
@@ -558,7 +558,7 @@ static int put_run(void *arg, struct db *db, struct audit_logs *logs, struct err
 	if (rc == 0 && f->chapter)
 		rc = audit_chapter_put(db, f->chapter, err);
 	if (rc == 0 && f->tail_from >= 0)
-		rc = audit_fold_tail_set(db, f->tail_from, err);
+		rc = forms_tail_set(db, f->tail_from, err);
 	for (size_t i = 0; rc == 0 && i < f->ndrop && dropped < AUDIT_FOLD_SLICE && forms_seen(db); i++) {
 		struct range *r = &f->drop[i];
 

@@ -162,7 +162,7 @@ static int save_tail(struct offline *o, struct err *err)
 {
 	int rc = db_txn_begin(o->db, true, err);
 
-	return rc < 0 ? rc : db_txn_end(o->db, audit_fold_tail_set(o->db, o->tail, err), err);
+	return rc < 0 ? rc : db_txn_end(o->db, forms_tail_set(o->db, o->tail, err), err);
 }
 
 /* --- indexes: each one's pages are written over when it goes, and the log of the file grows by them */

@@ -95,6 +95,17 @@ class Checkpoints(crib.Case):
         self.assertEqual(self.query("SELECT r.kind, r.idx + 1 - (SELECT max(size) FROM cp WHERE log = 1) FROM rec r "
                                     "WHERE r.log = 1 ORDER BY r.idx DESC LIMIT 1"), [(1602, 0)])
 
+    def test_more_tenants_than_one_beat_signs_are_signed_one_beat_after_the_other(self):
+        """A-G07: 450 logs get their first record at once, and none a second one that would remind of it."""
+        c = self.crib.init().start("audit: {commit_every: 60}")
+        file = c.dir / "many.yaml"
+        file.write_text("".join(f"---\nkind: tenant\nname: tenant{i:03}\n" for i in range(450)))
+        c.cli("apply", "-f", file)
+        crib.wait_for("all signed", lambda: self.query("SELECT count(*) FROM log l WHERE NOT EXISTS"
+                                                       "(SELECT 1 FROM cp WHERE log = l.id)") == [(0,)])
+        c.stop()
+        self.assertEqual(self.verify("--signer-state", c.store / "signer"), (0, set()))
+
     def test_keys_are_printed_at_init_and_pinned_outside(self):
         c = self.crib
         made = json.loads(c.cli("--json", "init"))

@@ -83,6 +83,69 @@ static int64_t noted(struct fix *f, int64_t log, struct tree *ret)
 	return (int64_t)ret->size;
 }
 
+/* What comes with a head: the tree of the size that they begin at grows into it by them.  How many; -1: none come. */
+static int64_t fresh(struct fix *f, const struct audit_head *h)
+{
+	uint8_t want[TREE_HASH], got[TREE_HASH];
+	struct tree t = { 0 };
+
+	if (!h->leaf)
+		return -1;
+	OK(audit_grow(f->db, h->log, h->from, &t, NULL, &f->err));
+	for (uint64_t i = h->from; i < h->tree.size; i++)
+		tree_append(&t, h->leaf[i - h->from]);
+	tree_root(&t, got);
+	tree_root(&h->tree, want);
+	assert_memory_equal(got, want, TREE_HASH);
+	return (int64_t)(h->tree.size - h->from);
+}
+
+static int64_t fresh_of_next(struct fix *f)
+{
+	struct audit_beat b = beat(f, SIZE_MAX, false);
+	int64_t n;
+
+	assert_int_equal(b.nhead, 2);
+	n = fresh(f, &b.head[0]);
+	assert_true(fresh(f, &b.head[1]) != 0);
+	store(f, &b, 1);
+	return n;
+}
+
+/* So a note of one of a thousand tenants is made without reading its records again. */
+static void leaves_of_few_records_come_with_the_head(void **state)
+{
+	struct fix *f = *state;
+	struct audit_beat b = beat(f, SIZE_MAX, false);
+	struct audit_mark mark;
+
+	store(f, &b, 1);
+	for (int n = 1; n <= AUDIT_FRESH_MAX + 1; n += n == 1 ? AUDIT_FRESH_MAX - 1 : 1) {
+		for (int i = 0; i < n; i++) {
+			begin(f);
+			append(f, ACME);
+			commit(f);
+		}
+		assert_int_equal(fresh_of_next(f), n <= AUDIT_FRESH_MAX ? n : -1);
+	}
+	begin(f);                               /* a beat that is undone, of records that never were */
+	mark = audit_logs_mark(f->logs);
+	append(f, ACME);
+	append(f, ACME);
+	OK(audit_beat(f->logs, f->db, &(struct audit_beat_opt){ .max = SIZE_MAX, .say = AUDIT_SAY_LATER }, &b, &f->err));
+	audit_beat_fini(&b);
+	audit_logs_rollback(f->logs, mark);
+	assert_int_equal(db_txn_end(f->db, ERR_AUDIT, &f->err), ERR_AUDIT);
+	begin(f);
+	append(f, ACME);
+	commit(f);
+	assert_int_equal(fresh_of_next(f), -1);
+	begin(f);
+	append(f, ACME);
+	commit(f);
+	assert_int_equal(fresh_of_next(f), 1);
+}
+
 static int count_views(void *arg, const struct audit_view *v)
 {
 	++*(int *)arg;
@@ -503,6 +566,7 @@ SINGLE_THREAD_SUITE(checkpoint)
 		WITH_LOGS(sc506_heads_that_were_undone_are_said_again),
 		WITH_LOGS(sc506_one_root_is_over_the_entries_of_form_one),
 		WITH_LOGS(sc506_a_record_has_so_many_logs),
+		WITH_LOGS(leaves_of_few_records_come_with_the_head),
 		cmocka_unit_test(sc506_a_list_of_heads_is_read_strictly),
 		WITH_LOGS(notes_are_thinned),
 		WITH_LOGS(sc506_old_notes_of_tenants_stay_at_the_ends_of_epochs),

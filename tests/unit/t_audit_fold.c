@@ -365,7 +365,7 @@ static void what_waits_is_counted_of_each_log(void **state)
 	fold(f, 2, INT64_MAX, true);            /* it has no row any more: none waits, and not fewer */
 	check_look(f, all - acme, true, false);
 	begin(f);
-	OK(audit_fold_tail_set(f->db, 0, &f->err));
+	OK(forms_tail_set(f->db, 0, &f->err));
 	commit(f);
 	check_look(f, all - acme, true, true);
 }

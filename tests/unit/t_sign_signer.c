@@ -186,13 +186,13 @@ static void signatures_are_by_the_keys_it_names(void **state)
 	assert_int_equal(sign(f, SYSTEM, 0, 3, 'a'), SIGN_SIGNED);
 	grow(&t, 3, 'a');
 	tree_root(&t, head.root);
-	assert_int_equal(sign_check_pair(who.who, &head, &f->reply.pair[0], &f->err), 0);
+	assert_int_equal(sign_check_pair(who.who, &head, &f->reply.pair[0], true, &f->err), 0);
 	sign_note(who.who, &head, &f->reply.pair[0], &note);
 	assert_int_equal(note_parse(note.p, note.len, &n), 0);
 	assert_int_equal(epoch_key_set(&key, SYSTEM, 0, who.who->epoch_key), 0);
 	assert_int_equal(note_check(&n, &key), 1);
 	head.size = 4;
-	assert_int_equal(sign_check_pair(who.who, &head, &f->reply.pair[0], &f->err), ERR_INVALID);
+	assert_int_equal(sign_check_pair(who.who, &head, &f->reply.pair[0], true, &f->err), ERR_INVALID);
 	str_fini(&note);
 	sign_msg_fini(&who);
 	free(head.origin);
