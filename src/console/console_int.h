@@ -163,6 +163,8 @@ bool front_open(struct ev_loop *loop, int fd, const char *name, struct doors *do
 void view_begin(const struct request *q, struct str *html, const char *title);
 char *view_text(const json_t *v, size_t most);          /* cut to so many characters; free() it */
 char *view_member(const json_t *row, const char *name); /* likewise */
+/* A cell of a table; text that is a time is said as one. */
+void view_cell(struct str *html, const char *text);
 /* A line of a list of facts, when there is something to say. */
 void view_fact(struct str *html, const char *name, const json_t *value, size_t most);
 /* "toolcrib audit calls --tenant acme": what shows the same in a shell. */

@@ -218,15 +218,18 @@ static void door_ended(void *arg, enum stream_end why)
 
 /* --- questions */
 
-/* How many a visit has, that run or wait. */
+/* How many a visit has, that run or wait; streams have bounds of their own. */
 static unsigned questions_of(const struct doors *all, const char *token)
 {
 	unsigned n = 0;
 
 	for (size_t i = 0; i < all->n; i++)
-		n += all->door[i].q && strcmp(all->door[i].q->token, token) == 0;
-	LIST_FOREACH(node, &all->waiting)
-		n += strcmp(CONTAINER_OF(node, struct question, node)->token, token) == 0;
+		n += all->door[i].q && !all->door[i].q->stream && strcmp(all->door[i].q->token, token) == 0;
+	LIST_FOREACH(node, &all->waiting) {
+		const struct question *q = CONTAINER_OF(node, struct question, node);
+
+		n += !q->stream && strcmp(q->token, token) == 0;
+	}
 	return n;
 }
 

@@ -146,7 +146,7 @@ static void put_cell(const struct request *q, struct str *html, const char *colu
 	else if (*q->tenant && *text && strcmp(column, "tool") == 0)
 		PAGE(html, "cell-called", { "tenant", q->tenant }, { "name", text });
 	else
-		PAGE(html, "cell", { "value", text });
+		view_cell(html, text);
 	free(text);
 }
 

@@ -70,7 +70,7 @@ static void put_cell(const struct request *q, struct str *html, const struct col
 	const char *slash = strchr(text, '/');
 
 	if (!*text || column->link == PLAIN)
-		PAGE(html, "cell", { "value", text });
+		view_cell(html, text);
 	else if (column->link == TO_TOOL)
 		PAGE(html, "cell-tool", { "name", text });
 	else if (column->link == TO_TOOL_OF)

@@ -304,7 +304,7 @@ static void on_tail_row(void *arg, const struct answer *a, const json_t *row)
 			if (*text && strcmp(tail_columns[i], "call") == 0)
 				PAGE(&html, "cell-call", { "tenant", q->tenant }, { "call", text });
 			else
-				PAGE(&html, "cell", { "value", text });
+				view_cell(&html, text);
 			free(text);
 		}
 		PAGE_PLAIN(&html, "row-end");

@@ -139,6 +139,26 @@ void view_commands(struct str *html, const struct asking *all, size_t n)
 	str_fini(&lines);
 }
 
+/* "2026-07-28T10:00:00.123456Z", as records have it; a page says milliseconds, and the whole beside it. */
+#define TIME_LEN 27
+
+static bool is_time(const char *text)
+{
+	return strlen(text) == TIME_LEN && text[4] == '-' && text[10] == 'T' && text[19] == '.' && text[TIME_LEN - 1] == 'Z';
+}
+
+void view_cell(struct str *html, const char *text)
+{
+	char brief[TIME_LEN + 1];
+
+	if (!is_time(text)) {
+		PAGE(html, "cell", { "value", text });
+		return;
+	}
+	(void)snprintf(brief, sizeof(brief), "%.10s %.12sZ", text, text + 11);
+	PAGE(html, "cell-time", { "value", text }, { "short", brief });
+}
+
 void view_fact(struct str *html, const char *name, const json_t *value, size_t most)
 {
 	char *text = view_text(value, most);

@@ -307,7 +307,7 @@ CORPUS = ["<x-hostile>", "</td></tr></table></main><x-hostile id=a>", "\"><x-hos
           "=cmd|'/c calc'!A1<x-hostile>", "\x01\x1b[2J\x7f<x-hostile>", "\u0041\u0301\u0301\u0301<x-hostile>"]
 ALLOWED = {"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "bdi", "form", "input", "button", "main", "h1", "h2", "section", "div",
            "table", "thead", "tbody", "tr", "th", "td", "p", "code", "pre", "label", "details", "summary", "dl", "dt", "dd", "footer", "figure",
-           "figcaption", "svg", "rect", "span", "del", "ins"}
+           "figcaption", "svg", "rect", "span", "del", "ins", "time"}
 
 
 class Nodes(html.parser.HTMLParser):
