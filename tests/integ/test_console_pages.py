@@ -402,6 +402,8 @@ class Alone(test_console.Server):
 
     def test_an_export_has_so_many_rows(self):
         """CON_EXPORT_ROWS, and one more."""
+        if crib.sanitized("toolcrib-console"):
+            self.skipTest("a million rows take a minute there")
         head, line, done = (json.dumps(one).encode() + b"\n" for one in ({"header": {}, "columns": ["a"]}, {"row": {"a": 1}}, {"done": True}))
         for more in (0, 1):
             self.answers["audit admin"] = None
