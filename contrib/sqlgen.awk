@@ -4,7 +4,7 @@
 # -- only: DIALECT           the text below is for that dialect alone; "-- only: all" ends it
 # -- takes: int text ...     the types of ?1, ?2, ... of a statement of sql/queries, any of them also NULL: int, text, blob, real, or
 #                            row (db_bind_row()); several such lines go on
-# For PostgreSQL statements without a text of that dialect have none; what of SQLite's words has a word there is put in its place
+# A statement without a text of the dialect has none there: those of PostgreSQL alone, and the other way round; what of SQLite's words has a word there is put in its place
 # (spoken(); functions are in sql/pgsql); "row_out(?N, a, b)" is NULL, and a, b behind all columns; and steps are those named pgsql_step_NNNN_what and
 # pgsql_keys_step_NNNN_what, which are no names of enum sql_id.
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
@@ -107,6 +107,7 @@ function fail(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1
 function flush() {
 	gsub(/[ \t\n]+/, " ", text); sub(/^ /, "", text); sub(/;? *$/, "", text)
 	if (text != "" && (only == "all" || only == dialect)) sql[name] = sql[name] (sql[name] ? " " : "") text
+	if (text != "" && only != dialect) elsewhere[name]
 	text = ""
 }
 BEGIN { letter["int"] = "i"; letter["text"] = "t"; letter["blob"] = "b"; letter["real"] = "f"; letter["row"] = "r" }
@@ -152,7 +153,7 @@ END {
 	}
 	print "#include \"config.h\"\n#include <stddef.h>\n#include \"db/sql_gen.h\"\nconst struct sql_text sql_" dialect "[SQL__COUNT] = {"
 	for (i = 1; i <= n; i++) {
-		if (dialect == "pgsql" && (!(order[i] in sql) || order[i] ~ /^(keys_|segment_)?step_/)) {
+		if ((dialect == "pgsql" || order[i] in elsewhere) && !(order[i] in sql) || dialect == "pgsql" && order[i] ~ /^(keys_|segment_)?step_/) {
 			printf "\t[SQL_%s] = { .name = \"%s\" },\n", toupper(order[i]), order[i]
 			continue
 		}

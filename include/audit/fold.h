@@ -73,23 +73,4 @@ int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUS
 /* rec.id of the newest row, as the picture has it. */
 int64_t audit_newest_row(const struct audit_logs *logs);
 
-/* --- chapters */
-
-/* 64 blocks that were put get zone and sums of all their records (SCALE D2, block/zone.h)
- *
- *	a thread that reads	audit_chapter_next() -> a proposal, as long as there is one
- *	the writer		audit_chapter_put(), in a transaction
- *
- * Nothing waits for a chapter: blocks without one are read. */
-enum { AUDIT_CHAPTER_BLOCKS = 64 };
-struct audit_chapter { int64_t log, first, cnt; };      /* owned by who has it, any thread */
-/* Of the oldest so many blocks (AUDIT_CHAPTER_BLOCKS; fewer in tests) of a log behind its newest chapter.  1: *ret; 0:
- * there are fewer.  ERR_CORRUPT: one cannot be read, or does not join.  Reads up to 262,144 records, some 0.2 s, in one
- * transaction. */
-int audit_chapter_next(struct db *db, int64_t log, unsigned blocks, struct audit_chapter **ret,
-		       struct err *err) MUST_CHECK;
-void audit_chapter_free(struct audit_chapter **chapter);
-/* ERR_CONFLICT: another was put, or its blocks are being pruned; nothing was changed. */
-int audit_chapter_put(struct db *db, const struct audit_chapter *chapter, struct err *err) MUST_CHECK;
-
 #endif

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "audit/commit.h"
+#include "keys/commit.h"
 #include "base/err.h"
 
 /* What an event says beside its columns: values, which its record commits to and, by its level, keeps encrypted (AUDIT

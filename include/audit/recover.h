@@ -25,6 +25,10 @@ static inline bool audit_calls_have(const struct audit_calls *of, const uint8_t 
 }
 /* Append call.recovered for begins without an end (AUDIT A-104).  only false: at a start, for all but `some`, looking
  * from meta.open_from on; true: at any time, for those alone which are open. */
+/* The same of another process by its name, where several share a store (audit/shared.h), from when its first such call
+ * began.  On the writer's thread, in a transaction in which it was fenced. */
+int audit_recover_node(struct audit_logs *logs, struct db *db, const char *boot, int64_t since_us, size_t *ret_count,
+		       struct err *err) MUST_CHECK;
 int audit_recover(struct audit_logs *logs, struct db *db, const struct audit_calls *some, bool only, size_t *ret_count,
 		  struct err *err) MUST_CHECK;
 

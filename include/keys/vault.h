@@ -34,6 +34,9 @@ const struct secret_source *vault_secrets(const struct vault *v);     /* for han
 void vault_apply(struct vault *v, struct vault_change **change);
 void vault_change_free(struct vault_change **change);
 
+/* All of another one, which was loaded meanwhile, and ends; loop thread. */
+void vault_take(struct vault *v, struct vault **from);
+
 /* The rest: writer thread, in the caller's transaction; the caller records. */
 
 struct vault_new { const char *name; const char *value; size_t len; const char *actor; };

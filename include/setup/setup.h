@@ -10,8 +10,11 @@
 
 struct str;
 
-/* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
-int setup_store(const char *store, struct err *err) MUST_CHECK;
+/* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one.  args: of
+ * toolcrib init, which may name databases of PostgreSQL instead; its tables are made by their owner, whose connections
+ * differ in the user alone.  NULL: in files. */
+#define SETUP_DATABASE_OWNER "toolcrib_owner"
+int setup_store(const char *store, const json_t *args, struct err *err) MUST_CHECK;
 /* Start as the owner, and end: that migrates, with a copy of before or without one, takes rows (NULL: none) out of
  * service, and leaves its records.  ERR_BUSY: somebody owns it. */
 int setup_start_once(const char *store, const char *const *quarantine, bool no_copy, struct err *err) MUST_CHECK;

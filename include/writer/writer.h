@@ -34,8 +34,10 @@ struct writer_limits {
 	void (*counted)(void *arg, int64_t tenant_id, size_t bytes, bool low);
 	void *arg;
 	uint32_t rest_ms;               /* without work, until pages and memory that a burst has left are given back */
+	const char *node;               /* where nodes share a store: its name; NULL: that of the machine */
+	bool of_command;                /* the same: a name of its own for each folder, whose lock it has, instead */
 };
-#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20, 10, 0, NULL, NULL, 5000 }
+#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20, 10, 0, NULL, NULL, 5000, NULL, false }
 #define WRITER_RECORD_BYTES 512         /* that a record takes beside its texts and values: leaf, indexes, box */
 
 /* Who watches over the logs from outside (signed checkpoints). */
@@ -106,6 +108,18 @@ int writer_change(struct writer *w, const struct audit_event *ev, size_t n, cons
  * borrowed; the callee writes the end, outcome aborted, not executed. */
 typedef void writer_late_fn(void *arg, const struct audit_event *begin);
 void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg);
+
+/* --- where nodes share a store (CLUSTER 5) */
+
+/* A name: [a-z0-9-]; that of the machine where none is said.  NULL: the store is ours alone. */
+enum { WRITER_NODE_SIZE = 33 };
+bool writer_node_is_name(const char *name);
+/* From now on this node beats, and `changed` hears that another one has changed what is not a record: with a version,
+ * once until writer_share_applied() says that it is shown here, or 0: it could not be.  Calls whose begin has become
+ * durable behind such a change wait for that (CLUSTER K-115).  Nothing where the store is ours alone; again with NULL:
+ * nobody hears it any more. */
+void writer_share_start(struct writer *w, void (*changed)(void *arg, int64_t version), void *arg);
+void writer_share_applied(struct writer *w, int64_t version);
 
 struct writer_job {
 	const char *name;               /* static text, for log and metrics */

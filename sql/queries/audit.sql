@@ -4,13 +4,19 @@
 -- audit_logs_open(): all logs with what head and the records themselves say of their size, the newest note, and whether
 -- the last thing was a stop.  rec_order, primary keys.
 -- name: audit_list_logs
+-- only: sqlite
 SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), c.size, c.epoch, c.ts,
   l.min_idx, (SELECT kind FROM main.rec_at WHERE log = 1 ORDER BY span DESC, idx DESC LIMIT 1) IS 1602
 FROM log l JOIN head h ON h.log = l.id
 LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log = l.id);
+-- only: pgsql
+SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), c.size, c.epoch, c.ts,
+  l.min_idx, 1 FROM log l JOIN head h ON h.log = l.id
+LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log = l.id);
 
 -- audit_logs_open(): the newest row of any log.  Primary key.
 -- name: audit_last_id
+-- only: sqlite
 SELECT max(id) FROM main.rec;
 
 -- audit_log_create(): is the origin taken?  Unique index.
@@ -36,6 +42,32 @@ UPDATE head SET size = ?2, root = ?3, frontier = ?4 WHERE log = ?1;
 -- takes: int
 SELECT root, frontier FROM head WHERE log = ?1;
 
+-- save_head(): the same where others append as well: when it is what the writer took it for.  Primary key.
+-- name: audit_move_head
+-- takes: int int blob blob int
+-- only: pgsql
+UPDATE head SET size = ?2, root = ?3, frontier = ?4 WHERE log = ?1 AND size = ?5;
+
+-- audit_logs_again(): what another node has made of it; locked until the transaction ends.  Primary key.
+-- name: audit_lock_head
+-- takes: int
+-- only: pgsql
+SELECT size, root, frontier FROM head WHERE log = ?1 FOR UPDATE;
+
+-- audit_logs_again(): logs that another node has made.  Primary keys.
+-- name: audit_list_new_logs
+-- takes: int
+-- only: pgsql
+SELECT l.id, l.tenant_id, l.origin, h.size, l.min_idx FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 ORDER BY l.id;
+
+-- audit_recover(): calls of a process that is no more, from when the first of them began.  rec_brin, rec_call.
+-- name: audit_list_dead
+-- takes: int text
+-- only: pgsql
+SELECT r.log, r.idx, r.call FROM rec r JOIN dict b ON b.id = r.boot AND b.text = ?2
+WHERE r.ts >= ?1 AND r.kind = 1001 AND r.call IS NOT NULL AND NOT EXISTS (SELECT 1 FROM rec e WHERE e.call = r.call
+  AND e.call IS NOT NULL AND e.kind <> 1001 AND e.log = r.log AND e.kind IN (1002, 1004)) ORDER BY r.log, r.idx;
+
 -- audit_append(): a text that is not in memory.  Unique index.
 -- name: audit_get_text
 -- takes: int text
@@ -44,6 +76,12 @@ SELECT id FROM dict WHERE kind = ?1 AND text = ?2;
 -- name: audit_insert_text
 -- takes: int text
 INSERT INTO dict(kind, text) VALUES(?1, ?2) RETURNING id;
+
+-- The same where others do it as well: no row, when one has meanwhile.  Unique index.
+-- name: audit_share_text
+-- takes: int text
+-- only: pgsql
+INSERT INTO dict(kind, text) VALUES(?1, ?2) ON CONFLICT (kind, text) DO NOTHING RETURNING id;
 
 -- audit_append().
 -- name: audit_insert_rec
@@ -63,13 +101,21 @@ SELECT kind, ts FROM rec WHERE log = ?1 ORDER BY idx DESC LIMIT 1;
 -- audit_recover(): rows of calls from meta.open_from on, but for leftovers of blocks.  Primary keys.
 -- name: audit_list_tail
 -- takes: int
+-- only: sqlite
 SELECT id, log, idx, kind, call FROM main.rec r WHERE id >= ?1 AND call IS NOT NULL
   AND idx >= coalesce((SELECT first + cnt FROM main.blk WHERE log = r.log ORDER BY first DESC LIMIT 1), 0) ORDER BY id;
 
 -- audit_recover(): what call.recovered repeats of its begin.  Primary key.
 -- name: audit_get_begin
 -- takes: int
+-- only: sqlite
 SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE id = ?1;
+
+-- The same by its place.  Primary key.
+-- name: audit_get_begin_at
+-- takes: int int
+-- only: pgsql
+SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE log = ?1 AND idx = ?2;
 
 -- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_order.
 -- name: audit_list_rows
@@ -127,8 +173,11 @@ SELECT ts, ext FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind
 
 -- audit_verify(): texts that the dictionary has twice; as bytes, so that no index is asked and a BLOB counts as well.
 -- name: verify_list_twins
+-- only: sqlite
 SELECT 'the text "' || CAST(text AS TEXT) || '" of kind ' || kind FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB)
 HAVING count(*) > 1;
+-- only: pgsql
+SELECT 'the text "' || text || '" of kind ' || kind FROM dict GROUP BY kind, text HAVING count(*) > 1;
 
 -- audit_verify(): tenants without a log, logs without a head, records and rows of no log.  rec_pos, a step for each log;
 -- walks of small tables; of holds, which have no index by log, the last such log.
@@ -136,16 +185,16 @@ HAVING count(*) > 1;
 SELECT 'tenant/' || name FROM tenant WHERE id NOT IN (SELECT tenant_id FROM log WHERE tenant_id IS NOT NULL)
 UNION ALL SELECT origin FROM log WHERE id NOT IN (SELECT log FROM head)
 UNION ALL SELECT 'records of log ' || x || ', which is not there' FROM (
-  WITH RECURSIVE l(x) AS (SELECT * FROM (SELECT log FROM rec WHERE log >= -9223372036854775807 - 1 ORDER BY log LIMIT 1)
+  WITH RECURSIVE l(x) AS (SELECT * FROM (SELECT log FROM rec WHERE log >= -9223372036854775807 - 1 ORDER BY log LIMIT 1) c
     UNION ALL SELECT (SELECT log FROM rec WHERE log > x ORDER BY log LIMIT 1) FROM l WHERE x IS NOT NULL)
-  SELECT x FROM l WHERE x IS NOT NULL AND x NOT IN (SELECT id FROM log))
+  SELECT x FROM l WHERE x IS NOT NULL AND x NOT IN (SELECT id FROM log)) a
 UNION ALL SELECT 'rows of ' || n || ' of log ' || x || ', which is not there' FROM (
-  SELECT 'cp' n, log x FROM (SELECT DISTINCT log FROM cp)
-  UNION ALL SELECT 'hold', x FROM (SELECT max(log) x FROM hold WHERE log NOT IN (SELECT id FROM log)) WHERE x IS NOT NULL
-  UNION ALL SELECT 'retention', log FROM (SELECT DISTINCT log FROM retention)
-  UNION ALL SELECT 'alias', log FROM (SELECT DISTINCT log FROM alias)
-  UNION ALL SELECT 'tile', log FROM (SELECT DISTINCT log FROM tile) UNION ALL SELECT 'seg', log FROM (SELECT DISTINCT log FROM seg)
-  UNION ALL SELECT 'head', log FROM head) WHERE x NOT IN (SELECT id FROM log);
+  SELECT 'cp' AS n, log AS x FROM (SELECT DISTINCT log FROM cp) d
+  UNION ALL SELECT 'hold', x FROM (SELECT max(log) AS x FROM hold WHERE log NOT IN (SELECT id FROM log)) e WHERE x IS NOT NULL
+  UNION ALL SELECT 'retention', log FROM (SELECT DISTINCT log FROM retention) f
+  UNION ALL SELECT 'alias', log FROM (SELECT DISTINCT log FROM alias) g
+  UNION ALL SELECT 'tile', log FROM (SELECT DISTINCT log FROM tile) h UNION ALL SELECT 'seg', log FROM (SELECT DISTINCT log FROM seg) i
+  UNION ALL SELECT 'head', log FROM head) b WHERE x NOT IN (SELECT id FROM log);
 
 -- audit_query(): the log of a tenant.  Unique index.
 -- name: audit_get_log

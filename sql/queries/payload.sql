@@ -3,7 +3,14 @@
 -- audit_payload_store().  Primary key.
 -- name: payload_insert
 -- takes: int blob blob blob
+-- only: sqlite
 INSERT INTO main.pay(rec, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4);
+
+-- The same by its place.
+-- name: payload_insert_at
+-- takes: int int int blob blob blob
+-- only: pgsql
+INSERT INTO pay(log, idx, ts, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4, ?5, ?6);
 
 -- audit_open_record(): one record with what is kept of it.  rec_pos, primary key.
 -- name: payload_get
@@ -87,8 +94,13 @@ DELETE FROM alias WHERE log = ?1 AND name = ?2;
 -- verify_payloads(): a page of records with what is kept of them.  rec_pos, primary keys; a plus keeps it there.
 -- name: verify_list_payloads
 -- takes: int int int int
+-- only: sqlite
 SELECT r.idx, r.kind, r.cm, r.sh, r.n_sto, r."key", p.rec, p.salt, p.nonce, p.ct, d.text
 FROM rec r LEFT JOIN pay p ON p.rec = r.id LEFT JOIN dict d ON d.id = r.obj
+-- only: pgsql
+SELECT r.idx, r.kind, r.cm, r.sh, r.n_sto, r."key", p.idx, p.salt, p.nonce, p.ct, d.text
+FROM rec r LEFT JOIN pay p ON p.log = r.log AND p.idx = r.idx AND p.ts = r.ts LEFT JOIN dict d ON d.id = r.obj
+-- only: all
 WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx LIMIT ?4;
 
 -- verify_payloads(): pseudonyms of a log with their records and, of persons, the registry's names.  Unique indexes, rec_pos.
@@ -96,7 +108,11 @@ WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx LIMIT ?4;
 -- takes: int
 SELECT a.id, a.name, a.kind, a.idx, a."key", a.nonce, a.ct, r.kind, r.cm, r."key", d.text, p.salt, n.name
 FROM alias a LEFT JOIN rec r ON r.log = a.log AND r.idx = a.idx LEFT JOIN dict d ON d.id = r.obj
+-- only: sqlite
 LEFT JOIN pay p ON p.rec = r.id JOIN log l ON l.id = a.log
+-- only: pgsql
+LEFT JOIN pay p ON p.log = r.log AND p.idx = r.idx AND p.ts = r.ts JOIN log l ON l.id = a.log
+-- only: all
 LEFT JOIN principal n ON n.pseudonym = a.name AND n.tenant_id = l.tenant_id AND a.kind = 1
 WHERE a.log = ?1 ORDER BY a.id;
 

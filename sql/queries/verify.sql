@@ -146,6 +146,10 @@ SELECT EXISTS(SELECT 1 FROM main.rec_at WHERE log = ?1 AND idx >= ?2 AND idx < ?
 -- Primary keys.
 -- name: verify_list_kept_rows
 -- takes: int
+-- only: pgsql
+SELECT r.log, r.idx, p.log::int8 << 40 | p.idx FROM pay p LEFT JOIN rec r ON r.log = p.log AND r.idx = p.idx AND r.ts = p.ts
+WHERE (p.log::int8 << 40 | p.idx) > ?1;
+-- only: sqlite
 SELECT r.log, r.idx, p.rec FROM main.pay p LEFT JOIN main.rec r ON r.id = p.rec WHERE p.rec > ?1;
 
 -- name: verify_list_kept_groups

@@ -8,6 +8,7 @@
 
 #include "alert/alert.h"
 #include "base/mem.h"
+#include "command/share.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "launcher/launcher.h"
@@ -95,6 +96,7 @@ int app_values_check(const struct conf *conf, struct err *err)
 	rc = rc ? rc : alerts_check(conf, err);
 	rc = rc ? rc : pdps_check(conf, err);
 	rc = rc ? rc : ship_check(conf, err);
+	rc = rc ? rc : commands_share_check(conf, err);
 	return rc < 0 ? at_line(conf, err) : 0;
 }
 

@@ -22,6 +22,7 @@
 #include "base/sanitized.h"
 #include "base/text.h"
 #include "conf/conf.h"
+#include "db/server.h"
 #include "launcher/launcher.h"
 #include "sandbox/filter.h"
 
@@ -216,6 +217,11 @@ static int add_files(struct places *p, const char *list, struct err *err)
 	return 0;
 }
 
+static void add_named(void *arg, const char *file)
+{
+	add_file(arg, file, PLACES_READ);
+}
+
 static int find_places(const struct app *a, struct places *p, struct err *err)
 {
 	const struct conf *c = a->opt.conf;
@@ -226,6 +232,8 @@ static int find_places(const struct app *a, struct places *p, struct err *err)
 	add_around(p, socket, PLACES_SOCKETS);
 	for (char **file = files; *file; file++)
 		add_file(p, *file, PLACES_READ);
+	db_server_files(c->database_url, add_named, p);
+	db_server_files(c->database_keys_url, add_named, p);
 	if (c->audit_archive)
 		add_place(p, mem_strdup(c->audit_archive), PLACES_READ | PLACES_WRITE);
 	if (c->anchor_file)

@@ -438,6 +438,11 @@ static int backup_body(struct command_call *c, struct db *db, struct audit_logs 
 
 /* --- rows of the command table */
 
+static const struct command_arg init_args[] = {
+	OPT("database", "URL", ARG_TEXT, COMPLETE_NONE, "As in postgresql:host=pg1 dbname=toolcrib user=toolcrib."),
+	OPT("keys-database", "URL", ARG_TEXT, COMPLETE_NONE, "That of payload keys; else the same with _keys behind."),
+	OPT("database-owner", "ROLE", ARG_TEXT, COMPLETE_NONE, "Who makes the tables; without it toolcrib_owner."),
+	FLAG("no-standby", "Commits need not wait for another machine."), ARG_END };
 static const struct command_arg admin_key_args[] = {
 	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."),
 		ARG_END };
@@ -485,8 +490,9 @@ static const struct command_column admin_key_cols[] = { COL("key", "KEY"), COL_E
 
 const struct command server_commands[] = {
 	{ .noun = "init", .help = "Create a store",
-	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
-	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER,
+	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.  With "
+		    "--database its tables are made in databases of PostgreSQL: see toolcribd(8), POSTGRESQL.",
+	  .args = init_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER,
 	  .where = ADM_ON_CTL },
 	{ .noun = "status", .help = "Show the store and the server that owns it",
 	  .detail = "Exits 1 while the server, or a listener whose certificate has expired, refuses calls, and says why.  "

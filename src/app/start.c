@@ -29,6 +29,7 @@
 #include "base/text.h"
 #include "call/call.h"
 #include "command/command.h"
+#include "command/share.h"
 #include "command/visit.h"
 #include "conf/conf.h"
 #include "db/db.h"
@@ -433,9 +434,11 @@ static int writer_start(struct app *a, struct err *err)
 		limits.deadline_ms = a->opt.conf->audit_deadline_ms;
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
 		limits.space_warn = (unsigned)a->opt.conf->space_warn_percent;
+		limits.node = a->opt.conf->node;
 	}
 	if (a->opt.profile != APP_EMBEDDED)
 		limits.waiting_max = WRITER_FOLD_START_MAX;
+	limits.of_command = !a->opt.conf;
 	limits.counted = count_record;
 	limits.arg = a;
 	if (a->notary)
@@ -721,6 +724,7 @@ static int admin_start(struct app *a, struct err *err)
 		.draining = app_is_draining, .taken = app_taken, .bind = handlers_bind, .arg = a,
 	});
 	a->reader = NULL;
+	commands_share(a->admin);
 	if (a->opt.profile != APP_EMBEDDED)
 		jobs_resume(a->admin);
 	return 0;

@@ -97,7 +97,9 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 	rc = o && o->folded ? end_open(db, o, err) : 0;
 	if (rc == 0)
 		rc = insert_row(logs, db, row, leaf, err);
-	if (rc == 0)
+	if (rc == 0 && logs->shared)
+		id = logs->last_id + 1;         /* an order of its own; there rows have none */
+	else if (rc == 0)
 		rc = forms_span_put(db, logs->last_id, &id, err);
 	if (rc < 0)
 		return rc;
@@ -114,7 +116,7 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 	if (o)
 		audit_open_end(logs, o);
 	else if (call && kind == AUDIT_CALL_BEGIN)
-		audit_open_add(logs, call, logs->last_id, log->id, log->size - 1);
+		audit_open_add(logs, call, logs->last_id, log->id, log->size - 1)->ts = row->v[COL_TS].n;
 	return 0;
 }
 
@@ -202,7 +204,7 @@ static int append_row(struct audit_logs *logs, struct db *db, struct audit_log *
 
 	if (rc == 0)
 		rc = insert(logs, db, log, row, err);
-	return rc < 0 ? rc : audit_payload_store(logs, db, &filled, err);
+	return rc < 0 ? rc : audit_payload_store(logs, db, row, &filled, err);
 }
 
 /* An event without pseudonyms of its own. */
@@ -223,12 +225,14 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 
 	if (!log)
 		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", ev->tenant_id);
-	rc = audit_pseudonym_fill(logs, db, log, ev, append_one, &row, err);
+	rc = audit_shared_meet(logs, log, db, err);
+	if (rc == 0)
+		rc = audit_pseudonym_fill(logs, db, log, ev, append_one, &row, err);
 	if (rc == 0)
 		rc = append_row(logs, db, log, ev, &row, err);
 	if (rc == 0 && ret)
 		*ret = (struct audit_receipt){ log->id, log->size - 1 };
-	return rc;
+	return rc < 0 ? audit_shared_failed(logs, log, rc, err) : 0;
 }
 
 int64_t audit_newest_row(const struct audit_logs *logs)
@@ -294,9 +298,9 @@ static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 	struct db_stmt *st;
 	int64_t from = 0;
 	char text[24];
-	int rc = db_meta_get(db, META_OPEN_FROM, text, sizeof(text), err);
+	int rc = logs->shared ? 0 : db_meta_get(db, META_OPEN_FROM, text, sizeof(text), err);
 
-	if (rc < 0)
+	if (rc < 0 || logs->shared)     /* there a node says which: audit_recover_node() */
 		return rc;
 	if (text[0] && text_i64(text, strlen(text), &from) < 0)
 		return err_set(err, ERR_CORRUPT, "meta/" META_OPEN_FROM, "%s is no number", text);
@@ -325,15 +329,18 @@ static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 }
 
 /* The record repeats who and what of its begin (AUDIT 4.2). */
-static int repeat_begin(struct audit_logs *logs, struct db *db, int64_t id, struct audit_row *row, struct err *err)
+static int repeat_begin(struct audit_logs *logs, struct db *db, const struct audit_open *o, struct audit_row *row,
+			struct err *err)
 {
 	static const enum audit_column numbers[] = { COL_ACTOR, COL_AUTHN, COL_TPORT };
 	static const enum audit_column texts[] = { COL_CRED, COL_PRN, COL_REV, COL_TOOL, COL_TDEF, COL_SBOX };
-	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_BEGIN);
+	struct db_stmt *st = db_stmt_get(db, logs->shared ? SQL_AUDIT_GET_BEGIN_AT : SQL_AUDIT_GET_BEGIN);
 	unsigned at = 0;
 	int rc;
 
-	db_bind_i64(st, 1, id);
+	db_bind_i64(st, 1, logs->shared ? o->log : o->id);
+	if (logs->shared)
+		db_bind_i64(st, 2, o->beg);
 	rc = db_step(st, err);
 	for (unsigned i = 0; rc == 1 && i < NELEMS(numbers); i++, at++)
 		if (db_col_type(st, at) != DB_NULL)
@@ -358,12 +365,45 @@ static int recover_one(struct audit_logs *logs, struct db *db, const struct audi
 	audit_row_int(&row, COL_TS, (int64_t)clock_wall_us());
 	audit_row_int(&row, COL_MONO, (int64_t)clock_mono_us());
 	audit_row_int(&row, COL_OUTCOME, AUDIT_UNKNOWN);
-	rc = repeat_begin(logs, db, o->id, &row, err);
+	rc = audit_shared_meet(logs, log, db, err);
+	if (rc == 0)
+		rc = repeat_begin(logs, db, o, &row, err);
 	if (rc == 0)
 		rc = audit_row_intern(&row, COL_BOOT, logs->boot, logs, db, err);
 	if (rc == 0)
 		rc = audit_row_intern(&row, COL_BUILD, logs->build, logs, db, err);
 	return rc < 0 ? rc : insert(logs, db, log, &row, err);
+}
+
+int audit_recover_node(struct audit_logs *logs, struct db *db, const char *boot, int64_t since_us, size_t *ret_count,
+		       struct err *err)
+{
+	struct audit_calls of = { NULL, 0 };
+	struct db_stmt *st;
+	int rc;
+
+	*ret_count = 0;
+	st = db_stmt_get(db, SQL_AUDIT_LIST_DEAD);
+	db_bind_i64(st, 1, since_us);
+	db_bind_textz(st, 2, boot);
+	while ((rc = db_step(st, err)) == 1) {
+		size_t len = 0;
+		const uint8_t *call = db_col_blob(st, 2, &len);
+
+		if (len != 16) {
+			rc = err_set(err, ERR_CORRUPT, "audit", "record %" PRId64 " of log %" PRId64 " has no proper call id",
+				     db_col_i64(st, 1), db_col_i64(st, 0));
+			break;
+		}
+		if ((of.n & (of.n - 1)) == 0)
+			of.id = mem_realloc(of.id, (of.n ? 2 * of.n : 1) * sizeof(*of.id));
+		memcpy(of.id[of.n++], call, 16);
+		audit_open_add(logs, call, ++logs->last_id, db_col_i64(st, 0), db_col_i64(st, 1));
+	}
+	db_stmt_put(&st);
+	rc = rc < 0 || of.n == 0 ? rc : audit_recover(logs, db, &of, true, ret_count, err);
+	free(of.id);
+	return rc;
 }
 
 int audit_recover(struct audit_logs *logs, struct db *db, const struct audit_calls *some, bool only, size_t *ret_count,

@@ -22,7 +22,7 @@ struct map;
 struct audit_open {
 	struct list node;               /* in audit_logs.open, oldest first; on its own when ended */
 	uint8_t call[16];
-	int64_t id, log, beg;           /* rec.id, log, idx */
+	int64_t id, log, beg, ts;       /* rec.id, log, idx, when */
 	bool folded;                    /* may be in open_call */
 };
 
@@ -46,6 +46,8 @@ struct audit_log {
 	int64_t min_idx;                /* of the first that has not been pruned */
 	int64_t saved, flushed;         /* head.size as committed, as written */
 	bool head_due;                  /* somebody will ask for its row of table head */
+	bool contended;                 /* another node was faster: its head is locked before anything is appended */
+	unsigned met;                   /* audit_logs.turn of the last transaction that did so */
 	struct tail *tail;              /* read from head with the first record of this process; NULL before */
 	struct list behind;             /* in audit_logs.behind while there is something to sign, or to say */
 	int64_t headed;                 /* size in the newest logs.commit */
@@ -87,6 +89,9 @@ struct audit_logs {
 	struct map *calls;              /* struct audit_open by call id */
 	struct list open, dirty, lagging, behind;
 	bool heads_due, some_due;       /* somebody will ask for table head; for rows of some logs, which know */
+	bool shared, locks;             /* other nodes append as well (audit/shared.h); heads are locked as they are met */
+	unsigned turn;                  /* counts transactions */
+	int64_t newest_log;             /* largest id of a log that is known */
 	struct { int64_t log, size; } thin;     /* the last note that checkpoint.c has looked at; log 0: none */
 	struct undo *undo;
 	size_t undo_len, undo_cap;
@@ -116,7 +121,8 @@ void audit_pseudonym_keep(struct audit_logs *logs, struct audit_pseudonym_known 
 void audit_pseudonym_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id);
 /* Begin and end of a call, as the picture sees them; a call that is not open: NULL. */
-void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log, int64_t beg);
+struct audit_open *audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log,
+				  int64_t beg);
 struct audit_open *audit_open_find(struct audit_logs *logs, const uint8_t call[16], int64_t log);
 void audit_open_end(struct audit_logs *logs, struct audit_open *o);
 /* Put a text into the row, and into the dictionary if it is new. */
@@ -143,8 +149,15 @@ struct audit_filled {
 /* Fill the columns of the record that comes next in its log; they borrow from *ret. */
 int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log,
 		       const struct audit_event *ev, struct audit_row *row, struct audit_filled *ret, struct err *err) MUST_CHECK;
-int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_filled *f,
-			struct err *err) MUST_CHECK;
+int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_row *row,
+			const struct audit_filled *f, struct err *err) MUST_CHECK;
+
+/* --- of logs to which others append as well: shared.c */
+
+/* Before a record of the log is made: its head as it is, when others append to it and heads are locked. */
+int audit_shared_meet(struct audit_logs *logs, struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;
+/* What failed because another node was faster is ERR_BUSY: all of it again. */
+int audit_shared_failed(const struct audit_logs *logs, struct audit_log *log, int rc, struct err *err);
 
 /* What the event says, as columns of the record that comes next in its log, but for log, idx, clk and beg.  They borrow
  * from logs, *ev and *ret. */

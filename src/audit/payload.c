@@ -270,21 +270,29 @@ int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audi
 	return 0;
 }
 
-int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_filled *f, struct err *err)
+int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_row *row,
+			const struct audit_filled *f, struct err *err)
 {
 	struct db_stmt *st;
+	unsigned at = 1;
 
 	if (!f->any)
 		return 0;
-	st = db_stmt_get(db, SQL_PAYLOAD_INSERT);
-	db_bind_i64(st, 1, logs->last_id);
-	db_bind_blob(st, 2, f->salt, sizeof(f->salt));
-	if (f->kept) {
-		db_bind_blob(st, 3, f->nonce, sizeof(f->nonce));
-		db_bind_blob(st, 4, logs->ct.p, logs->ct.len);
+	st = db_stmt_get(db, logs->shared ? SQL_PAYLOAD_INSERT_AT : SQL_PAYLOAD_INSERT);
+	if (logs->shared) {
+		db_bind_i64(st, at++, row->v[COL_LOG].n);
+		db_bind_i64(st, at++, row->v[COL_IDX].n);
+		db_bind_i64(st, at++, row->v[COL_TS].n);
 	} else {
-		db_bind_null(st, 3);
-		db_bind_null(st, 4);
+		db_bind_i64(st, at++, logs->last_id);
+	}
+	db_bind_blob(st, at++, f->salt, sizeof(f->salt));
+	if (f->kept) {
+		db_bind_blob(st, at++, f->nonce, sizeof(f->nonce));
+		db_bind_blob(st, at, logs->ct.p, logs->ct.len);
+	} else {
+		db_bind_null(st, at++);
+		db_bind_null(st, at);
 	}
 	return db_run(&st, err);
 }

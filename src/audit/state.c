@@ -20,6 +20,7 @@
 #include "base/tally.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/server.h"
 #include "forms/forms.h"
 #include "keys/keys.h"
 
@@ -303,7 +304,8 @@ static void open_unlink(struct audit_logs *logs, struct audit_open *o)
 	map_del(logs->calls, o->call, sizeof(o->call));
 }
 
-void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log, int64_t beg)
+struct audit_open *audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log,
+				  int64_t beg)
 {
 	struct audit_open *o = mem_zalloc(sizeof(*o));
 
@@ -314,6 +316,7 @@ void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id,
 	o->beg = beg;
 	open_link(logs, o);
 	audit_undo_push(logs, UNDO_BEGIN, o);
+	return o;
 }
 
 struct audit_open *audit_open_find(struct audit_logs *logs, const uint8_t call[16], int64_t log)
@@ -348,14 +351,22 @@ static int text_in_store(struct db *db, enum audit_column col, const char *text,
 static int text_insert(struct db *db, enum audit_column col, const char *text, size_t len, int64_t *ret,
 		       struct err *err)
 {
+	const bool shared = db_is_shared(db);
 	struct db_stmt *st;
+	int rc;
 
 	if (!text_utf8_valid(text, len))                /* */
 		return err_set(err, ERR_INVALID, "audit", "a text for column %s is not UTF-8", audit_columns[col].name);
-	st = db_stmt_get(db, SQL_AUDIT_INSERT_TEXT);
+	st = db_stmt_get(db, shared ? SQL_AUDIT_SHARE_TEXT : SQL_AUDIT_INSERT_TEXT);
 	db_bind_i64(st, 1, audit_columns[col].tag);
 	db_bind_text(st, 2, text, len);
-	return db_run_id(&st, ret, err);
+	if (!shared)
+		return db_run_id(&st, ret, err);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
 }
 
 /* The entry of a text, which is in the dictionary then; it lives until the transaction is over. */
@@ -387,6 +398,10 @@ static int text_get(struct audit_logs *logs, struct db *db, enum audit_column co
 	rc = text_in_store(db, col, text, len, &id, err);
 	if (rc == 0 && id == 0)
 		rc = text_insert(db, col, text, len, &id, err);
+	if (rc == 0 && id == 0)                 /* another node was faster, and has committed */
+		rc = text_in_store(db, col, text, len, &id, err);
+	if (rc == 0 && id == 0)
+		rc = err_set(err, ERR_BUSY, "dict", "a text is neither there nor can it be put there");
 	if (rc < 0)
 		return rc;
 	t = mem_alloc(sizeof(*t) + len + 2);
@@ -561,9 +576,47 @@ void audit_logs_commit(struct audit_logs *logs)
 	audit_pseudonym_trim(logs, ALIASES_MAX);
 }
 
+/* CLUSTER K-101: what failed because another node was faster is begun again. */
+int audit_shared_failed(const struct audit_logs *logs, struct audit_log *log, int rc, struct err *err)
+{
+	if (!logs->shared || (rc != ERR_CONFLICT && rc != ERR_BUSY))
+		return rc;
+	log->contended = true;
+	metric_inc(METRIC_cluster_conflicts);
+	return err_set(err, ERR_BUSY, log->origin, "another node appends to this log");
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct audit_log *const *x = a, *const *y = b;
+
+	return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
+}
+
+/* Logs whose heads are to be written, in the order in which all nodes lock them; free() it. */
+static struct audit_log **in_order(struct audit_logs *logs, size_t *ret_n)
+{
+	struct audit_log **order = NULL;
+	size_t n = 0, cap = 0;
+
+	LIST_FOREACH(at, &logs->lagging) {
+		struct audit_log *log = CONTAINER_OF(at, struct audit_log, lagging);
+
+		if (log->size == log->saved)            /* its records were rolled back */
+			continue;
+		if (n == cap)
+			order = mem_realloc(order, (cap = cap ? 2 * cap : 8) * sizeof(*order));
+		order[n++] = log;
+	}
+	if (n > 1)
+		qsort(order, n, sizeof(*order), by_id);
+	*ret_n = n;
+	return order;
+}
+
 static int save_head(struct audit_logs *logs, struct audit_log *log, struct db *db, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
+	struct db_stmt *st = db_stmt_get(db, logs->shared ? SQL_AUDIT_MOVE_HEAD : SQL_AUDIT_UPDATE_HEAD);
 	int rc;
 
 	audit_undo_push(logs, UNDO_SAVED, log);
@@ -573,7 +626,13 @@ static int save_head(struct audit_logs *logs, struct audit_log *log, struct db *
 	db_bind_i64(st, 1, log->id);
 	db_bind_i64(st, 2, log->size);
 	tail_save(log->tail, st, 3);
+	if (logs->shared)
+		db_bind_i64(st, 5, log->saved);
 	rc = db_run(&st, err);
+	if (rc == 0 && logs->shared && db_changes(db) != 1)     /* CLUSTER K-101 */
+		rc = ERR_CONFLICT;
+	if (rc < 0 && logs->shared)
+		return audit_shared_failed(logs, log, rc, err);
 	return rc < 0 ? rc : save_tiles(db, log->id, &log->tail->nodes, err);
 }
 
@@ -588,6 +647,15 @@ int audit_logs_flush_rows(struct audit_logs *logs, struct db *db, struct err *er
 
 	if (rc == 0 && logs->keys)
 		rc = keys_commit(logs->keys, err);      /* AUDIT A-504 */
+	if (rc == 0 && logs->shared) {
+		size_t n;
+		struct audit_log **order = in_order(logs, &n);
+
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			rc = save_head(logs, order[i], db, err);
+		free(order);
+		return rc;
+	}
 	if (!logs->heads_due && !logs->some_due)
 		return rc;
 	LIST_FOREACH(n, &logs->lagging) {
@@ -611,6 +679,8 @@ int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err
 	int64_t from = logs->last_id + 1;
 	char text[24];
 
+	if (logs->shared)               /* with each transaction, in the row of its node */
+		return 0;
 	if (!list_empty(&logs->open))
 		from = CONTAINER_OF(logs->open.next, struct audit_open, node)->id;
 	snprintf(text, sizeof(text), "%" PRId64, from);
@@ -639,6 +709,7 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 		}
 		log = audit_log_add(logs, id, db_col_i64(st, 1), size, db_col_text(st, 2, NULL));
 		log->saved = said;
+		logs->newest_log = id > logs->newest_log ? id : logs->newest_log;
 		if (said < size)
 			list_push_back(&logs->lagging, &log->lagging);
 		log->noted.size = log->headed = log->said_last = db_col_i64(st, 5);
@@ -667,9 +738,13 @@ static int load_tails(struct audit_logs *logs, struct db *db, struct err *err)
 
 static int load_last_id(struct audit_logs *logs, struct db *db, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_LAST_ID);
-	int rc = db_step(st, err);
+	struct db_stmt *st;
+	int rc;
 
+	if (logs->shared)
+		return 0;
+	st = db_stmt_get(db, SQL_AUDIT_LAST_ID);
+	rc = db_step(st, err);
 	if (rc == 1)
 		logs->last_id = db_col_i64(st, 0);      /* NULL reads as 0 */
 	db_stmt_put(&st);
@@ -683,6 +758,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	void *log;
 	int rc;
 
+	logs->shared = db_is_shared(db);
 	logs->by_tenant = map_new();
 	logs->texts = map_new();
 	logs->calls = map_new();

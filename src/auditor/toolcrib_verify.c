@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "audit/audit.h"
-#include "audit/commit.h"
+#include "keys/commit.h"
 #include "auditor/evidence.h"
 #include "auditor/mark.h"
 #include "base/clock.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit/commit.h"
+#include "keys/commit.h"
 #include "audit/record.h"
 #include "base/mem.h"
 #include "base/text.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit/commit.h"
+#include "keys/commit.h"
 #include "base/mem.h"
 #include "bundle/segment.h"
 #include "segment/segment.h"

@@ -84,6 +84,8 @@ void commands_free(struct commands **ap)
 		return;
 	*ap = NULL;
 	a->closed = true;
+	if (a->env.writer)
+		writer_share_start(a->env.writer, NULL, NULL);
 	command_streams_close(a);
 	for (size_t i = 0; i < NELEMS(a->reader); i++)
 		db_close(&a->reader[i]);

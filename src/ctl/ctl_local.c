@@ -34,7 +34,7 @@ static int run_init(const struct ctl_line *line, struct str *rows, struct err *e
 	int rc = ctl_store(&line->opt, &store, err);
 
 	if (rc == 0)
-		rc = setup_store(store, err);
+		rc = setup_store(store, line->args, err);
 	if (rc == 0)
 		rc = db_owner_take(store, &owner, &card, err);
 	if (rc == 1)

@@ -26,6 +26,7 @@
 #include "conf/conf.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "db/server.h"
 #include "ev/ev.h"
 #include "json/json.h"
 #include "net/stream.h"
@@ -742,9 +743,9 @@ int ctl_store_check(const char *store, struct err *err)
 {
 	char *file = path_join(store, DB_FILE), *key = path_join(store, DB_MASTER_KEY);
 	struct stat st;
-	int rc = 0, e;
+	int rc = db_serve_found(store, err), e;
 
-	if (stat(file, &st) != 0) {
+	if (rc == 0 && !db_is_served(store) && stat(file, &st) != 0) {
 		e = errno;
 		rc = err_set(err, ERR_UNREACHABLE, store, "no store in %s: %s", store, strerror(e));
 		if (path_exists(key))
@@ -814,7 +815,7 @@ static bool has_store(const struct ctl_opt *opt)
 	if (ctl_store(opt, &store, &ignored) < 0)
 		return false;
 	file = path_join(store, DB_FILE);
-	has = access(file, R_OK | W_OK) == 0;
+	has = access(file, R_OK | W_OK) == 0 || (db_serve_found(store, &ignored) == 0 && db_is_served(store));
 	free(file);
 	free(store);
 	return has;

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/server.h"
 
 #include "db_int.h"
 
@@ -315,6 +316,11 @@ int64_t db_last_id(struct db *db)
 int64_t db_changes(struct db *db)
 {
 	return db->engine->changes(db);
+}
+
+bool db_is_shared(const struct db *db)
+{
+	return db->pg != NULL;
 }
 
 /* --- the connection, and its transactions */

@@ -23,6 +23,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/server.h"
 
 #include "db_int.h"
 
@@ -510,8 +511,13 @@ int db_backup(struct db *db, const char *path, struct err *err)
 	int fd = -1, rc;
 
 	assert(db->mode == DB_READER);
+	if (db_is_shared(db)) {
+		rc = err_set(err, ERR_CONFLICT, path, "a store on PostgreSQL is not copied into a file");
+		err_hint(err, "back up the database with its own tools, and master.key and the signer's folder beside it");
+		return rc;
+	}
 	/* VACUUM makes the indexes of a table by its name, which a temporary one would hide. */
-	rc = db->computed_names ? db_open(db->path, DB_READER, false, &plain, err) : 0;
+	rc = db->computed_names ? db_open_as(db->path, db->path, DB_READER, &plain, err) : 0;
 	if (rc < 0)
 		return rc;
 	rc = path_make(path, &fd, &is_lent, err);       /* VACUUM INTO takes an empty file, and keeps its mode */

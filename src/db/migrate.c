@@ -18,6 +18,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/server.h"
 #include "db/owner.h"
 
 #include "db_int.h"
@@ -215,8 +216,15 @@ static int as_built(struct db *db, const struct schema *s, int version, bool *re
 
 int db_lean_left(struct db *db, unsigned *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_META_LEAN_LEFT);
-	int rc = db_step(st, err);
+	struct db_stmt *st;
+	int rc;
+
+	if (db_is_shared(db)) {         /* rows are all that it has */
+		*ret = DB_LEAN_INDEXES;
+		return 0;
+	}
+	st = db_stmt_get(db, SQL_META_LEAN_LEFT);
+	rc = db_step(st, err);
 
 	if (rc == 1)
 		*ret = (unsigned)db_col_i64(st, 0);
@@ -244,7 +252,7 @@ int db_make_lean(struct db *db, unsigned n, struct err *err)
 	unsigned left = 0;
 	int rc = db_lean_left(db, &left, err);
 
-	if (rc < 0)
+	if (rc < 0 || db_is_shared(db))
 		return rc;
 	for (unsigned i = DB_LEAN_INDEXES - left; i < DB_LEAN_INDEXES && n > 0 && rc == SQLITE_OK; i++, n--)
 		rc = sqlite3_exec(db->native, sql_sqlite[drops[i]].text, NULL, NULL, NULL);
@@ -294,8 +302,11 @@ int db_check_version(struct db *db, int *ret_version, struct err *err)
 int db_schema_due(struct db *db, int *ret_from, struct err *err)
 {
 	bool fresh = false;
-	int rc = read_version(db, &store_schema, ret_from, &fresh, err);
+	int rc;
 
+	if (db_is_shared(db))           /* its owner takes it forward, never a start (CLUSTER K-701) */
+		return 0;
+	rc = read_version(db, &store_schema, ret_from, &fresh, err);
 	return rc < 0 ? rc : !fresh && *ret_from < store_schema.steps;
 }
 
@@ -345,7 +356,8 @@ int db_open_reporter(struct db_where at, const char *dir, db_may_fn *may, const 
 		return rc;
 	(*ret)->may = may;
 	(*ret)->may_arg = arg;
-	db_guard_new(*ret);
+	if (!db_is_shared(*ret))        /* there it is a role */
+		db_guard_new(*ret);
 	return 0;
 }
 
@@ -367,7 +379,11 @@ int db_open_beside(const struct db *db, struct db **ret, struct err *err)
 int db_check_integrity(struct db *db, struct err *err)
 {
 	char said[160];
-	int rc = db_pragma_get(db, "integrity_check(1)", said, sizeof(said), err);
+	int rc;
+
+	if (db_is_shared(db))           /* its pages are the server's, and its records the verifier's */
+		return 0;
+	rc = db_pragma_get(db, "integrity_check(1)", said, sizeof(said), err);
 
 	if (rc == 0 && strcmp(said, "ok") != 0)
 		return err_set(err, ERR_CORRUPT, db->path, "%s", said);
@@ -387,9 +403,9 @@ int db_check_structure(struct db *db, const char *but, struct err *err)
 {
 	struct db_stmt *st;
 	char check[72];
-	int good = is_ok(db, "quick_check(1)", err), rc = 0;
+	int good = db_is_shared(db) ? 1 : is_ok(db, "quick_check(1)", err), rc = 0;
 
-	if (good != 1)
+	if (good != 1 || db_is_shared(db))
 		return good;
 	st = db_stmt_get(db, SQL_META_LIST_INDEXED);
 	db_bind_textz(st, 1, but);

@@ -3,9 +3,11 @@
 #include "config.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -150,8 +152,25 @@ static void notice(void *arg, const PGresult *r)
 	conn->warned = true;
 }
 
+/* libpq leaves a file that others may read, and says so where nobody looks. */
+static int check_passfile(const char *path, const char *key, struct err *err)
+{
+	struct stat st;
+	int rc = 0;
+
+	if (*path != '/')
+		return err_set(err, ERR_INVALID, key, "passfile must be an absolute path");
+	if (stat(path, &st) != 0)
+		rc = err_set(err, ERR_UNREACHABLE, path, "the passfile of %s: %s", key, strerror(errno));
+	else if (!S_ISREG(st.st_mode) || st.st_mode & (S_IRWXG | S_IRWXO))
+		rc = err_set(err, ERR_DENIED, path, "the passfile of %s is open to others, or no file", key);
+	if (rc < 0)
+		err_hint(err, "a file of the service's user, mode 0600, with lines HOST:PORT:DATABASE:USER:PASSWORD");
+	return rc;
+}
+
 /* A password in an address would stand in the configuration, which is exported and shown. */
-static int parse(const char *url, PQconninfoOption **ret, struct err *err)
+static int parse(const char *url, const char *key, PQconninfoOption **ret, struct err *err)
 {
 	static const char scheme[] = "postgresql:";
 	const char *rest = strncmp(url, scheme, strlen(scheme)) == 0 ? url + strlen(scheme) : NULL;
@@ -163,17 +182,53 @@ static int parse(const char *url, PQconninfoOption **ret, struct err *err)
 	*ret = rest ? pg.PQconninfoParse(rest, &said) : NULL;
 	pg.PQfreemem(said);                     /* it repeats what was written, a password perhaps */
 	if (!*ret) {
-		rc = err_set(err, ERR_INVALID, "database.url", "no address of a database");
+		rc = err_set(err, ERR_INVALID, key, "no address of a database");
 		err_hint(err, "as in postgresql:host=pg1,pg2 dbname=toolcrib user=toolcrib sslmode=verify-full");
 		return rc;
 	}
-	for (const PQconninfoOption *o = *ret; rc == 0 && o->keyword; o++)
-		if (o->val && strcmp(o->keyword, "password") == 0) {
-			rc = err_set(err, ERR_INVALID, "database.url", "a password stands in it");
+	for (const PQconninfoOption *o = *ret; rc == 0 && o->keyword; o++) {
+		if (o->val && (strcmp(o->keyword, "password") == 0 || strcmp(o->keyword, "sslpassword") == 0)) {
+			rc = err_set(err, ERR_INVALID, key, "a password stands in it");
 			err_hint(err, "put it into a file of mode 0600, and passfile=FILE in its place: see pgpass of "
 				 "PostgreSQL");
+		} else if (o->val && strcmp(o->keyword, "passfile") == 0) {
+			rc = check_passfile(o->val, key, err);
 		}
+	}
 	return rc;
+}
+
+int db_server_check(const char *url, const char *keys_url, struct err *err)
+{
+	PQconninfoOption *options = NULL;
+	int rc = load_once(err);
+
+	if (rc == 0)
+		rc = parse(url, "database.url", &options, err);
+	if (options)
+		pg.PQconninfoFree(options);
+	options = NULL;
+	if (rc == 0 && keys_url)
+		rc = parse(keys_url, "database.keys_url", &options, err);
+	if (options)
+		pg.PQconninfoFree(options);
+	return rc;
+}
+
+void db_server_files(const char *url, void (*fn)(void *arg, const char *file), void *arg)
+{
+	static const char *const words[] = { "passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl" };
+	PQconninfoOption *options = NULL;
+	struct err ignored;
+
+	if (url && load_once(&ignored) == 0)
+		(void)parse(url, "", &options, &ignored);
+	for (const PQconninfoOption *o = options; o && o->keyword; o++)
+		for (size_t i = 0; o->val && *o->val == '/' && i < NELEMS(words); i++)
+			if (strcmp(o->keyword, words[i]) == 0)
+				fn(arg, o->val);
+	if (options)
+		pg.PQconninfoFree(options);
 }
 
 struct words { const char *key[64], *value[64]; size_t n; };
@@ -194,13 +249,20 @@ static int connect_to(struct db *db, struct err *err)
 	struct pg_conn *conn = db->pg;
 	struct words w = { .n = 0 };
 	PQconninfoOption *options = NULL;
-	char seconds[8];
+	char seconds[8], keys[80] = "";
 	int rc = load_once(err);
 
 	if (rc == 0)
-		rc = parse(conn->url, &options, err);
+		rc = parse(conn->url, "database.url", &options, err);
 	snprintf(seconds, sizeof(seconds), "%d", PG_CONNECT_S);
 	word(&w, "client_encoding", "UTF8");
+	if (conn->at.user)
+		word(&w, "user", conn->at.user);
+	for (const PQconninfoOption *o = options; rc == 0 && o->keyword && conn->at.beside; o++)
+		if (o->val && strcmp(o->keyword, "dbname") == 0)
+			snprintf(keys, sizeof(keys), "%s_keys", o->val);
+	if (*keys)
+		word(&w, "dbname", keys);
 	for (const PQconninfoOption *o = options; rc == 0 && o->keyword; o++)
 		if (o->val)
 			word(&w, o->keyword, o->val);

@@ -287,6 +287,7 @@ static void engine_close(struct db *db)
 {
 	pg_lost(db);
 	free(db->pg->url);
+	free(db->pg->user);
 	free(db->pg);
 }
 
@@ -314,6 +315,7 @@ int db_open_server(const struct db_server *at, enum db_mode mode, struct db **re
 	db->pg = mem_zalloc(sizeof(*db->pg));
 	db->pg->at = *at;
 	db->pg->at.url = db->pg->url = mem_strdup(at->url);
+	db->pg->at.user = db->pg->user = at->user ? mem_strdup(at->user) : NULL;
 	rc = pg_alive(db, err);
 	if (rc < 0) {
 		db_close(&db);
@@ -324,6 +326,15 @@ int db_open_server(const struct db_server *at, enum db_mode mode, struct db **re
 }
 
 #else
+
+int db_server_check(const char *url, const char *keys_url, struct err *err)
+{
+	return db_open_server(NULL, DB_READER, NULL, err);
+}
+
+void db_server_files(const char *url, void (*fn)(void *arg, const char *file), void *arg)
+{
+}
 
 int db_open_server(const struct db_server *at, enum db_mode mode, struct db **ret, struct err *err)
 {

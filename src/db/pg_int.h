@@ -39,7 +39,7 @@ struct pg_conn {
 	PGconn *c;                      /* NULL: lost, and nobody has needed another one since */
 	PGcancel *cancel;
 	struct db_server at;            /* to connect again; url is ours */
-	char *url;
+	char *url, *user;
 	struct db_stmt *active;         /* its rows are on their way */
 	unsigned items;                 /* savepoints that are open */
 	bool warned;                    /* the server said something while it committed (CLUSTER K-114) */

@@ -428,6 +428,8 @@ int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err
 
 void db_give_back(struct db *db)
 {
+	if (!db->native)
+		return;
 	(void)sqlite3_db_release_memory(db->native);
 }
 
@@ -470,6 +472,8 @@ static int db_wal_copy(struct db *db, int how, struct err *err)
 int db_checkpoint(struct db *db, unsigned min_pages, struct err *err)
 {
 	assert(db->mode == DB_WRITER && !db->in_txn);
+	if (!db->native)
+		return 0;
 	/* What a reader held back last time is not tried again before as much has come on top. */
 	if (db_wal_pages(db) < min_pages + db->wal_stuck)
 		return 0;
@@ -481,6 +485,8 @@ int db_truncate_log(struct db *db, struct err *err)
 	int frames = 0, copied = 0;
 
 	assert(db->mode == DB_WRITER && !db->in_txn);
+	if (!db->native)
+		return 0;
 	int rc = sqlite3_wal_checkpoint_v2(db->native, "main", SQLITE_CHECKPOINT_TRUNCATE, &frames, &copied);
 	if (rc != SQLITE_OK)
 		return db_fail(db, rc, db->path, err);
@@ -829,16 +835,6 @@ int db_open_as(const char *name, const char *path, enum db_mode mode, struct db 
 	}
 	*ret = db;
 	return 0;
-}
-
-int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err)
-{
-	int rc = 0;
-
-	assert(mode == DB_WRITER || !create);
-	if (create)
-		rc = path_create(path, 0600, "", 0, err);       /* SQLite would make it 0644 */
-	return rc < 0 && rc != ERR_CONFLICT ? rc : db_open_as(path, path, mode, ret, err);
 }
 
 int db_open_model(struct db **ret, struct err *err)

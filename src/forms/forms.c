@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "db/server.h"
 #include "forms/forms.h"
 
 #include "forms_int.h"
@@ -790,6 +791,8 @@ static int any(struct db *db, struct err *err)
 	struct db_stmt *st;
 	int rc;
 
+	if (db_is_shared(db))           /* rows are all that it has */
+		return 0;
 	if (db_is_guest(db))            /* another program's connection does not ask again */
 		return 1;
 	st = db_stmt_get(db, SQL_FORMS_ANY);

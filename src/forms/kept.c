@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "db/server.h"
 #include "forms/forms.h"
 
 #include "forms_int.h"
@@ -460,7 +461,7 @@ int forms_make_lean(struct db *db, bool *ret_made, struct err *err)
 	int rc = db_lean_left(db, &left, err);
 
 	*ret_made = false;
-	if (rc < 0 || left == 0)
+	if (rc < 0 || left == 0 || db_is_shared(db))
 		return rc;
 	st = db_stmt_get(db, SQL_FOLD_IS_SMALL);
 	db_bind_i64(st, 1, FORMS_LEAN_ROWS_MAX);

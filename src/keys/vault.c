@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "db/server.h"
 #include "keys/keys.h"
 #include "keys/secrets.h"
 #include "keys/vault.h"
@@ -467,6 +468,20 @@ int vault_open(const struct keyfile_place *place, struct db *db, struct vault **
 	return rc;
 }
 
+void vault_take(struct vault *v, struct vault **from)
+{
+	struct vault *f = *from, was = *v;
+
+	v->by_name = f->by_name;
+	v->key = f->key;
+	v->nkey = f->nkey;
+	v->version++;
+	f->by_name = was.by_name;
+	f->key = was.key;
+	f->nkey = was.nkey;
+	vault_close(from);
+}
+
 void vault_close(struct vault **vp)
 {
 	struct vault *v = vp ? *vp : NULL;
@@ -737,7 +752,7 @@ static int check_file(const struct keyfile_place *place, const struct given *g, 
 {
 	char *file = path_join(place->store, DB_KEYS);
 	struct stat st;
-	bool is_there = stat(file, &st) == 0 && st.st_size > 0;
+	bool is_there = db_is_served(place->store) || (stat(file, &st) == 0 && st.st_size > 0);
 
 	free(file);
 	return is_there || adopt || !lacks(g, 0, 0) ? 0 : refuse_loss(place, g, 0, false, err);

@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "conf/conf.h"
 #include "db/owner.h"
+#include "db/server.h"
 
 #include "main_int.h"
 
@@ -316,6 +317,22 @@ static int relay(const struct options *o, const struct db_card *card, const char
 	return relay_run(card->mcp_sock, key, STDIN_FILENO, out_fd, &err) < 0 ? fail(&err) : EXIT_DONE;
 }
 
+/* Where the store's databases are: the folder remembers what the configuration said last. */
+static int database(const struct options *o, const struct conf *conf, const char *store, struct err *err)
+{
+	const struct db_served at = { conf->database_url, conf->database_keys_url,
+				      strcmp(conf->database_standby, "yes") == 0 };
+	int rc = conf->database_url ? app_conf_check(conf, err) : db_serve_found(store, err);
+
+	if (rc == 0 && conf->database_url)
+		rc = db_serve(store, &at, err);
+	if (rc == 0 && o->take_over && db_is_served(store)) {
+		rc = err_set(err, ERR_CONFLICT, "", "a server with a store on PostgreSQL hands nothing over yet");
+		err_hint(err, "stop it, and start the new one");
+	}
+	return rc;
+}
+
 static int run(const struct options *o, struct conf *conf, const char *store, int out_fd)
 {
 	const char *env_key = getenv("TOOLCRIB_KEY");
@@ -333,7 +350,9 @@ static int run(const struct options *o, struct conf *conf, const char *store, in
 			 "the owner of the store may say --tenant TENANT instead");
 		return fail(&err);
 	}
-	rc = o->take_over ? 0 : take_store(store, &owner, &card, &err);
+	rc = database(o, conf, store, &err);
+	if (rc == 0)
+		rc = o->take_over ? 0 : take_store(store, &owner, &card, &err);
 	if (rc == 1 && !o->stdio)
 		rc = err_set(&err, ERR_CONFLICT, "", "the store %s is in use by process %lld", store,
 			     (long long)card.pid);

@@ -21,6 +21,7 @@
 #include "base/served.h"
 #include "base/text.h"
 #include "db/owner.h"
+#include "db/server.h"
 #include "forms/forms.h"
 #include "json/json.h"
 #include "report/question.h"
@@ -357,13 +358,16 @@ static int open_store(struct serve *s, struct err *err)
 	enum { KEPT = 3 };              /* of these, the last ones */
 	const size_t absent = path_exists(sealed) ? 0 : 1;
 	const unsigned abi = SANITIZED || COVERAGE ? 0 : s->bounds.landlock;
-	int rc = places_only(places, NELEMS(places) - absent, abi, err);
+	int rc = db_serve_found(s->ask.store, err);
+	const bool served = rc == 0 && db_is_served(s->ask.store);      /* by a server, reached before all is shut */
 
+	if (rc == 0 && !served)
+		rc = places_only(places, NELEMS(places) - absent, abi, err);
 	if (rc == 0)
 		rc = db_open_reporter(db_of_file(file), s->bounds.scratch, report_may_read, s->ask.report, &s->db, err);
 	if (rc == 0)
 		rc = forms_see_without(s->db, &s->absent, err);
-	if (rc == 0)
+	if (rc == 0 && !served)
 		rc = forms_see_sums(s->db, &s->absent, err);
 	if (rc == 0)
 		rc = places_only(places + NELEMS(places) - KEPT, KEPT - absent, abi, err);

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "db/server.h"
 #include "forms/forms.h"
 #include "json/json.h"
 #include "setup/setup.h"
@@ -106,7 +107,42 @@ out:
 	return rc;
 }
 
-int setup_store(const char *store, struct err *err)
+/* Tables of both databases, by who owns them. */
+static int make_tables(const struct db_served *at, const char *owner, bool keys, struct err *err)
+{
+	const struct db_server server = { .url = keys && at->keys_url ? at->keys_url : at->url,
+		.beside = keys && !at->keys_url, .owner = true, .require_standby = at->require_standby, .user = owner };
+	struct db *db = NULL;
+	int rc = db_open_server(&server, DB_WRITER, &db, err);
+
+	if (rc == 0)
+		rc = keys ? db_migrate_keys(db, err) : db_migrate(db, err);
+	if (rc < 0)
+		(void)err_wrap(err, keys ? "the database of keys" : "the database");
+	db_close(&db);
+	return rc;
+}
+
+static int make_databases(const char *store, const json_t *args, struct err *err)
+{
+	const struct db_served at = { json_string_value(json_object_get(args, "database")),
+		json_string_value(json_object_get(args, "keys-database")), !json_is_true(json_object_get(args, "no-standby")) };
+	const char *owner = json_string_value(json_object_get(args, "database-owner"));
+	int rc;
+
+	if (!at.url && (at.keys_url || owner || !at.require_standby))
+		return err_set(err, ERR_INVALID, "database", "--keys-database, --database-owner and --no-standby go with --database");
+	if (!at.url)
+		return 0;
+	if (!owner)
+		owner = SETUP_DATABASE_OWNER;
+	rc = db_serve(store, &at, err);
+	if (rc == 0)
+		rc = make_tables(&at, owner, false, err);
+	return rc < 0 ? rc : make_tables(&at, owner, true, err);
+}
+
+int setup_store(const char *store, const json_t *args, struct err *err)
 {
 	struct db_owner *owner = NULL;
 	struct db_card card;
@@ -118,6 +154,8 @@ int setup_store(const char *store, struct err *err)
 		return err_set(err, ERR_CONFLICT, store, "there is a store at %s already, in use by process %lld",
 			       store,
 			       (long long)card.pid);
+	if (rc == 0)
+		rc = make_databases(store, args, err);
 	if (rc == 0)
 		rc = create(store, err);
 	db_owner_drop(&owner);

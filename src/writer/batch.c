@@ -15,6 +15,7 @@
 #include "audit/recover.h"
 #include "audit/fold.h"
 #include "audit/rows.h"
+#include "audit/shared.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/id.h"
@@ -439,7 +440,8 @@ static int run_items(struct writer *w, struct witem *first, struct err *err)
 
 			it->rc = e->change ? run_change(w, e, err) : run_event(w, e, err);
 		}
-		if (it->rc == ERR_AUDIT || it->rc == ERR_IO || (it->rc < 0 && !db_txn_alive(w->db)))
+		if (it->rc == ERR_AUDIT || it->rc == ERR_IO || (it->rc < 0 && !db_txn_alive(w->db)) ||
+		    (it->rc == ERR_BUSY && w->node && !it->is_job))
 			return it->rc;
 	}
 	return audit_logs_flush_rows(w->logs, w->db, err);
@@ -498,6 +500,28 @@ static void note_failure(struct writer *w, const struct err *err)
 	(void)snprintf(f->why, sizeof(f->why), "%s", err->msg);
 }
 
+static bool past_close(struct writer *w)
+{
+	uint64_t by = atomic_load(&w->close_by_us);
+
+	return by && clock_mono_us() >= by;
+}
+
+/* Between two tries. */
+static bool gives_up(struct writer *w)
+{
+	wqueue_pause(w->queue, RETRY_MS);
+	return past_close(w);
+}
+
+/* What other nodes have to look at: a job has changed more than records. */
+static bool changes(struct witem *first)
+{
+	const struct wjob *j = first && first->is_job && first->rc == 0 ? CONTAINER_OF(first, struct wjob, item) : NULL;
+
+	return j && !j->job.volatile_only && !j->job.between;
+}
+
 static int run_txn(struct writer *w, struct witem *first, bool save, struct err *err)
 {
 	struct audit_mark start = audit_logs_mark(w->logs);
@@ -505,6 +529,8 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 
 	if (rc < 0)
 		return rc;
+	if (w->node)
+		audit_shared_begin(w->logs, first && first->is_job);
 	audit_logs_clock(w->logs, atomic_load(&w->clock));
 	if (save && audit_newest_row(w->logs) - w->headed >= HEADS_EVERY) {
 		audit_heads_due(w->logs);
@@ -516,12 +542,18 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 		rc = run_items(w, first, err);
 	if (rc == 0 && save)
 		rc = audit_save_open_from(w->logs, w->db, err);
+	if (rc == 0 && w->node)
+		rc = wnode_move(w, changes(first), err);
 	crash_around(first, "begin.before", "end.before", "admin.item", "task.before");
 	rc = db_txn_end(w->db, rc, err);
+	if (rc == ERR_UNCERTAIN && w->node)
+		rc = wnode_resolve(w, gives_up, err);
 	if (rc < 0)
 		audit_logs_rollback(w->logs, start);
 	else
 		audit_logs_commit(w->logs);
+	if (rc == 0 && w->node)
+		wnode_moved(w);
 	return rc;
 }
 
@@ -539,19 +571,14 @@ static void run_between(struct writer *w, struct witem *first)
 	}
 }
 
-static bool past_close(struct writer *w)
-{
-	uint64_t by = atomic_load(&w->close_by_us);
-
-	return by && clock_mono_us() >= by;
-}
-
 /* Nothing of the batch has happened.  What must stay is kept for the next one, the rest is handed back. */
 static struct witem *sort_failed(struct writer *w, struct witem *first, int rc, const struct err *err)
 {
 	struct witem *back = NULL, **back_tail = &back, **kept_tail = &w->kept;
 	bool keep = !is_final(rc) && !past_close(w);
 
+	while (*kept_tail)              /* of another part of the batch */
+		kept_tail = &(*kept_tail)->next;
 	for (struct witem *it = first, *next; it; it = next) {
 		bool mine = it->rc < 0 && it->rc != rc;         /* its own error, which will not pass */
 
@@ -592,7 +619,7 @@ static void batch_failed(struct writer *w, struct witem *first, int rc, const st
 		stop_for_good(w, rc, err);
 	else if (log_allow(&site))
 		log_err(NULL, "a transaction failed, calls are refused until one succeeds error=%s", err->msg);
-	atomic_store(&w->refused, reason_of(rc, err));
+	atomic_store(&w->refused, w->node ? "the database of the store takes no records" : reason_of(rc, err));
 	post(w, sort_failed(w, first, rc, err));
 	if (!is_final(rc) && !past_close(w))
 		wqueue_pause(w->queue, RETRY_MS);
@@ -614,18 +641,31 @@ static size_t count(const struct witem *first)
 	return n;
 }
 
+/* Where another node was faster, events come behind what it wrote: nobody has been told of them yet (CLUSTER K-101). */
+static int try_txn(struct writer *w, struct witem *first, bool save, struct err *err)
+{
+	int rc = ERR_BUSY;
+
+	for (int tries = 0; rc == ERR_BUSY && tries < (w->node && first && !first->is_job ? SHARED_TRIES : 1); tries++) {
+		for (struct witem *it = first; it; it = it->next)
+			it->rc = 0;
+		if (tries > 1)
+			wqueue_pause(w->queue, 1u << tries);
+		rc = run_txn(w, first, save, err);
+	}
+	return rc;
+}
+
 /* One transaction over the chain; hands back what is finished.  Writer thread. */
-static void writer_run_batch(struct writer *w, struct witem *first)
+static void run_batch(struct writer *w, struct witem *first)
 {
 	bool save = db_wal_pages(w->db) >= CHECKPOINT_PAGES;
 	struct err err = { 0 };
 	uint64_t begun_us;
 	int rc;
 
-	for (struct witem *it = first; it; it = it->next)
-		it->rc = 0;
 	begun_us = clock_mono_us();
-	rc = run_txn(w, first, save, &err);
+	rc = try_txn(w, first, save, &err);
 	atomic_store(&w->turned_us, clock_mono_us());
 	tally_observe(tally_get(TALLY_COMMIT, TALLY_OTHER), clock_mono_us() - begun_us, NULL);
 	if (rc < 0) {
@@ -657,6 +697,24 @@ static void writer_run_batch(struct writer *w, struct witem *first)
 		log_warn(NULL, "a checkpoint failed, the log grows error=%s", err.msg);
 }
 
+/* Where nodes share the store, a job is a transaction of its own: it is not run twice, and what it has seen and locked
+ * is nobody else's. */
+static void writer_run_batch(struct writer *w, struct witem *first)
+{
+	do {
+		struct witem *last = first, *rest = NULL;
+
+		while (w->node && last && !last->is_job && last->next && !last->next->is_job)
+			last = last->next;
+		if (w->node && last) {
+			rest = last->next;
+			last->next = NULL;
+		}
+		run_batch(w, first);
+		first = rest;
+	} while (first);
+}
+
 static int append_stop(struct writer *w, struct err *err)
 {
 	struct audit_mark mark = audit_logs_mark(w->logs);
@@ -677,6 +735,8 @@ static int append_stop(struct writer *w, struct err *err)
 	rc = audit_append(w->logs, w->db, &ev, NULL, err);
 	if (rc == 0)
 		rc = audit_logs_flush(w->logs, w->db, err);
+	if (rc == 0 && w->node)
+		rc = wnode_stop(w, err);
 	return rc < 0 ? rc : audit_save_open_from(w->logs, w->db, err);
 }
 
@@ -686,6 +746,8 @@ static void write_stop(struct writer *w)
 	struct err err;
 	int rc = db_txn_begin(w->db, true, &err);
 
+	if (w->node)
+		audit_shared_begin(w->logs, true);
 	audit_logs_clock(w->logs, atomic_load(&w->clock));
 	if (rc == 0)
 		rc = db_txn_end(w->db, append_stop(w, &err), &err);
@@ -803,6 +865,8 @@ static int describe_start(struct writer *w, const char *mode, struct str *ret, s
 	int rc = b->put_back ? audit_logs_each(w->logs, find_size, &size, err) : 0;
 
 	str_puts(ret, mode);
+	if (w->node)
+		str_printf(ret, ", node=%s", w->node->name);
 	if (rc == 0 && b->put_back) {
 		str_printf(ret, ", put back from a copy that ends at system:%" PRId64, size - 1);
 		log_warn(NULL, "the store was put back from a copy, what came behind it is not there any more last=system:%" PRId64,
@@ -859,7 +923,7 @@ static int write_start(struct writer *w, const char *what, const struct audit_fi
 
 	if (audit_last_kind(w->logs, w->db, 0, &last, &last_us, NULL) == ERR_NOT_FOUND)
 		rc = audit_log_create(w->logs, w->db, 0, NULL, err);
-	else if (last != AUDIT_SERVER_STOP && last != AUDIT_LOG_OPEN) {
+	else if (w->node ? *w->node->before != '\0' : last != AUDIT_SERVER_STOP && last != AUDIT_LOG_OPEN) {
 		audit_event_init(&ev, AUDIT_SERVER_CRASH, 0);
 		ev.actor = AUDIT_BY_SYSTEM;
 		ev.field = tails;
@@ -870,7 +934,8 @@ static int write_start(struct writer *w, const char *what, const struct audit_fi
 	if (rc == 0)
 		rc = write_clock_step(w, last_us, err);
 	if (rc == 0)
-		rc = audit_recover(w->logs, w->db, w->guard.elsewhere, false, ret_recovered, err);
+		rc = w->node ? wnode_begin(w, ret_recovered, err)
+			: audit_recover(w->logs, w->db, w->guard.elsewhere, false, ret_recovered, err);
 	if (rc == 0 && w->guard.recover)
 		rc = w->guard.recover(w->db, w->logs, err);
 	if (rc < 0)
@@ -913,6 +978,8 @@ int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered
 		rc = describe_start(w, mode, &what, err);
 	if (rc == 0)
 		rc = db_txn_begin(w->db, true, err);
+	if (rc == 0 && w->node)
+		audit_shared_begin(w->logs, true);
 	if (rc == 0) {
 		rc = db_txn_end(w->db, write_start(w, str_text(&what), &tails, ret_recovered, err), err);
 		if (rc == 0)

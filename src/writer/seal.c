@@ -470,8 +470,11 @@ static void close_seal(struct wfollower *follower)
 
 void writer_seal_start(struct writer *w, const struct writer_seal_limits *limits)
 {
-	struct wseal *s = mem_zalloc(sizeof(*s));
+	struct wseal *s;
 
+	if (w->node)                    /* rows are all that such a store has */
+		return;
+	s = mem_zalloc(sizeof(*s));
 	s->w = w;
 	s->loop = w->loop;
 	s->by_itself = limits != NULL;

@@ -23,6 +23,7 @@
 #include "bundle/seal.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "db/server.h"
 #include "ev/ev.h"
 #include "forms/forms.h"
 #include "keys/keys.h"
@@ -405,6 +406,10 @@ static void finished(struct writer *w, struct witem *it)
 	struct wevent *e;
 
 	list_unlink(&it->waiting);
+	if (w->node && w->node->holds && it->is_begin && it->rc == 0 && !it->refused && !it->held && w->node->holds(w)) {
+		list_push_back(&w->node->waiting, &it->waiting);
+		return;
+	}
 	w->notices -= it->is_notice;
 	if (!it->refused) {
 		report(w, it, it->rc);
@@ -413,6 +418,17 @@ static void finished(struct writer *w, struct witem *it)
 		w->late(w->late_arg, &e->ev);
 	}
 	item_free(it);
+}
+
+/* One that has waited for share.c. */
+static void finish_late(struct writer *w, struct witem *it, bool late)
+{
+	list_unlink(&it->waiting);
+	if (late)
+		report(w, it, ERR_AUDIT);
+	it->refused = late;
+	it->held = true;
+	finished(w, it);
 }
 
 static void finish_all(struct writer *w)
@@ -425,6 +441,8 @@ static void finish_all(struct writer *w)
 		any |= it->rc == 0 && !(it->is_job && CONTAINER_OF(it, struct wjob, item)->job.volatile_only);
 		finished(w, it);
 	}
+	if (w->node && w->node->look)
+		w->node->look(w);
 	if (any && w->on_records)
 		w->on_records(w->on_records_arg);
 	if (w->follower)
@@ -628,6 +646,7 @@ static void writer_free(struct writer *w)
 	audit_logs_close(&w->logs);
 	db_close(&w->db);
 	wqueue_free(&w->queue);
+	wnode_free(w);
 	ev_timer_free(&w->deadline);
 	ev_timer_free(&w->space->watch);
 	if (atomic_load(&w->courier->pending) == 0)
@@ -734,13 +753,16 @@ static int open_file(struct writer *w, struct err *err)
 {
 	char *path = path_join(w->store, DB_FILE);
 	int rc = db_open(path, DB_WRITER, false, &w->db, err);
+	const bool shared = rc == 0 && db_is_shared(w->db);
 
-	if (rc == 0)
+	if (rc == 0 && !shared)
 		rc = refuse_unfolded(w, err);
-	if (rc == 0)
+	if (rc == 0 && !shared)
 		rc = copy_before(w, path, err);
 	if (rc == 0)
 		rc = db_migrate(w->db, err);
+	if (rc == 0 && shared)
+		rc = wnode_open(w, err);
 	free(path);
 	return rc;
 }
@@ -751,7 +773,7 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 	size_t swept = 0;
 	int rc = open_file(w, err);
 
-	if ((rc == ERR_CORRUPT || rc == ERR_INVALID) && !*err->hint)
+	if ((rc == ERR_CORRUPT || rc == ERR_INVALID) && !*err->hint && !db_is_served(w->store))
 		err_hint(err, "put the newest backup back: toolcribd(8), BAD NIGHTS");
 	if (rc == 0)
 		rc = forms_see(w->db, err);     /* what says that a store was served may be in a block */
@@ -759,7 +781,7 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 		rc = find_files(w, place, &keys, err);
 	if (rc == 0)
 		rc = audit_logs_open(w->db, &w->logs, err);
-	if (rc == 0)
+	if (rc == 0 && !w->node)
 		rc = audit_seal_sweep(w->db, w->store, &swept, err);
 	if (rc == 0)
 		audit_logs_give_keys(w->logs, &keys);
@@ -807,6 +829,8 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 		atomic_store(&w->newest, audit_newest_row(w->logs));
 	if (rc == 0)
 		rc = start_thread(w, err);
+	if (rc == 0 && w->node)
+		w->node->finish = finish_late;
 	if (rc < 0) {
 		writer_free(w);
 		return rc;
@@ -841,6 +865,8 @@ static int end_thread(struct writer *w, uint32_t deadline_ms, struct err *err)
 	}
 	pthread_join(w->thread, NULL);
 	finish_all(w);
+	if (w->node && w->node->release)
+		w->node->release(w);
 	failed = atomic_load(&w->failed);
 	if (failed)
 		err_set(err, (enum err_code)failed, w->store, "the store had failed; the stop is not recorded");

@@ -22,6 +22,7 @@ enum {
 	SPACE_AGE_US = 100000,          /* how old a look at the free space may be */
 	SPACE_WATCH_MS = 2000,
 	CHECKPOINT_PAGES = 1000,        /* AUDIT A-624 */
+	SHARED_TRIES = 6,               /* of a transaction when other nodes are faster */
 	HEADS_EVERY = 16384,            /* records that a start may find behind the heads, and those of a log of SQLite's */
 };
 
@@ -36,6 +37,7 @@ struct witem {
 	bool must_stay;                 /* constant: the end of a call, or an event nobody waits for */
 	bool taken;                     /* under the lock */
 	bool refused;                   /* loop: its submitter has been told that it failed */
+	bool held;                      /* loop: it has waited for what another node has changed */
 	int rc;                         /* writer, then loop */
 };
 #define LANE_JOBS INT64_MIN
@@ -117,6 +119,30 @@ struct wfollower {
 	void (*close)(struct wfollower *f);
 };
 
+/* One of several that share the store; NULL in struct writer: it is ours. */
+struct wnode {
+	char name[WRITER_NODE_SIZE];
+	char before[40];                /* the process before that has not stopped, "": it has; since when its calls run */
+	int64_t before_us;
+	/* writer thread */
+	int64_t id, epoch, batch;       /* batch: of the last transaction that was sent */
+	int64_t version, next;          /* of what is no record, as committed; as this transaction found it */
+	bool own;                       /* this transaction has raised it */
+	int64_t months_us;
+	atomic_llong foreign;           /* the last one that another node made, as far as is known */
+	/* loop */
+	int64_t applied;                /* shown here */
+	bool looking, beating;
+	struct list waiting;            /* begins that are durable, until that is so */
+	struct ev_timer *beat;
+	void (*on_change)(void *arg, int64_t version);
+	void *on_change_arg;
+	/* share.c's, NULL before it has started: does a begin wait; something may have been changed; let all go on */
+	bool (*holds)(const struct writer *w);
+	void (*look)(struct writer *w), (*release)(struct writer *w);
+	void (*finish)(struct writer *w, struct witem *it, bool late); /* writer.c's: one that has waited */
+};
+
 struct writer {
 	struct ev_loop *loop;
 	struct writer_limits limits;
@@ -158,7 +184,18 @@ struct writer {
 	size_t notices;                 /* that have not come back; at most limits.queue_max */
 	struct wspace *space;
 	struct wrelay *relay;           /* NULL: the store is ours */
+	struct wnode *node;             /* NULL: nobody shares it */
 };
+
+/* --- node.c; what each is for stands there */
+int wnode_open(struct writer *w, struct err *err) MUST_CHECK;
+int wnode_begin(struct writer *w, size_t *ret_recovered, struct err *err) MUST_CHECK;
+int wnode_move(struct writer *w, bool changes, struct err *err) MUST_CHECK;    /* the last of a transaction */
+void wnode_moved(struct writer *w);                     /* it is durable */
+int wnode_resolve(struct writer *w, bool (*give_up)(struct writer *w), struct err *err) MUST_CHECK;
+int wnode_stop(struct writer *w, struct err *err) MUST_CHECK;
+int wnode_beat(void *arg, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;    /* of a writer_job */
+void wnode_free(struct writer *w);
 
 /* --- relay.c */
 

@@ -437,7 +437,7 @@ static void open_store(struct err *err)
 	struct app_opt o = { .profile = APP_EMBEDDED, .store = opt.store };
 	struct db_card card;
 
-	if ((!opt.more && setup_store(opt.store, err) < 0) || db_owner_take(opt.store, &o.owner, &card, err) != 0 ||
+	if ((!opt.more && setup_store(opt.store, NULL, err) < 0) || db_owner_take(opt.store, &o.owner, &card, err) != 0 ||
 	    app_start(&o, &fill.app, err) < 0)
 		fill_die(opt.store, err);
 }

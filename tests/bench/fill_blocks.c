@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "block/block.h"
+#include "bundle/chapter.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "forms/forms.h"
@@ -39,7 +40,7 @@ struct piece {
 	struct audit_bytes bytes;       /* of b */
 	uint8_t (*leaf)[TREE_HASH];
 	struct group *group; size_t groups, room;
-	struct audit_chapter *chapter;
+	struct bundle_chapter *chapter;
 	bool done;
 };
 
@@ -250,7 +251,7 @@ static void make_block(struct maker *m, struct piece *p)
 static void make_chapter(struct maker *m, struct piece *p)
 {
 	struct err err = { 0 };
-	int rc = audit_chapter_next(m->db, p->log->log->id, AUDIT_CHAPTER_BLOCKS, &p->chapter, &err);
+	int rc = bundle_chapter_next(m->db, p->log->log->id, BUNDLE_CHAPTER_BLOCKS, &p->chapter, &err);
 
 	must(rc, &err);
 	p->log->loose = rc == 1;
@@ -337,13 +338,13 @@ static int put_piece(struct audit_logs *logs, struct db *db, struct piece *p, st
 	if (rc == 0 && p->cnt > 0)
 		rc = put_block(db, p, err);
 	if (rc == 0 && p->chapter)
-		rc = audit_chapter_put(db, p->chapter, err);
+		rc = bundle_chapter_put(db, p->chapter, err);
 	for (size_t i = 0; i < p->groups; i++)
 		free(p->group[i].body.p);
 	free(p->group);
 	free(p->leaf);
 	free(p->bytes.p);
-	audit_chapter_free(&p->chapter);
+	bundle_chapter_free(&p->chapter);
 	return rc;
 }
 

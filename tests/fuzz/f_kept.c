@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "audit/commit.h"
+#include "keys/commit.h"
 #include "base/text.h"
 #include "fuzz.h"
 

@@ -76,10 +76,20 @@ class Server:
                           "--no-instructions", stdout=log, stderr=log).wait(WAIT_S)
         if rc:
             raise Missing("initdb failed: " + (self.dir / "initdb.log").read_text()[-400:])
-        words = [w for key, value in settings.items() for w in ("-c", f"{key}={value}")]
-        with open(self.dir / "log", "wb") as log:
-            self.server = self.run(f"{self.bin}/postgres", "-D", f"{self.dir}/data", "-k", str(self.dir), *words, stdout=log, stderr=log)
+        self.words = [w for key, value in settings.items() for w in ("-c", f"{key}={value}")]
+        self.again()
+
+    def again(self):
+        with open(self.dir / "log", "ab") as log:
+            self.server = self.run(f"{self.bin}/postgres", "-D", f"{self.dir}/data", "-k", str(self.dir), *self.words, stdout=log, stderr=log)
         self.wait_ready()
+
+    def crash(self):
+        """As kill -9 of the postmaster does it: its processes find that out by themselves, and no file is put in order."""
+        self.server.kill()
+        self.server.wait(WAIT_S)
+        pid = self.dir / "data/postmaster.pid"
+        pid.unlink(missing_ok=True)             # or the next one would be taken for ready
 
     def wait_ready(self):
         """Its file says so in its last line; and its end is an end as well."""

@@ -11,6 +11,7 @@
 #include "audit/record.h"
 #include "base/mem.h"
 #include "block/block.h"
+#include "bundle/chapter.h"
 #include "forms/forms.h"
 #include "src/db/db_int.h"
 
@@ -202,16 +203,16 @@ static int fold_logs(struct fold *f, struct err *err)
 
 static int put_next_chapter(struct db *db, int64_t log, unsigned blocks, struct err *err)
 {
-	struct audit_chapter *c = NULL;
-	int rc = audit_chapter_next(db, log, blocks, &c, err);
+	struct bundle_chapter *c = NULL;
+	int rc = bundle_chapter_next(db, log, blocks, &c, err);
 
 	if (rc == 1) {
 		rc = db_txn_begin(db, true, err);
 		if (rc == 0)
-			rc = db_txn_end(db, audit_chapter_put(db, c, err), err);
+			rc = db_txn_end(db, bundle_chapter_put(db, c, err), err);
 		rc = rc < 0 ? rc : 1;
 	}
-	audit_chapter_free(&c);
+	bundle_chapter_free(&c);
 	return rc;
 }
 

@@ -85,7 +85,7 @@ static void init_once(void)
 {
 	char *dir = tmpdir_make(), store[600], path[700];
 	struct err err = { 0 };
-	int rc = setup_store(tmpdir_path(dir, "store", store, sizeof(store)), &err);
+	int rc = setup_store(tmpdir_path(dir, "store", store, sizeof(store)), NULL, &err);
 
 	if (rc == 0)
 		rc = path_read(tmpdir_path(store, DB_FILE, path, sizeof(path)), 16 << 20, &init_made.db, &err);
@@ -942,9 +942,9 @@ static void init_leaves_a_store_alone(void **state)
 	struct err err;
 
 	(void)state;
-	assert_int_equal(setup_store(c->store, &err), ERR_CONFLICT);         /* in use */
+	assert_int_equal(setup_store(c->store, NULL, &err), ERR_CONFLICT);         /* in use */
 	app_close(&c->app);
-	assert_int_equal(setup_store(c->store, &err), ERR_CONFLICT);
+	assert_int_equal(setup_store(c->store, NULL, &err), ERR_CONFLICT);
 	start(c, APP_EMBEDDED);
 	must(c, "tenant list", "{}");
 	crib_free(c);

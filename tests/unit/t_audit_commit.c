@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "audit/commit.h"
+#include "keys/commit.h"
 #include "base/crypto.h"
 #include "base/text.h"
 #include "suite.h"

@@ -14,6 +14,7 @@
 #include "base/crypto.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "bundle/chapter.h"
 #include "forms/forms.h"
 #include "keys/keys.h"
 
@@ -799,33 +800,33 @@ static void cut_goes_through_a_block(void **state)
 	verify_clean(f);
 }
 
-static int propose_chapter(struct fix *f, struct audit_chapter **ret)
+static int propose_chapter(struct fix *f, struct bundle_chapter **ret)
 {
 	struct db *db = reader(f);
-	int rc = audit_chapter_next(db, 2, 4, ret, &f->err);
+	int rc = bundle_chapter_next(db, 2, 4, ret, &f->err);
 
 	db_close(&db);
 	return rc;
 }
 
-static int try_put_chapter(struct fix *f, struct audit_chapter *made)
+static int try_put_chapter(struct fix *f, struct bundle_chapter *made)
 {
 	int rc;
 
 	begin(f);
-	rc = audit_chapter_put(f->db, made, &f->err);
+	rc = bundle_chapter_put(f->db, made, &f->err);
 	if (rc == 0)
 		commit(f);
 	else
 		(void)db_txn_end(f->db, rc, NULL);
-	audit_chapter_free(&made);
+	bundle_chapter_free(&made);
 	return rc;
 }
 
 static void chapter_goes_with_its_blocks(void **state)
 {
 	struct fix *f = *state;
-	struct audit_chapter *one = NULL, *again = NULL, *late = NULL;
+	struct bundle_chapter *one = NULL, *again = NULL, *late = NULL;
 
 	append_calls(f, ACME, 1500);
 	end_calls(f);

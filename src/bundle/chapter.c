@@ -1,5 +1,5 @@
-/* Chapters (audit/fold.h): what the next blocks of a log come to, by a thread that reads; put by the writer beside its
- * other work.  Derived from blocks alone, so that nothing of it can be lost, and counted anew by the verifier. */
+/* Chapters (bundle/chapter.h): what the next blocks of a log come to, by a thread that reads; put by the writer beside
+ * its other work.  Derived from blocks alone, so that nothing of it can be lost, and counted anew by the verifier. */
 
 #include "config.h"
 
@@ -7,18 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit/fold.h"
 #include "base/mem.h"
 #include "block/block.h"
 #include "block/zone.h"
+#include "bundle/chapter.h"
 #include "db/db.h"
 
-#include "audit_int.h"
-
-_Static_assert((int)AUDIT_CHAPTER_BLOCKS == (int)BLOCK_CHAPTER_BLOCKS, "one number");
+_Static_assert((int)BUNDLE_CHAPTER_BLOCKS == (int)BLOCK_CHAPTER_BLOCKS, "one number");
 
 struct chapter {
-	struct audit_chapter face;
+	struct bundle_chapter face;
 	int64_t ts_min, ts_max;
 	struct audit_bytes zone, sums;
 };
@@ -31,7 +29,7 @@ struct making {
 	struct block_zones *zones;
 };
 
-void audit_chapter_free(struct audit_chapter **cp)
+void bundle_chapter_free(struct bundle_chapter **cp)
 {
 	struct chapter *c = (struct chapter *)*cp;
 
@@ -111,12 +109,12 @@ static int are_there(struct db *db, int64_t log, unsigned blocks, struct err *er
 	return rc;
 }
 
-static int make(struct db *db, int64_t log, unsigned blocks, struct audit_chapter **ret, struct err *err)
+static int make(struct db *db, int64_t log, unsigned blocks, struct bundle_chapter **ret, struct err *err)
 {
 	struct chapter *c = mem_zalloc(sizeof(*c));
 	struct making m = { .c = c, .reader = block_reader_new(NULL), .zoner = block_zoner_new(),
 		.summer = block_summer_new(), .zones = mem_zalloc(sizeof(*m.zones)) };
-	struct audit_chapter *face = &c->face;
+	struct bundle_chapter *face = &c->face;
 	int rc;
 
 	c->face.log = log;
@@ -127,7 +125,7 @@ static int make(struct db *db, int64_t log, unsigned blocks, struct audit_chapte
 		*ret = face;
 		rc = 1;
 	} else {
-		audit_chapter_free(&face);
+		bundle_chapter_free(&face);
 	}
 	block_reader_free(&m.reader);
 	block_zoner_free(&m.zoner);
@@ -136,7 +134,7 @@ static int make(struct db *db, int64_t log, unsigned blocks, struct audit_chapte
 	return rc;
 }
 
-int audit_chapter_next(struct db *db, int64_t log, unsigned blocks, struct audit_chapter **ret, struct err *err)
+int bundle_chapter_next(struct db *db, int64_t log, unsigned blocks, struct bundle_chapter **ret, struct err *err)
 {
 	int rc = db_txn_begin(db, false, err);
 
@@ -148,7 +146,7 @@ int audit_chapter_next(struct db *db, int64_t log, unsigned blocks, struct audit
 	return db_txn_end(db, rc, err);
 }
 
-int audit_chapter_put(struct db *db, const struct audit_chapter *chapter, struct err *err)
+int bundle_chapter_put(struct db *db, const struct bundle_chapter *chapter, struct err *err)
 {
 	const struct chapter *c = (const struct chapter *)chapter;
 	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_PUT_CHAPTER);

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit/commit.h"
-#include "audit/fields.h"
 #include "base/crypto.h"
 #include "base/text.h"
+#include "keys/commit.h"
 
 /* All numbers are big-endian; labels end with 0x00.
  *
@@ -24,6 +23,21 @@
 /* With the NUL. */
 static const char label_r[] = "toolcrib/r/1", label_c[] = "toolcrib/c/1", label_s[] = "toolcrib/s/1";
 static const char label_e[] = "toolcrib/e/1", label_p[] = "toolcrib/p/1", label_a[] = "toolcrib/a/1";
+
+static void put_be(uint8_t *p, uint64_t v, unsigned bytes)
+{
+	while (bytes > 0)
+		*p++ = (uint8_t)(v >> 8 * --bytes);
+}
+
+static uint64_t get_be(const uint8_t *p, unsigned bytes)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		v = v << 8 | p[i];
+	return v;
+}
 
 const char *audit_ctag_name(unsigned ctag)
 {
@@ -43,8 +57,8 @@ void audit_opening(const uint8_t dek[32], const uint8_t salt[AUDIT_SALT_SIZE], c
 		{ label_r, sizeof(label_r) }, { salt, AUDIT_SALT_SIZE }, { at->origin, at->origin_len }, { tail, sizeof(tail) },
 	};
 
-	audit_put_be(tail, at->idx, 8);
-	audit_put_be(tail + 8, ctag, 2);
+	put_be(tail, at->idx, 8);
+	put_be(tail + 8, ctag, 2);
 	digest_hmac(dek, parts, sizeof(parts) / sizeof(parts[0]), ret);
 }
 
@@ -53,7 +67,7 @@ void audit_commitment(const uint8_t opening[32], unsigned ctag, const void *valu
 	uint8_t tag[2];
 	const struct digest_part parts[] = { { label_c, sizeof(label_c) }, { tag, sizeof(tag) }, { value, len } };
 
-	audit_put_be(tag, ctag, 2);
+	put_be(tag, ctag, 2);
 	digest_hmac(opening, parts, sizeof(parts) / sizeof(parts[0]), ret);
 }
 
@@ -81,7 +95,7 @@ bool audit_cm_read(const uint8_t *p, size_t len, struct audit_cm ret[AUDIT_COMMI
 	if (len % 34 != 0 || n == 0 || n > AUDIT_COMMITS_MAX)
 		return false;
 	for (size_t i = 0; i < n; i++, p += 34) {
-		ret[i] = (struct audit_cm){ (unsigned)audit_get_be(p, 2), p + 2 };
+		ret[i] = (struct audit_cm){ (unsigned)get_be(p, 2), p + 2 };
 		if (ret[i].ctag == 0 || (i > 0 && ret[i].ctag <= ret[i - 1].ctag))
 			return false;
 	}
@@ -98,8 +112,8 @@ bool audit_kept_read(const uint8_t *p, size_t len, struct audit_kept ret[AUDIT_C
 
 		if (len < 6 || n == AUDIT_COMMITS_MAX)
 			return false;
-		size = (size_t)audit_get_be(p + 2, 4);
-		ret[n] = (struct audit_kept){ (unsigned)audit_get_be(p, 2), p + 6, size };
+		size = (size_t)get_be(p + 2, 4);
+		ret[n] = (struct audit_kept){ (unsigned)get_be(p, 2), p + 6, size };
 		if (ret[n].ctag <= last || size > len - 6)
 			return false;
 		last = ret[n].ctag;
@@ -115,8 +129,8 @@ static void put_place(struct str *ad, int64_t key_id, const uint8_t salt[AUDIT_S
 {
 	uint8_t numbers[16];
 
-	audit_put_be(numbers, at->idx, 8);
-	audit_put_be(numbers + 8, (uint64_t)key_id, 8);
+	put_be(numbers, at->idx, 8);
+	put_be(numbers + 8, (uint64_t)key_id, 8);
 	str_put(ad, label_p, sizeof(label_p));
 	str_put(ad, salt, AUDIT_SALT_SIZE);
 	str_put(ad, numbers, sizeof(numbers));
@@ -162,8 +176,8 @@ static void put_alias_place(struct str *ad, int64_t key_id, int kind, const char
 {
 	uint8_t numbers[16];
 
-	audit_put_be(numbers, (uint64_t)kind, 8);
-	audit_put_be(numbers + 8, (uint64_t)key_id, 8);
+	put_be(numbers, (uint64_t)kind, 8);
+	put_be(numbers + 8, (uint64_t)key_id, 8);
 	str_put(ad, label_a, sizeof(label_a));
 	str_put(ad, numbers, sizeof(numbers));
 	str_put(ad, origin, strlen(origin) + 1);

@@ -1,5 +1,5 @@
-#ifndef AUDIT_COMMIT_H
-#define AUDIT_COMMIT_H
+#ifndef KEYS_COMMIT_H
+#define KEYS_COMMIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,378 @@
+/* A writer that shares its store with others (CLUSTER 3 to 6): who it is, the fence in each of its transactions, what a
+ * commit came to that nobody has answered for, nodes that are gone, and the version by which it learns that others
+ * have changed something.  Writer thread; what the loop does of it is in share.c. */
+
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/recover.h"
+#include "audit/shared.h"
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/text.h"
+#include "db/db.h"
+#include "ev/ev.h"
+
+#include "writer_int.h"
+
+enum {
+	DEAD_US = 5000000,              /* without a beat (CLUSTER K-205) */
+	CLOCK_OFF_US = 30000000,        /* from the server's clock: keys would end at another time (CLUSTER K-208) */
+	BEAT_US = 500000,
+	MONTHS_US = 1000000,            /* of a second, as DAY_US below */
+	BURY_MAX = 4,                   /* nodes at one beat */
+};
+#define DAY_US (INT64_C(86400) * MONTHS_US)
+#define MONTHS_EVERY_US (INT64_C(3600) * MONTHS_US)
+
+/* --- who it is */
+
+bool writer_node_is_name(const char *name)
+{
+	const size_t n = strlen(name);
+
+	return n > 0 && n < WRITER_NODE_SIZE && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n && *name != '-';
+}
+
+static void default_name(char ret[WRITER_NODE_SIZE])
+{
+	char host[256] = "";
+	size_t n = 0;
+
+	(void)gethostname(host, sizeof(host) - 1);
+	for (const char *p = host; *p && n < WRITER_NODE_SIZE - 1; p++) {
+		const char c = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+
+		if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c == '-' && n > 0))
+			ret[n++] = c;
+		else if (c == '.')
+			break;
+	}
+	ret[n] = '\0';
+	if (n == 0)
+		(void)snprintf(ret, WRITER_NODE_SIZE, "node");
+}
+
+static void command_name(const char *store, char ret[WRITER_NODE_SIZE])
+{
+	char host[256] = "", hex[2 * DIGEST_SIZE + 1], *place;
+	uint8_t digest[DIGEST_SIZE];
+
+	(void)gethostname(host, sizeof(host) - 1);
+	place = mem_printf("%s:%s", host, store);
+	digest_sha256(place, strlen(place), digest);
+	text_hex(digest, sizeof(digest), hex);
+	(void)snprintf(ret, WRITER_NODE_SIZE, "cli-%.8s", hex);
+	free(place);
+}
+
+/* On which machine, and of which folder: there is one process of it, which has the lock of that. */
+static char *place_of(const struct writer *w)
+{
+	char host[256] = "";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	return mem_printf("%s:%s", host, w->store);
+}
+
+static int make_months(struct writer *w, struct err *err)
+{
+	const int64_t now = (int64_t)clock_wall_us();
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_MAKE_MONTHS);
+	int rc;
+
+	db_bind_i64(st, 1, now);
+	db_bind_i64(st, 2, now + 32 * DAY_US);
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	w->node->months_us = now;
+	return rc < 0 ? rc : 0;
+}
+
+static int check_clock(int64_t there_us, struct err *err)
+{
+	const int64_t off = (int64_t)clock_wall_us() - there_us;
+	int rc;
+
+	if (off < CLOCK_OFF_US && off > -CLOCK_OFF_US)
+		return 0;
+	rc = err_set(err, ERR_UNREACHABLE, "clock", "this machine's clock is %lld s from the database's",
+		     (long long)(off / 1000000));
+	err_hint(err, "set one of them right: keys would end at another time here");
+	return rc;
+}
+
+static int refuse_second(const struct wnode *n, int64_t since_us, const char *place, struct err *err)
+{
+	int rc = err_set(err, ERR_CONFLICT, "node", "another process is node %s: it wrote %lld ms ago, from %s", n->name,
+			 (long long)(since_us / 1000), place);
+
+	err_hint(err, "give this one a name of its own under node in toolcribd.yaml; of one that has died the name is free "
+		 "after %d s", DEAD_US / 1000000);
+	return rc;
+}
+
+/* The row, locked, and its epoch raised: what the process before had on its way is over, or will never be. */
+static int fence_own(struct writer *w, const char *place, struct err *err)
+{
+	struct wnode *n = w->node;
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_ADD);
+	int rc;
+
+	db_bind_textz(st, 1, n->name);
+	rc = db_run(&st, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(w->db, SQL_NODE_FIND);
+	db_bind_textz(st, 1, n->name);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const char *was = db_col_text(st, 5, NULL);
+
+		n->id = db_col_i64(st, 0);
+		n->epoch = db_col_i64(st, 1);
+		db_col_copy(st, 2, n->before, sizeof(n->before));
+		n->before_us = db_col_i64(st, 3);
+		rc = check_clock(db_col_i64(st, 6), err);
+		if (rc == 0 && db_col_i64(st, 4) < DEAD_US && strcmp(was, place) != 0)
+			rc = refuse_second(n, db_col_i64(st, 4), was, err);
+	} else if (rc == 0) {
+		rc = err_set(err, ERR_CORRUPT, "node", "the row of node %s is gone", n->name);
+	}
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(w->db, SQL_NODE_TAKE);
+	db_bind_i64(st, 1, n->id);
+	db_bind_i64(st, 2, n->epoch);
+	db_bind_textz(st, 3, n->before);
+	db_bind_i64(st, 4, n->before_us);
+	db_bind_textz(st, 5, place);
+	rc = db_run_id(&st, &n->epoch, err);
+	return rc < 0 ? rc : make_months(w, err);
+}
+
+int wnode_open(struct writer *w, struct err *err)
+{
+	char *place = place_of(w);
+	int rc = 0;
+
+	w->node = mem_zalloc(sizeof(*w->node));
+	if (w->limits.of_command)
+		command_name(w->store, w->node->name);
+	else if (w->limits.node)
+		(void)snprintf(w->node->name, sizeof(w->node->name), "%s", w->limits.node);
+	else
+		default_name(w->node->name);
+	list_init(&w->node->waiting);
+	for (int tries = 0; tries == 0 || (rc == ERR_BUSY && tries < 5); tries++) {    /* the server waits 2 s for a lock */
+		rc = db_txn_begin(w->db, true, err);
+		if (rc == 0)
+			rc = db_txn_end(w->db, fence_own(w, place, err), err);
+	}
+	if (rc == ERR_UNCERTAIN)
+		rc = err_set(err, ERR_UNREACHABLE, "database", "it did not say whether node %s is taken; start again",
+			     w->node->name);
+	free(place);
+	return rc;
+}
+
+/* In the transaction of the start: calls of the process before have their end, and it is this one. */
+int wnode_begin(struct writer *w, size_t *ret_recovered, struct err *err)
+{
+	struct wnode *n = w->node;
+	struct db_stmt *st;
+	int rc = 0;
+
+	if (*n->before && n->before_us)
+		rc = audit_recover_node(w->logs, w->db, n->before, n->before_us, ret_recovered, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(w->db, SQL_NODE_BOOT);
+	db_bind_i64(st, 1, n->id);
+	db_bind_i64(st, 2, n->epoch);
+	db_bind_textz(st, 3, audit_boot(w->logs));
+	rc = db_step(st, err);
+	if (rc == 1)
+		n->version = db_col_i64(st, 0);
+	else if (rc == 0)
+		rc = err_set(err, ERR_CONFLICT, "node", "another process has become node %s", n->name);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- each transaction */
+
+static int fenced(const struct wnode *n, struct err *err)
+{
+	return err_set(err, ERR_IO, "node", "node %s was fenced: it did not write for too long, or another process is it",
+		       n->name);
+}
+
+static int changed(struct writer *w, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_CHANGE);
+	int64_t version;
+
+	return db_run_id(&st, &version, err);
+}
+
+int wnode_move(struct writer *w, bool changes, struct err *err)
+{
+	struct wnode *n = w->node;
+	struct db_stmt *st;
+	int rc = changes ? changed(w, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	n->batch++;
+	st = db_stmt_get(w->db, SQL_NODE_MOVE);
+	db_bind_i64(st, 1, n->id);
+	db_bind_i64(st, 2, n->epoch);
+	db_bind_i64(st, 3, n->batch);
+	db_bind_i64(st, 4, audit_shared_since(w->logs));
+	rc = db_step(st, err);
+	if (rc == 1)
+		n->next = db_col_i64(st, 0);
+	else if (rc == 0)
+		rc = fenced(n, err);
+	n->own = changes;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+void wnode_moved(struct writer *w)
+{
+	struct wnode *n = w->node;
+
+	if (n->next > n->version + n->own)
+		atomic_store(&n->foreign, n->next);
+	n->version = n->next;
+}
+
+static int resolve(struct writer *w, int64_t *ret_batch, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = db_txn_begin(w->db, true, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(w->db, SQL_NODE_RESOLVE);
+	db_bind_i64(st, 1, w->node->id);
+	db_bind_i64(st, 2, w->node->epoch);
+	db_bind_textz(st, 3, audit_boot(w->logs));
+	rc = db_step(st, err);
+	if (rc == 1) {
+		w->node->epoch = db_col_i64(st, 0);
+		*ret_batch = db_col_i64(st, 1);
+		rc = 0;
+	} else if (rc == 0) {
+		rc = fenced(w->node, err);
+	}
+	db_stmt_put(&st);
+	return db_txn_end(w->db, rc, err);
+}
+
+/* CLUSTER K-206: a later commit that was answered for covers this one, on the standby as well; reading alone would not.
+ * 0: it was durable; ERR_AUDIT: it was not, and never will be. */
+int wnode_resolve(struct writer *w, bool (*give_up)(struct writer *w), struct err *err)
+{
+	int64_t batch = 0;
+	struct err why;
+	int rc;
+
+	metric_inc(METRIC_cluster_unsure);
+	atomic_store(&w->refused, "the database of the store has not said whether it has the last records");
+	while ((rc = resolve(w, &batch, &why)) < 0 && rc != ERR_IO) {
+		if (give_up(w))
+			return err_set(err, ERR_IO, "database", "whether the last records are there is not known: %s", why.msg);
+	}
+	if (rc < 0) {
+		*err = why;
+		return rc;
+	}
+	return batch == w->node->batch ? 0 : err_set(err, ERR_AUDIT, "database", "a transaction was lost with its connection");
+}
+
+int wnode_stop(struct writer *w, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_LEAVE);
+	int rc;
+
+	db_bind_i64(st, 1, w->node->id);
+	db_bind_i64(st, 2, w->node->epoch);
+	rc = db_run(&st, err);
+	return rc == 0 && db_changes(w->db) != 1 ? fenced(w->node, err) : rc;
+}
+
+/* --- beats: an idle node says that it is there, and looks after those that are not any more */
+
+/* 1: one was buried. */
+static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_DEAD);
+	char boot[40] = "", name[WRITER_NODE_SIZE] = "";
+	int64_t id = 0, epoch = 0, since_us = 0;
+	size_t n = 0;
+	int rc;
+
+	db_bind_i64(st, 1, w->node->id);
+	db_bind_i64(st, 2, DEAD_US);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		id = db_col_i64(st, 0);
+		db_col_copy(st, 1, name, sizeof(name));
+		epoch = db_col_i64(st, 2);
+		db_col_copy(st, 3, boot, sizeof(boot));
+		since_us = db_col_i64(st, 4);
+	}
+	db_stmt_put(&st);
+	if (rc <= 0)
+		return rc;
+	st = db_stmt_get(w->db, SQL_NODE_FENCE);
+	db_bind_i64(st, 1, id);
+	db_bind_i64(st, 2, epoch);
+	rc = db_run(&st, err);
+	if (rc == 0 && db_changes(w->db) != 1)
+		return 0;
+	if (rc == 0 && since_us)
+		rc = audit_recover_node(logs, w->db, boot, since_us, &n, err);
+	if (rc < 0)
+		return rc;
+	metric_inc(METRIC_cluster_fenced);
+	log_warn(NULL, "a node has not written for too long, it was fenced and its calls have an end node=%s calls=%zu", name,
+		 n);
+	return 1;
+}
+
+int wnode_beat(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct writer *w = arg;
+	int rc = 0;
+
+	audit_shared_eased(logs);
+	if ((int64_t)clock_wall_us() - w->node->months_us > MONTHS_EVERY_US)
+		rc = make_months(w, err);
+	if (rc == 0)
+		rc = audit_shared_logs(logs, db, err);
+	for (int i = 0; rc == 0 && i < BURY_MAX && (rc = bury(w, logs, err)) == 1; i++)
+		rc = 0;
+	return rc;
+}
+
+void wnode_free(struct writer *w)
+{
+	if (!w->node)
+		return;
+	ev_timer_free(&w->node->beat);
+	free(w->node);
+	w->node = NULL;
+}
