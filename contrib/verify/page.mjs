@@ -98,7 +98,7 @@ async function take(file, field) {
 }
 
 async function fetched() {
-  const [, path] = /^#(\/t\/[A-Za-z0-9._%-]+\/c\/[0-9A-Fa-f-]+\/proof)$/.exec(location.hash) ?? [];
+  const [, path] = /^#(\/t\/[a-z0-9._-]+\/call\/[0-9a-f-]+\/proof)$/.exec(location.hash) ?? [];
   if (!path || location.protocol === "file:") return;
   const answer = await fetch(path, { credentials: "same-origin", redirect: "error" });
   if (!answer.ok) return say("bad", "NOT CHECKED", [`there is no proof at ${safe(path)}: status ${answer.status}`]);

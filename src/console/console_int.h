@@ -117,6 +117,8 @@ struct route {
 };
 /* Ended by method NULL. */
 extern const struct route start_routes[], report_routes[], sheet_routes[], stream_routes[];
+/* verifier_gen.c: the page of contrib/verify/, which may ask its own server (decision 0176) */
+extern const char console_verifier[];
 
 struct front;
 struct part { struct request *q; struct question *question; const char *command; json_t *args; };
@@ -146,6 +148,8 @@ void request_page(struct request *q, int status, struct str *html);     /* taken
 void request_error(struct request *q, int status, const char *title, const char *message, const char *hint);
 void request_missing(struct request *q);                                /* always the same bytes */
 void request_reply(struct request *q, int status, const char *type, const char *headers, const char *text);
+/* The one page with a script, which its own policy names by its hash. */
+void request_verifier(struct request *q, const char *html);
 /* Or an answer in parts: rows as they come, then at the end of what is asked, which may be too busy at once. */
 void request_stream(struct request *q, const char *command, json_t *args, const struct question_stream *stream,
 		    request_then_fn *then);

@@ -24,13 +24,14 @@
 #define PLAIN \
 	"Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
 /* No script is on any page, and none may come there (C-402, C-403). */
-#define KEPT_APART \
+#define APART(policy) \
 	"X-Content-Type-Options: nosniff\r\nReferrer-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n" \
-	"Cross-Origin-Resource-Policy: same-origin\r\n" \
-	"Content-Security-Policy: default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; " \
+	"Cross-Origin-Resource-Policy: same-origin\r\nContent-Security-Policy: " policy \
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'\r\n" \
 	"Permissions-Policy: camera=(), microphone=(), geolocation=(), payment=(), usb=(), clipboard-read=(), " \
 	"display-capture=()\r\n"
+
+#define KEPT_APART APART("default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; ")
 
 struct front {
 	struct ev_loop *loop;
@@ -72,14 +73,23 @@ static void request_free(struct request *q)
 void request_reply(struct request *q, int status, const char *type, const char *headers, const char *text)
 {
 	struct http_request *http = q->http;
-	const bool is_page = strncmp(type, "text/html", 9) == 0;
+	const bool is_asset = strncmp(type, "text/css", 8) == 0;
 	struct str all = STR_SECRET_INIT;       /* a cookie */
 
 	str_printf(&all, KEPT_APART "Content-Type: %s\r\nCache-Control: %s\r\n%s", type,
-		   is_page ? "no-store" : "max-age=31536000, immutable", headers ? headers : "");
+		   is_asset ? "max-age=31536000, immutable" : "no-store", headers ? headers : "");
 	request_free(q);
 	http_reply(http, status, str_text(&all), text, strlen(text));
 	str_wipe(&all);
+}
+
+void request_verifier(struct request *q, const char *html)
+{
+	struct http_request *http = q->http;
+
+	request_free(q);
+	http_reply(http, 200, APART("form-action 'none'; ")
+		   "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n", html, strlen(html));
 }
 
 void request_page(struct request *q, int status, struct str *html)

@@ -399,10 +399,27 @@ void reports_each(bool of_tenant, void (*fn)(void *arg, const char *name, const 
 			fn(arg, reports[i].name, reports[i].title);
 }
 
+static void put_proof(struct request *q, struct answer *a)
+{
+	char *proof;
+
+	if (view_failed(q, a))
+		return;
+	proof = mem_strdup0(json_string_value(json_object_get(json_array_get(a->rows, 0), "proof")));
+	request_reply(q, 200, "text/plain; charset=utf-8", NULL, proof ? proof : "");
+	free(proof);
+}
+
+static void run_proof(struct request *q)
+{
+	request_ask(q, "audit proof", args_of_call(q), put_proof);
+}
+
 const struct route report_routes[] = {
 	{ "GET", "/t/:tenant/r/:report", FILTERS, ROUTE_SEEN, "audit stats, " ROUTE_REPORTS, run_report, NULL, NULL },
 	{ "GET", "/r/:report", FILTERS, ROUTE_SEEN, ROUTE_REPORTS, run_report, NULL, NULL },
 	{ "GET", "/t/:tenant/call/:call", NULL, ROUTE_SEEN, "audit show", run_call, NULL, NULL },
+	{ "GET", "/t/:tenant/call/:call/proof", NULL, ROUTE_SEEN, "audit proof", run_proof, NULL, NULL },
 	{ "POST", REVEAL, " c reason ", ROUTE_FORM, "audit payload", run_reveal, NULL, NULL },
 	{ NULL, NULL, NULL, ROUTE_SEEN, NULL, NULL, NULL, NULL },
 };

@@ -212,12 +212,19 @@ static void run_css(struct request *q)
 	request_reply(q, 200, "text/css; charset=utf-8", NULL, css);
 }
 
+/* For everybody, since it has no data. */
+static void run_verify(struct request *q)
+{
+	request_verifier(q, console_verifier);
+}
+
 const struct route start_routes[] = {
 	{ "GET", "/", NULL, ROUTE_SEEN, "console can, console visits", run_start, NULL, NULL },
 	{ "GET", "/enter", " t ", ROUTE_OPEN, NULL, run_enter, NULL, NULL },
 	{ "POST", "/enter", " t ", ROUTE_OPEN, "console enter", run_sign_in, NULL, NULL },
 	{ "POST", "/sign-out", " c ", ROUTE_FORM, "console end", run_sign_out, NULL, NULL },
 	{ "POST", "/end", " c id ", ROUTE_FORM, "console end", run_end, NULL, NULL },
+	{ "GET", "/verify", NULL, ROUTE_OPEN, NULL, run_verify, NULL, NULL },
 	{ "GET", "/a/:hash/console.css", NULL, ROUTE_OPEN, NULL, run_css, NULL, NULL },
 	{ NULL, NULL, NULL, ROUTE_SEEN, NULL, NULL, NULL, NULL },
 };

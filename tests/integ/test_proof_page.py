@@ -14,6 +14,7 @@ import subprocess
 import unittest
 
 import crib
+import test_console
 import test_console_browser
 import test_proof
 
@@ -261,6 +262,66 @@ class Page(Case):
             self.assertLessEqual(b.value("document.documentElement.scrollWidth"), width)
         asked = [e["params"]["request"]["url"] for e in b.events if e.get("method") == "Network.requestWillBeSent"]
         self.assertEqual({url.partition(":")[0] for url in asked} - {"about", "data"}, {"file"})
+        self.assertEqual([e for e in b.events if "Content Security Policy" in json.dumps(e) or e.get("method") == "Runtime.exceptionThrown"], [])
+
+
+class Served(test_console.Case):
+    """The console has the page for everybody, and a call's proof for it."""
+
+    def test_the_page_is_there_for_everybody_and_runs_its_own_script_alone(self):
+        self.serve()
+        status, headers, text = self.ask("GET", "/verify")
+        self.assertEqual((status, headers["Cache-Control"], headers["X-Content-Type-Options"]), (200, "no-store", "nosniff"))
+        self.assertEqual(headers["Content-Security-Policy"], "form-action 'none'; base-uri 'none'; frame-ancestors 'none'; "
+                         "require-trusted-types-for 'script'; trusted-types 'none'")
+        policy = re.search('<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text)[1]
+        script = re.search('<script type="module">(.*?)</script>', text, re.S)[1]
+        for word in ("default-src 'none'", "connect-src 'self'", f"script-src 'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"):
+            self.assertIn(word, policy.split("; "))
+        self.assertEqual(text.replace("connect-src 'self'", "connect-src 'none'"), self.crib.run("console", "verifier").stdout)
+
+    def test_who_gets_a_proof(self):
+        c = self.serve()
+        self.call()
+        c.cli("audit", "checkpoint")
+        call = c.json("audit", "calls", "--tenant", "acme")[0]["call"]
+        path = f"/t/acme/call/{call}/proof"
+        self.assertEqual(self.ask("GET", path)[0], 403)
+        status, headers, text = self.ask("GET", path, visit=self.visit())
+        self.assertEqual((status, headers["Content-Type"], headers["Cache-Control"]), (200, "text/plain; charset=utf-8", "no-store"))
+        self.assertTrue(text.startswith("c2sp.org/tlog-proof@v1\nextra "))
+        for other in (path.replace("acme", "other"), path.replace(call[:4], "0000")):
+            self.assertEqual(self.ask("GET", other, visit=self.visit())[0], 404, other)
+        self.assertEqual(len([row for row in c.json("audit", "access", "--tenant", "acme") if "proof" in row["detail"]]), 1)
+
+    @unittest.skipUnless(test_console_browser.PROGRAM, "needs Chromium: apt-get install chromium")
+    def test_from_a_call_to_its_proof(self):
+        c = self.serve()
+        self.call(3)
+        c.cli("audit", "checkpoint")
+        keys = "\n".join(word for word in c.cli("audit", "keys").split() if word.count("+") >= 2)
+        b = test_console_browser.Browser(c.dir / "profile")
+        self.addCleanup(b.close)
+        origin = f"http://{self.host}"
+        b.go(f"{origin}/enter?t={self.link()}", "Sign in")
+        b.value("document.querySelector('main button').click()")
+        b.arrive("the first page", "location.pathname === '/' && document.title.startsWith('Console')")
+        b.go(f"{origin}/t/acme/r/calls", "Calls of acme")
+        b.value("[...document.querySelectorAll('td a')].find(a => a.pathname.startsWith('/t/acme/call/')).click()")
+        b.arrive("the call", "document.title.startsWith('Call ')")
+        call = b.value("location.pathname").split("/")[-1]
+        b.value("document.querySelector('a[href^=\"/verify#\"]').click()")
+        b.arrive("its proof", "location.pathname === '/verify' && document.getElementById('proof').value !== ''")
+        b.value(f"document.getElementById('keys').value = {json.dumps(keys)}; document.getElementById('check').click()")
+        b.arrive("a verdict", "document.getElementById('verdict').className !== ''")
+        self.assertEqual(b.value("document.getElementById('verdict').className"), "good")
+        self.assertIn(call, b.value("document.getElementById('verdict').textContent"))
+        # an address that somebody made names nothing else
+        for bad in ("//evil.example/t/acme/call/00/proof", "/t/acme/r/calls", "https://evil.example/x"):
+            b.value("document.getElementById('proof').value = ''")
+            b.value(f"location.hash = {json.dumps('#' + bad)}")
+        asked = [e["params"]["request"]["url"] for e in b.events if e.get("method") == "Network.requestWillBeSent"]
+        self.assertEqual([url for url in asked if not url.startswith((origin + "/", "about:", "data:")) or "proof" in url and call not in url], [])
         self.assertEqual([e for e in b.events if "Content Security Policy" in json.dumps(e) or e.get("method") == "Runtime.exceptionThrown"], [])
 
 
