@@ -174,13 +174,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        42: "0657efe9319a4458b75aaa7864b61231c72db0a028509aebf7a7bcb7b4c7f838",
+        43: "92ecd9c114414f3206bdfb5e92f394261bc05ddbb7df7bf5b02d621357a5df90",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        42: "773c7ae39391cb0451eb6a683f935e53616ef0726b1ddf737dbb0190bcaba2b4",
+        43: "d89ce550ce34f991d8610dff4778a74cc0db61432b2c3d4bf2988ca47cf2c206",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
@@ -1733,7 +1733,7 @@ class Verifier(Findings):
                 "SELECT log, count(*), min(idx), max(idx) FROM rec NOT INDEXED WHERE typeof(log) <> 'integer' OR idx < 0 OR "
                 "typeof(idx) <> 'integer' OR typeof(kind) <> 'integer' OR typeof(ts) <> 'integer' GROUP BY log LIMIT ?", (FINDINGS_MAX,)):
             self.found("TYPE", detail=f"{count} records of log {log} have no place in it, or are of no kind: {low} to {high}")
-        for table in ("rec", "head", "cp", "hold", "retention", "alias", "tile", "blk", "blkpay", "chap", "open_call", "seg"):
+        for table in ("rec", "head", "cp", "hold", "retention", "alias", "tile", "blk", "blkpay", "chap", "book", "open_call", "seg"):
             for (number,) in self.db.execute(f"SELECT DISTINCT log FROM {table} WHERE log NOT IN (SELECT id FROM log) LIMIT ?",
                                              (FINDINGS_MAX,)):
                 self.found("LOG_MISSING", detail=f"rows of {table} of log {number}")
@@ -2120,7 +2120,7 @@ def check_bundle(path, keys):
 
 # --- records by columns: blocks, zones, sums and payloads of blocks (contrib/doc/block-format.md)
 
-BLOCK_FORMAT, BLOCK_RECORDS, CHAPTER_BLOCKS, CHAPTER_RECORDS, BLOCK_PAYLOADS = 1, 4096, 64, 64 * 4096, 256
+BLOCK_FORMAT, BLOCK_RECORDS, CHAPTER_BLOCKS, CHAPTER_RECORDS, BOOK_CHAPTERS, BLOCK_PAYLOADS = 1, 4096, 64, 64 * 4096, 16, 256
 STREAM_MAX, BODY_MAX, BLOB_MAX, DEFLATE_MIN = 4 << 20, 4 << 20, 65536, 64
 ZONE_IDS, SUMS_SHARE, HIST_STEPS = 1024, 8, 320
 BIG = (1 << 63) - 1
@@ -2459,6 +2459,50 @@ class Sums:
         return listed if whole else None
 
 
+class BookSums(Sums):
+    """Those of a book: its chapters' without days and halves, in which a record stands apart when its begin is in none of them."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.first, self.whole = first, True
+
+    def chapter(self, listed, find):
+        """find(idx): what a record says by itself, by names."""
+        if listed is None:
+            self.whole = False
+            return
+        sums, hist, apart = listed
+        for entry in sums:
+            self.merge((0, 0, *entry[2:SUM_KEY]), entry[SUM_KEY:])
+        for entry in hist:
+            self.hist[(0, 0, *entry[2:HIST_KEY])] += entry[HIST_KEY]
+        for (idx,) in apart:
+            record = find(idx)
+            begin = find(record["beg"]) if record["beg"] is not None and self.first <= record["beg"] < idx else None
+            if begin is None or begin["kind"] != BEGIN:
+                self.apart.append((idx,))
+            else:
+                self.one(idx, join_begin(record, begin))
+
+    def merge(self, keys, more):
+        old = self.sums.get(keys)
+        self.sums[keys] = more if old is None else (
+            *(a + b for a, b in zip(old[:3], more[:3])), max(old[3], more[3]), old[4] + more[4], old[5] + more[5],
+            min(old[6], more[6]), max(old[7], more[7]), min(old[8], more[8]), max(old[9], more[9]))
+
+    def one(self, idx, record):
+        ts, dur, called = record["ts"], record["dur"], int(record["call"] is not None)
+        self.merge((0, 0, called, *(-1 if record[name] is None else record[name] for name in SUM_KEYS)), (
+            1, int(dur is not None), dur or 0, dur or 0, record["n_req"] or 0, record["n_res"] or 0, idx, idx, ts, ts))
+        if record["kind"] == END and called:
+            tool = -1 if record["tool"] is None else record["tool"]
+            self.hist[0, 0, tool, CLASSES.get(record["outcome"], 5), step_of(dur or 0)] += 1
+
+    def listed(self):
+        many = len(self.sums) > CHAPTER_RECORDS // SUMS_SHARE or len(self.hist) > CHAPTER_RECORDS or len(self.apart) > CHAPTER_RECORDS // SUMS_SHARE
+        return super().listed() if self.whole and not many else None
+
+
 def count_sums(blocks):
     sums = Sums()
     for block in blocks:
@@ -2467,8 +2511,8 @@ def count_sums(blocks):
 
 
 class SumsReader:
-    def __init__(self, data, first):
-        self.data, self.at, self.first = data, 0, first
+    def __init__(self, data, first, book):
+        self.data, self.at, self.first, self.book = data, 0, first, book
 
     def number(self, most=BIG):
         value, self.at = varint(self.data, self.at, "sums", most)
@@ -2479,6 +2523,9 @@ class SumsReader:
         count = self.number(most)
         columns = []
         for word in words if count else ():
+            if self.book and word in ("day", "night"):
+                columns.append([0] * count)
+                continue
             if word in SUM_KEYS and named is not None and word not in named:
                 columns.append([-1] * count)
                 continue
@@ -2535,36 +2582,40 @@ class SumsReader:
         return named
 
 
-def sum_is_sound(entry, first, cnt):
+def sum_is_sound(entry, first, cnt, book):
     value = dict(zip(SUM_WORDS, entry))
     return 0 < value["count"] <= cnt and value["timed"] <= value["count"] and value["dur_max"] <= value["dur"] and \
         (value["timed"] > 0 or value["dur"] == 0) and value["idx_max"] < first + cnt and \
         value["idx_max"] - value["idx_min"] >= value["count"] - 1 and value["kind"] not in (BEGIN, -1) and \
-        value["called"] <= 1 and value["ts_max"] // DAY_US == value["day"] and is_night(value["ts_min"]) == is_night(value["ts_max"]) == value["night"]
+        value["called"] <= 1 and \
+        (book or value["ts_max"] // DAY_US == value["day"] and is_night(value["ts_min"]) == is_night(value["ts_max"]) == value["night"])
 
 
-def read_sums(data, first, cnt):
+def read_sums(data, first, cnt, book=False):
     """Of a chapter of cnt records from first on: (sums, histogram, apart), each a list of tuples in order, or None: they are
     partial."""
-    if not 1 <= cnt <= CHAPTER_RECORDS or not 0 <= first <= BIG - BLOCK_RECORDS - cnt + 1:
+    whole, most = (2, CHAPTER_RECORDS * BOOK_CHAPTERS) if book else (1, CHAPTER_RECORDS)
+    if not 1 <= cnt <= most or not 0 <= first <= BIG - BLOCK_RECORDS - cnt + 1:
         raise no_block("sums", "such a place, or so many records, no chapter has")
-    reader, listed = SumsReader(data, first), None
+    reader, listed = SumsReader(data, first, book), None
     form = reader.number(2 * BIG + 1)
-    if form > 1:
+    if book and form == 1:
+        raise no_block("sums", "a book has the sums of a chapter")
+    if form > whole:
         raise Later("sums")
-    if form == 1:
+    if form == whole:
         named = reader.named()
-        sums = reader.entries(cnt // SUMS_SHARE, SUM_WORDS, named)
+        sums = reader.entries(min(cnt, CHAPTER_RECORDS) // SUMS_SHARE, SUM_WORDS, named)
         records = sum(entry[SUM_KEY] for entry in sums)
         seen = [name for at, name in enumerate(SUM_KEYS, 3) if any(entry[at] >= 0 for entry in sums)]
         if seen != named or records > cnt or not few(len(sums), records) or \
-                not all(sum_is_sound(entry, first, cnt) for entry in sums):
+                not all(sum_is_sound(entry, first, cnt, book) for entry in sums):
             raise no_block("sums", "entries contradict themselves")
-        hist = reader.entries(records, HIST_WORDS, None)
+        hist = reader.entries(min(records, CHAPTER_RECORDS), HIST_WORDS, None)
         if not few(groups(hist), records) or sum(entry[5] for entry in hist) > records or \
                 not all(entry[1] <= 1 and 1 <= entry[3] <= 5 and entry[4] < HIST_STEPS and entry[5] > 0 for entry in hist):
             raise no_block("sums", "steps contradict themselves")
-        apart = reader.apart(records // SUMS_SHARE)
+        apart = reader.apart(min(records, CHAPTER_RECORDS) // SUMS_SHARE)
         if len(apart) + records > cnt or apart and apart[-1][0] >= first + cnt:
             raise no_block("sums", "records that stand apart are none of the chapter's")
         listed = sums, hist, apart
@@ -2610,6 +2661,7 @@ class Forms:
         self.line = max(self.line, self.files.end)
         self.unread = 0                 # records below cannot be read, which was told
         self.open = collections.OrderedDict()   # first -> Block, those that were asked for last
+        self.looked = []                # the two blocks that records of books were looked up in last
         self.groups = 0                 # of what is kept, that were read
 
     # blocks
@@ -2682,6 +2734,51 @@ class Forms:
                     self.groups += self.db.execute("SELECT count(*) FROM blkpay WHERE log = ? AND first >= ? AND first < ?",
                                                    (self.number, first, end)).fetchone()[0]
         chapters.end()
+        if start is None:
+            self.books()
+
+    # books
+
+    def books(self):
+        """Each is what its chapters come to, which were counted with their blocks; those that cannot be read have findings of their own."""
+        edge = 0
+        for row in self.db.execute("SELECT first, cnt, ts_min, ts_max, sums FROM book WHERE log = ? ORDER BY first", (self.number,)).fetchall():
+            try:
+                what = self.wrong_book(*row, edge)
+            except (Wrong, Later, LookupError):
+                what = None
+            if what:
+                place = row[0] >= 0 and row[1] > 0
+                self.found("INDEX", self.origin, row[0] if place else None, "the book " + what, last=row[0] + row[1] - 1 if place else None)
+            edge = row[0] + row[1]
+
+    def wrong_book(self, first, cnt, ts_min, ts_max, sums, edge):
+        chapters = self.db.execute("SELECT first, cnt, ts_min, ts_max, sums FROM chap WHERE log = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?",
+                                   (self.number, first, first + cnt, BOOK_CHAPTERS + 1)).fetchall()
+        joined = [row[0] for row in chapters] == list(itertools.accumulate((row[1] for row in chapters[:-1]), initial=first)) if chapters else False
+        if first < edge or cnt < 1 or not joined or len(chapters) > BOOK_CHAPTERS or sum(row[1] for row in chapters) != cnt:
+            return "is not of whole chapters, has more than one may have, or lies upon another"
+        if (ts_min, ts_max) != (min(row[2] for row in chapters), max(row[3] for row in chapters)):
+            return "says other times than its records have"
+        counted = BookSums(first)
+        for row in chapters:
+            counted.chapter(read_sums(row[4], row[0], row[1]), self.by_itself)
+        try:
+            return None if read_sums(sums, first, cnt, True) == counted.listed() else "has sums that are not what its records come to"
+        except (Wrong, Later, TypeError):
+            return "has sums that no release writes"
+
+    def by_itself(self, idx):
+        """What a record in a block says, by names."""
+        for block in self.looked:
+            if block.first <= idx < block.first + block.cnt:
+                break
+        else:
+            block = next(self.blocks(idx), None)
+            if block is None or not block.first <= idx < block.first + block.cnt:
+                raise LookupError(idx)
+            self.looked = [block, *self.looked[:1]]
+        return {name: (block.columns.get(name) or [None] * block.cnt)[idx - block.first] for name in Sums.NAMES}
 
     def is_leftover(self, first, cnt):
         """A block that waits for deletion, since a sealed file has its records.  Nobody reads it."""

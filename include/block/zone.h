@@ -19,6 +19,7 @@ struct block_reader;
 /* --- zones */
 
 enum { BLOCK_ZONE_IDS_MAX = 1024, BLOCK_CHAPTER_BLOCKS = 64, BLOCK_CHAPTER_MAX = 64 * 4096 };
+enum { BLOCK_BOOK_CHAPTERS = 16, BLOCK_BOOK_MAX = BLOCK_BOOK_CHAPTERS * BLOCK_CHAPTER_MAX };
 
 /* In the order of their bytes. */
 #define BLOCK_ZONES(X) X(KIND) X(OUTCOME) X(PRN) X(CRED) X(TOOL) X(TDEF) X(OBJ) X(KEY)
@@ -109,14 +110,33 @@ struct block_summer *block_summer_new(void);
 void block_summer_free(struct block_summer **s);
 /* All records of a block that is open, with all columns; blocks of a chapter come in their order. */
 void block_summer_add(struct block_summer *s, const struct block_reader *r);
-/* What other sums came to, which are not partial; of records from `first` on. */
-FOR_TESTS void block_summer_add_sums(struct block_summer *s, int64_t first, const struct block_sums *sums);
+/* What other sums came to, of records from `first` on. */
+void block_summer_add_sums(struct block_summer *s, int64_t first, const struct block_sums *sums);
+
+/* A book is up to 16 chapters, and its sums are theirs without days and halves: block_summer_add_sums() of each
+ * chapter in order, and of each record that stands apart in it one of the two below: added, when its begin (kind
+ * 1001) stands before it in the book, else apart there too.  A book of which a chapter is partial is partial. */
+struct block_summer *block_summer_new_book(void);
+/* own: what the record says by itself, n_req -1 where it says none. */
+void block_summer_add_one(struct block_summer *s, const struct block_sum *own, const struct block_sum *begin);
+void block_summer_add_apart(struct block_summer *s, int64_t idx);
 /* The bytes in place of what out has; begins anew. */
 void block_summer_end(struct block_summer *s, struct audit_bytes *out);
 /* Strict, of a chapter of cnt records from first on.  ERR_CORRUPT, ERR_LIMIT (no memory); block_sums_fini() in any
  * case. */
 int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
 		    struct err *err) MUST_CHECK;
+/* The same for who asks and does not check: of entries these words (bits by their place in struct block_sum; others
+ * are 0, NULL stays -1), and steps or none.  What is not wanted is not inflated, nor looked at. */
+#define BLOCK_SUM_ALL ((UINT64_C(1) << (sizeof(struct block_sum) / sizeof(int64_t))) - 1)
+int block_sums_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, bool hists,
+			 struct block_sums *ret, struct err *err) MUST_CHECK;
+/* The same of a book, whose entries have day and night 0. */
+FOR_TESTS int block_book_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
+		    struct err *err) MUST_CHECK;
+int block_book_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, bool hists,
+			 struct block_sums *ret, struct err *err) MUST_CHECK;
+bool block_book_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err);
 void block_sums_fini(struct block_sums *sums);
 /* Whether two say the same of such a chapter: numbers are compared, what zlib makes of them is its own.  err: why one
  * cannot be read, which is not the same then. */

@@ -85,6 +85,36 @@ struct forms_absent {
  * Whether the store has blocks or not; outside of statements. */
 int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;
 
+/* 64 blocks that were put get zone and sums of all their records (SCALE D2, block/zone.h), and 16 chapters the sums of
+ * a book.  What is not enough for a chapter yet gets small ones, of 8 blocks, in whose place that comes (decision
+ * 0141).
+ *
+ *	a thread that reads	forms_chapter_next() -> a proposal, as long as there is one
+ *	the writer		forms_chapter_put(), in a transaction
+ *
+ * Nothing waits for a chapter or a book: what has none is read. */
+enum { FORMS_CHAPTER_BLOCKS = 64, FORMS_CHAPTER_PART = 8, FORMS_BOOK_CHAPTERS = 16 };
+/* Fewer in tests.  part, chapters 0: there are no small ones, and no books. */
+struct forms_chapter_sizes { unsigned blocks, part, chapters; };
+#define FORMS_CHAPTER_SIZES { FORMS_CHAPTER_BLOCKS, FORMS_CHAPTER_PART, FORMS_BOOK_CHAPTERS }
+struct forms_chapter { int64_t log, first, cnt; bool book; };   /* owned by who has it, any thread */
+/* Of the oldest blocks of a log that are in no whole chapter, else of the oldest chapters behind its newest book.  1:
+ * *ret; 0: there are fewer.  ERR_CORRUPT: one cannot be read, or does not join.  Reads up to 262,144 records, some
+ * 0.2 s, in one transaction. */
+int forms_chapter_next(struct db *db, int64_t log, const struct forms_chapter_sizes *sizes, struct forms_chapter **ret,
+		       struct err *err) MUST_CHECK;
+void forms_chapter_free(struct forms_chapter **chapter);
+/* ERR_CONFLICT: another was put, or what it is of is being pruned; nothing was changed. */
+int forms_chapter_put(struct db *db, const struct forms_chapter *chapter, struct err *err) MUST_CHECK;
+
+/* Says of each book that ends behind one record and begins before another what is not so: it is of whole chapters,
+ * and says what these come to, with the records that stand apart in them and their begins, which are looked up in
+ * blocks, also of sealed files. The chapters are believed: who checks looks at them as well, and at blocks; of such
+ * as cannot be read nothing is said. */
+typedef void forms_book_bad_fn(void *arg, int64_t first, int64_t cnt, const char *what);
+int forms_books_check(struct db *db, int64_t log, int64_t behind, int64_t below, forms_book_bad_fn *fn, void *arg,
+		      struct err *err) MUST_CHECK;
+
 /* Makes db, which reads, see them, unless the store has indexes of rows and no block: then nothing changes.  Cheap
  * when it is done already, or there is none, so that who keeps a connection asks before each use.  Outside of
  * statements. */

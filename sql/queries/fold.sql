@@ -123,28 +123,60 @@ SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), 0) AND first + cnt > ?2
 ORDER BY first LIMIT 1;
 
--- audit_chapter_next(): blocks in no chapter, of which none is pruned, but at most ?2; how many.  Primary keys.
+-- forms_chapter_next(): chapters of blocks, the newest first, and how many blocks they have.  Primary keys.
+-- name: fold_list_parts
+-- takes: int
+SELECT c.first, c.cnt, (SELECT count(*) FROM main.blk b WHERE b.log = c.log AND b.first >= c.first AND b.first < c.first + c.cnt)
+FROM main.chap c WHERE c.log = ?1 AND c.first >= coalesce((SELECT to_idx FROM main.seg WHERE log = ?1 ORDER BY from_idx DESC LIMIT 1), 0)
+ORDER BY c.first DESC;
+
+-- Where blocks that are in no chapter may begin: none is pruned.  Primary keys.
+-- name: fold_loose_from
+-- takes: int
+SELECT max(min_idx, coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0)) FROM main.log WHERE id = ?1;
+
+-- Blocks from there on, at most ?3; how many.  Primary keys.
 -- name: fold_list_chapter
--- takes: int int
-SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk
-WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
-  coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0))
-ORDER BY first LIMIT ?2;
+-- takes: int int int
+SELECT first, cnt, fmt, ts_min, ts_max, cols, hash, zone FROM main.blk WHERE log = ?1 AND first >= ?2 ORDER BY first LIMIT ?3;
 
 -- name: fold_count_loose
--- takes: int int
-SELECT count(*) FROM (SELECT 1 FROM main.blk
-  WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
-    coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0))
-  LIMIT ?2);
+-- takes: int int int
+SELECT count(*) FROM (SELECT 1 FROM main.blk WHERE log = ?1 AND first >= ?2 LIMIT ?3);
 
--- audit_chapter_put(): behind all others, of blocks that are there.  Primary keys.
+-- forms_chapter_put(): behind all others, or in the place of small ones that it ends behind, of blocks that are there.  Primary keys.
 -- name: fold_put_chapter
 -- takes: int int int int int blob blob
 INSERT INTO main.chap(log, first, cnt, ts_min, ts_max, zone, sums)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE EXISTS(SELECT 1 FROM main.blk WHERE log = ?1 AND first = ?2)
+  AND ?2 >= (SELECT min_idx FROM main.log WHERE id = ?1)
+  AND ?2 + ?3 > coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0)
+  AND ?2 >= coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 AND first < ?2 ORDER BY first DESC LIMIT 1), 0)
+ON CONFLICT(log, first) DO UPDATE SET cnt = excluded.cnt, ts_min = excluded.ts_min, ts_max = excluded.ts_max, zone = excluded.zone,
+  sums = excluded.sums;
+
+-- name: fold_drop_parts
+-- takes: int int int
+DELETE FROM main.chap WHERE log = ?1 AND first > ?2 AND first < ?2 + ?3;
+
+-- forms_chapter_next(): chapters in no book, but for pruned ones.  Primary keys.
+-- name: fold_list_book
+-- takes: int
+SELECT first, cnt FROM main.chap WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
+  coalesce((SELECT first + cnt FROM main.book WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0)) ORDER BY first;
+
+-- forms_chapter_put(): a book behind all others, of so many chapters that are there.  Primary keys.
+-- name: fold_put_book
+-- takes: int int int int int blob int
+INSERT INTO main.book(log, first, cnt, ts_min, ts_max, sums)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE (SELECT count(*) = ?7 AND sum(cnt) = ?3 FROM main.chap WHERE log = ?1 AND first >= ?2 AND first < ?2 + ?3)
   AND ?2 >= max((SELECT min_idx FROM main.log WHERE id = ?1),
-    coalesce((SELECT first + cnt FROM main.chap WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0));
+    coalesce((SELECT first + cnt FROM main.book WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0));
+
+-- fold_prune(): books that a cut goes through or behind, before their chapters.  Primary key.
+-- name: fold_prune_books
+-- takes: int int
+DELETE FROM main.book WHERE log = ?1 AND first < ?2;
 
 -- fold_prune(): some chapters that a cut goes through or behind.  Primary key.
 -- name: fold_prune_chapters

@@ -139,6 +139,16 @@ SELECT first, cnt, ts_min, ts_max, zone FROM main.chap WHERE log = ?1
 -- takes: int int
 SELECT sums FROM main.chap WHERE log = ?1 AND first = ?2;
 
+-- The sums of the book that begins at ?2, if all of it is in a span of time.  Primary key.
+-- name: forms_book
+-- takes: int int int int
+SELECT cnt, ts_min, ts_max, sums FROM main.book WHERE log = ?1 AND first = ?2 AND ts_min >= ?3 AND ts_max < ?4;
+
+-- forms_book_count(): the chapters that a book is of.  Primary key.
+-- name: forms_book_chapters
+-- takes: int int int
+SELECT first, cnt, ts_min, ts_max, sums FROM main.chap WHERE log = ?1 AND first >= ?2 AND first < ?3 ORDER BY first;
+
 -- Sums of rows: ids of those of a log that has no blocks, in a span of time: all, of a key, of a principal, of a kind that is
 -- no call; and behind the blocks of one that has some.  rec_ts, rec_cred, rec_prn, rec_kind, rec_pos.
 -- name: forms_sums_times

@@ -73,7 +73,8 @@ SELECT CASE ?11 WHEN 'rule' THEN (SELECT text FROM dict WHERE id = r.rule) WHEN 
   sum(r.n) AS denied, count(DISTINCT r.prn) AS principals,
   strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
-FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r.kind = 1003 AND r.of_outcome = max(?7, -1)
+FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r."by" = ',principal,' || ?11 || ','
+  AND r.kind = 1003 AND r.of_outcome = max(?7, -1)
   AND r.of_prn = CASE WHEN ?5 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?5), -2) END
   AND r.of_cred = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?6), -2) END
   AND r.of_tool = CASE WHEN ?4 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?4), -2) END
@@ -998,7 +999,7 @@ WITH of(cut, size, line, row) AS MATERIALIZED (
 SELECT coalesce(m.tbl_name, s.name) AS "table", CASE WHEN m.type = 'index' THEN s.name END AS "index", s.pgsize AS bytes,
   s.unused AS unused_bytes,
   round(1.0 * s.pgsize / (SELECT max(CASE WHEN m.tbl_name IN ('rec', 'pay') THEN sum(size - row)
-    WHEN m.tbl_name IN ('blk', 'blkpay', 'chap') THEN sum(max(line - cut, 0)) ELSE sum(size - cut) END, 1) FROM of), 1) AS bytes_per_record,
+    WHEN m.tbl_name IN ('blk', 'blkpay', 'chap', 'book') THEN sum(max(line - cut, 0)) ELSE sum(size - cut) END, 1) FROM of), 1) AS bytes_per_record,
   round(100.0 * s.pgsize / (SELECT page_count FROM pragma_page_count) / (SELECT page_size FROM pragma_page_size), 1) AS percent
 FROM dbstat s LEFT JOIN sqlite_master m ON m.name = s.name WHERE s.aggregate = TRUE ORDER BY bytes DESC, "table", "index" LIMIT ?8;
 -- only: pgsql

@@ -31,6 +31,11 @@ SELECT ts FROM rec WHERE log = ?1 AND idx = ?2;
 -- takes: int int int int
 SELECT idx FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND ts >= ?4 ORDER BY idx LIMIT 1;
 
+-- audit_seal_put(): books of chapters that are replaced.  Primary key.
+-- name: seal_delete_books
+-- takes: int int int
+DELETE FROM main.book WHERE log = ?1 AND first < ?3 AND first + cnt > ?2;
+
 -- audit_seal_put(): chapters of blocks that are sealed, and those in their place.  Primary key.
 -- name: seal_delete_chapters
 -- takes: int int int

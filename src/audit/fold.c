@@ -772,6 +772,8 @@ int fold_prune(struct db *db, int64_t log, bool *ret_more, struct err *err)
 	int rc = read_line(db, log, &line, NULL, err);
 
 	if (rc == 0)
+		rc = prune_slice(db, SQL_FOLD_PRUNE_BOOKS, log, line.cut, err);
+	if (rc == 0)
 		rc = prune_slice(db, SQL_FOLD_PRUNE_CHAPTERS, log, line.cut, err);
 	*ret_more = rc == 0 && db_changes(db) == PRUNE_BLOCKS;
 	if (rc < 0 || *ret_more)

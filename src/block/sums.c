@@ -12,7 +12,7 @@
 
 #include "block_int.h"
 
-enum { PARTIAL, FULL };
+enum { PARTIAL, FULL, OVER_DAYS };
 enum { KIND_BEGIN = 1001, KIND_END = 1002, KIND_RECOVERED = 1004 };
 enum { NIGHT_FROM_H = 22, NIGHT_TO_H = 6 };
 enum { OK, TOOL_ERROR, INVALID, DENIED, RATE_LIMITED, TIMEOUT, INPUT_REQUIRED = 7, OVERLOAD = 10 };  /* outcomes */
@@ -44,6 +44,7 @@ struct begin { uint32_t at; int64_t n_req; };
 
 struct block_summer {
 	struct table sum, hist, begins;
+	bool book;                      /* days and halves are dropped */
 	bool over;                      /* too many, or too large */
 	int64_t first, records;         /* records: that are in the sums */
 	bool begun;
@@ -66,6 +67,14 @@ struct block_summer *block_summer_new(void)
 	table_init(&s->sum, WORDS(block_sum), SUM_KEY, BLOCK_CHAPTER_MAX / BLOCK_SUMS_SHARE);
 	table_init(&s->hist, WORDS(block_hist), HIST_KEY, BLOCK_CHAPTER_MAX);
 	table_init(&s->begins, SUM_KEYS, SUM_KEYS, BLOCK_CHAPTER_MAX);
+	return s;
+}
+
+struct block_summer *block_summer_new_book(void)
+{
+	struct block_summer *s = block_summer_new();
+
+	s->book = true;
 	return s;
 }
 
@@ -341,24 +350,59 @@ void block_summer_add(struct block_summer *s, const struct block_reader *r)
 		s->over = !add_record(s, r, i);
 }
 
+/* Without the day. */
+static bool add_to_book(struct block_summer *s, const struct block_sum *one)
+{
+	struct block_sum e = *one;
+
+	e.day = e.night = 0;
+	s->records += e.count;
+	return add_sum(s, &e);
+}
+
+static bool add_steps(struct block_summer *s, const struct block_hist *h)
+{
+	const int64_t key[HIST_KEY] = { s->book ? 0 : h->day, s->book ? 0 : h->night, h->tool, h->class, h->step };
+	struct block_hist *e = (struct block_hist *)entry(&s->hist, key);
+
+	if (e)
+		e->count += h->count;
+	return e != NULL;
+}
+
 void block_summer_add_sums(struct block_summer *s, int64_t first, const struct block_sums *sums)
 {
 	if (!s->begun)
 		s->first = first;
 	s->begun = true;
+	s->over = s->over || sums->partial;
 	for (size_t i = 0; i < sums->sums && !s->over; i++) {
-		s->records += sums->sum[i].count;
-		s->over = !add_sum(s, &sums->sum[i]);
+		s->records += s->book ? 0 : sums->sum[i].count;
+		s->over = !(s->book ? add_to_book(s, &sums->sum[i]) : add_sum(s, &sums->sum[i]));
 	}
-	for (size_t i = 0; i < sums->hists && !s->over; i++) {
-		struct block_hist *e = (struct block_hist *)entry(&s->hist, &sums->hist[i].day);
-
-		s->over = !e;
-		if (e)
-			e->count += sums->hist[i].count;
-	}
-	for (size_t i = 0; i < sums->aparts && !s->over; i++)
+	for (size_t i = 0; i < sums->hists && !s->over; i++)
+		s->over = !add_steps(s, &sums->hist[i]);
+	for (size_t i = 0; i < sums->aparts && !s->over && !s->book; i++)
 		s->over = !set_apart(s, sums->apart[i]);
+}
+
+void block_summer_add_one(struct block_summer *s, const struct block_sum *own, const struct block_sum *begin)
+{
+	struct block_sum one = *own;
+	struct block_hist h = { .class = block_class_of(own->key[SUM_OUTCOME]),
+		.step = own->timed ? block_step_of((uint64_t)own->dur) : 0, .count = 1 };
+
+	block_sum_join(one.key, begin->key);
+	if (one.n_req < 0)
+		one.n_req = begin->n_req > 0 ? begin->n_req : 0;
+	h.tool = one.key[SUM_TOOL];
+	s->over = s->over || !add_to_book(s, &one) ||
+		(one.key[SUM_KIND] == KIND_END && one.called && !add_steps(s, &h));
+}
+
+void block_summer_add_apart(struct block_summer *s, int64_t idx)
+{
+	s->over = s->over || !set_apart(s, idx);
 }
 
 /* --- bytes */
@@ -391,7 +435,7 @@ static size_t groups_of(const struct table *t)
 }
 
 /* What stands in a stream of the i-th entry: its word, less what is known of it. */
-enum { DAY = 0, NIGHT = 1, CALLED = 2, KEYS = 3 };
+enum { DAY = 0, NIGHT = 1, CALLED = 2, KEYS = 3, BOOK_WORD = 2 };      /* the first one of a book */
 enum { COUNT = SUM_KEY, TIMED, DUR, DUR_MAX, N_REQ, N_RES, IDX_MIN, IDX_MAX, TS_MIN, TS_MAX };
 _Static_assert(offsetof(struct block_sum, count) == COUNT * sizeof(int64_t), "the order of words");
 _Static_assert(WORDS(block_sum) == TS_MAX + 1, "all of them");
@@ -428,7 +472,7 @@ static int64_t base_of(const int64_t *e, const int64_t *before, size_t word, int
 static void put_streams(struct block_summer *s, const struct table *t, const bool *named, struct audit_bytes *out)
 {
 	block_put(out, t->n);
-	for (size_t word = 0; word < t->words && t->n > 0; word++) {
+	for (size_t word = s->book ? BOOK_WORD : 0; word < t->words && t->n > 0; word++) {
 		if (named && word >= KEYS && word < SUM_KEY && !named[word - KEYS])
 			continue;
 		s->one.len = 0;
@@ -472,7 +516,7 @@ static bool write_all(struct block_summer *s, struct audit_bytes *out)
 			named[k] |= s->sum.v[i * s->sum.words + KEYS + k] >= 0;
 	for (unsigned k = 0; k < SUM_KEYS; k++)
 		n += named[k];
-	block_put(out, FULL);
+	block_put(out, s->book ? OVER_DAYS : FULL);
 	block_put(out, n);
 	for (unsigned k = 0; k < SUM_KEYS; k++)
 		if (named[k])
@@ -507,6 +551,8 @@ void block_summer_end(struct block_summer *s, struct audit_bytes *out)
 struct reading {
 	const uint8_t *p, *end;
 	int64_t first, cnt;
+	uint64_t words;                 /* of entries, that are wanted */
+	bool hists, book;
 	struct block_zlib *zlib;
 	struct audit_bytes one;
 };
@@ -566,6 +612,18 @@ static int read_stream(struct reading *in, int64_t *v, size_t words, size_t n, s
 	return p == end ? 0 : bad(err, "something stands behind the last number");
 }
 
+/* What is not wanted is passed by its length. */
+static int skip_stream(struct reading *in, struct err *err)
+{
+	uint64_t head = 0;
+
+	in->p = get_varint(in->p, in->end, &head);
+	if (!in->p || head == 0 || head >> 1 > (uint64_t)(in->end - in->p))
+		return bad(err, "a stream is cut off");
+	in->p += head >> 1;
+	return 0;
+}
+
 /* The entries of a list: at most `most`. */
 static int read_list(struct reading *in, size_t most, const bool *named, size_t words, int64_t **ret, size_t *ret_n,
 		     struct err *err)
@@ -578,16 +636,23 @@ static int read_list(struct reading *in, size_t most, const bool *named, size_t 
 		return bad(err, "it has more entries than are worth it");
 	if (n == 0)
 		return 0;
+	if (!named && !in->hists) {
+		for (size_t word = in->book ? BOOK_WORD : 0; word < words && rc == 0; word++)
+			rc = skip_stream(in, err);
+		return rc;
+	}
 	*ret = mem_try_realloc(NULL, (size_t)n * words * sizeof(**ret));
 	if (!*ret)
 		return err_set(err, ERR_LIMIT, "sums", "there is no memory for the sums of a chapter");
 	*ret_n = (size_t)n;
 	for (size_t word = 0; word < words && rc == 0; word++) {
 		const bool absent = named && word >= KEYS && word < SUM_KEY && !named[word - KEYS];
+		const bool dropped = in->book && word < BOOK_WORD, wanted = !named || in->words >> word & 1;
 
-		for (size_t i = 0; absent && i < n; i++)
-			(*ret)[i * words + word] = -1;
-		rc = absent ? 0 : read_stream(in, *ret, words, (size_t)n, word, !named, err);
+		for (size_t i = 0; (absent || dropped || !wanted) && i < n; i++)
+			(*ret)[i * words + word] = absent ? -1 : 0;
+		if (!absent && !dropped)
+			rc = wanted ? read_stream(in, *ret, words, (size_t)n, word, !named, err) : skip_stream(in, err);
 	}
 	return rc;
 }
@@ -597,8 +662,22 @@ static bool sum_is_sound(const struct block_sum *e, int64_t first, int64_t cnt)
 	return e->count > 0 && e->count <= cnt && e->timed <= e->count && e->called <= 1 &&
 		e->dur_max <= e->dur && (e->timed > 0 || e->dur == 0) &&
 		e->idx_max < first + cnt && e->idx_max - e->idx_min >= e->count - 1 && e->key[SUM_KIND] != KIND_BEGIN &&
-		e->key[SUM_KIND] >= 0 && e->ts_max / DAY_US == e->day && is_night(e->ts_min) == e->night &&
-		is_night(e->ts_max) == e->night;
+		e->key[SUM_KIND] >= 0;
+}
+
+static bool day_is_sound(const struct block_sum *e)
+{
+	return e->ts_max / DAY_US == e->day && is_night(e->ts_min) == e->night && is_night(e->ts_max) == e->night;
+}
+
+/* How many records they are of, as far as the words say that were read. */
+static int64_t count_some(const struct block_sums *s, int64_t cnt)
+{
+	int64_t count = 0;
+
+	for (size_t i = 0; i < s->sums && count >= 0; i++)
+		count = s->sum[i].count > 0 && s->sum[i].count <= cnt - count ? count + s->sum[i].count : -1;
+	return count;
 }
 
 static int look_at_sums(const struct block_sums *s, const bool *named, const struct reading *in, int64_t *ret_count,
@@ -607,10 +686,14 @@ static int look_at_sums(const struct block_sums *s, const bool *named, const str
 	bool seen[SUM_KEYS] = { false };
 	int64_t count = 0;
 
+	if (in->words != BLOCK_SUM_ALL) {
+		*ret_count = count_some(s, in->cnt);
+		return *ret_count >= 0 ? 0 : bad(err, "its entries are not those of so many records");
+	}
 	for (size_t i = 0; i < s->sums; i++) {
 		const struct block_sum *e = &s->sum[i];
 
-		if (!sum_is_sound(e, in->first, in->cnt) || (i > 0 && by_sum(e - 1, e) >= 0))
+		if (!sum_is_sound(e, in->first, in->cnt) || (!in->book && !day_is_sound(e)) || (i > 0 && by_sum(e - 1, e) >= 0))
 			return bad(err, "entries do not ascend, or contradict themselves");
 		for (unsigned k = 0; k < SUM_KEYS; k++)
 			seen[k] |= e->key[k] >= 0;
@@ -638,6 +721,11 @@ static int look_at_hists(const struct block_sums *s, int64_t records, struct err
 	return few(groups_of(&t), records) ? 0 : bad(err, "its steps are not those of so many records");
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Records that are in no sum, ascending. */
 static int read_apart(struct reading *in, int64_t records, struct block_sums *ret, struct err *err)
 {
@@ -647,7 +735,7 @@ static int read_apart(struct reading *in, int64_t records, struct block_sums *re
 	int64_t at = in->first;
 	int rc;
 
-	in->p = get_up_to(in->p, in->end, (uint64_t)(records / BLOCK_SUMS_SHARE), &n);
+	in->p = get_up_to(in->p, in->end, (uint64_t)least(records, BLOCK_CHAPTER_MAX) / BLOCK_SUMS_SHARE, &n);
 	if (!in->p)
 		return bad(err, "more records stand apart than are worth it");
 	if (n == 0)
@@ -679,40 +767,80 @@ static int read_full(struct reading *in, struct block_sums *ret, struct err *err
 	int rc = read_named(in, named, err);
 
 	if (rc == 0)
-		rc = read_list(in, (size_t)in->cnt / BLOCK_SUMS_SHARE, named, WORDS(block_sum), &sum, &ret->sums, err);
+		rc = read_list(in, (size_t)least(in->cnt, BLOCK_CHAPTER_MAX) / BLOCK_SUMS_SHARE, named, WORDS(block_sum), &sum,
+			       &ret->sums, err);
 	ret->sum = (struct block_sum *)sum;
 	if (rc == 0)
 		rc = look_at_sums(ret, named, in, &count, err);
 	if (rc == 0)
-		rc = read_list(in, (size_t)count, NULL, WORDS(block_hist), &hist, &ret->hists, err);
+		rc = read_list(in, (size_t)least(count, BLOCK_CHAPTER_MAX), NULL, WORDS(block_hist), &hist, &ret->hists, err);
 	ret->hist = (struct block_hist *)hist;
-	if (rc == 0)
+	if (rc == 0 && in->hists)
 		rc = look_at_hists(ret, count, err);
 	return rc == 0 ? read_apart(in, count, ret, err) : rc;
 }
 
+/* With what they are less of. */
+static uint64_t words_for(uint64_t words)
+{
+	words |= UINT64_C(1) << COUNT;
+	words |= words & UINT64_C(1) << TS_MAX ? UINT64_C(1) << TS_MIN : 0;
+	words |= words & UINT64_C(1) << IDX_MAX ? UINT64_C(1) << IDX_MIN : 0;
+	return words | (words & UINT64_C(1) << TS_MIN ? UINT64_C(1) << DAY : 0);
+}
+
 int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret, struct err *err)
 {
-	struct reading in = { .p = p, .first = first, .cnt = cnt };
+	return block_sums_read_some(p, len, first, cnt, BLOCK_SUM_ALL, true, ret, err);
+}
+
+static int read_sums(struct reading *in, size_t len, struct block_sums *ret, struct err *err)
+{
+	const uint64_t whole = in->book ? OVER_DAYS : FULL;
 	uint64_t form = 0;
 	int rc = 0;
 
 	*ret = (struct block_sums){ .partial = true };
-	in.end = in.p + len;
-	if (cnt < 1 || cnt > BLOCK_CHAPTER_MAX || first < 0 || first > BLOCK_IDX_MAX - (cnt - 1))
-		return bad(err, "it is one of no records, of more than 262144, or of such as no block has");
-	in.p = len > 0 ? get_varint(in.p, in.end, &form) : NULL;
-	if (in.p && form > FULL)
-		return err_set(err, ERR_INVALID, "sums", "the sums are of a form that only a later release knows");
-	if (in.p && form == FULL) {
+	in->end = in->p + len;
+	if (in->cnt < 1 || in->cnt > (in->book ? BLOCK_BOOK_MAX : BLOCK_CHAPTER_MAX) || in->first < 0 ||
+	    in->first > BLOCK_IDX_MAX - (in->cnt - 1))
+		return bad(err, in->book ? "it is one of no records, of more than 4194304, or of such as no block has"
+			   : "it is one of no records, of more than 262144, or of such as no block has");
+	in->p = len > 0 ? get_varint(in->p, in->end, &form) : NULL;
+	if (in->p && form != PARTIAL && form != whole)
+		return form > OVER_DAYS || !in->book
+			? err_set(err, ERR_INVALID, "sums", "the sums are of a form that only a later release knows")
+			: bad(err, "a book has the sums of a chapter");
+	if (in->p && form == whole) {
 		ret->partial = false;
-		rc = read_full(&in, ret, err);
+		rc = read_full(in, ret, err);
 	}
-	if (rc == 0 && (!in.p || in.p != in.end))
+	if (rc == 0 && (!in->p || in->p != in->end))
 		rc = bad(err, "it is cut off, or something stands behind it");
-	block_zlib_free(&in.zlib);
-	free(in.one.p);
+	block_zlib_free(&in->zlib);
+	free(in->one.p);
 	return rc;
+}
+
+int block_sums_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, bool hists,
+			 struct block_sums *ret, struct err *err)
+{
+	struct reading in = { .p = p, .first = first, .cnt = cnt, .words = words_for(words), .hists = hists };
+
+	return read_sums(&in, len, ret, err);
+}
+
+int block_book_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, bool hists,
+			 struct block_sums *ret, struct err *err)
+{
+	struct reading in = { .p = p, .first = first, .cnt = cnt, .words = words_for(words), .hists = hists, .book = true };
+
+	return read_sums(&in, len, ret, err);
+}
+
+int block_book_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret, struct err *err)
+{
+	return block_book_read_some(p, len, first, cnt, BLOCK_SUM_ALL, true, ret, err);
 }
 
 void block_sums_fini(struct block_sums *sums)
@@ -735,13 +863,25 @@ static bool same_numbers(const struct block_sums *a, const struct block_sums *b)
 		same_list(a->apart, a->aparts, b->apart, b->aparts, sizeof(*a->apart));
 }
 
-bool block_sums_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err)
+typedef int read_fn(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret, struct err *err);
+
+static bool same(read_fn *read, struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err)
 {
 	struct block_sums x, y = { .partial = true };
-	const bool same = block_sums_read(a.p, a.len, first, cnt, &x, err) == 0 &&
-		block_sums_read(b.p, b.len, first, cnt, &y, err) == 0 && same_numbers(&x, &y);
+	const bool is = read(a.p, a.len, first, cnt, &x, err) == 0 && read(b.p, b.len, first, cnt, &y, err) == 0 &&
+		same_numbers(&x, &y);
 
 	block_sums_fini(&x);
 	block_sums_fini(&y);
-	return same;
+	return is;
+}
+
+bool block_sums_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err)
+{
+	return same(block_sums_read, a, b, first, cnt, err);
+}
+
+bool block_book_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err)
+{
+	return same(block_book_read, a, b, first, cnt, err);
 }

@@ -125,15 +125,23 @@ void audit_sealed_fini(struct audit_sealed *s)
 	s->chapters = 0;
 }
 
-int audit_seal_put_chapters(struct db *db, const struct audit_sealed *s, struct err *err)
+static int clear(struct db *db, enum sql_id sql, const struct audit_sealed *s, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_SEAL_DELETE_CHAPTERS);
-	int rc;
+	struct db_stmt *st = db_stmt_get(db, sql);
 
 	db_bind_i64(st, 1, s->log);
 	db_bind_i64(st, 2, s->from);
 	db_bind_i64(st, 3, s->to);
-	rc = db_run(&st, err);
+	return db_run(&st, err);
+}
+
+int audit_seal_put_chapters(struct db *db, const struct audit_sealed *s, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = clear(db, SQL_SEAL_DELETE_BOOKS, s, err);
+
+	if (rc == 0)
+		rc = clear(db, SQL_SEAL_DELETE_CHAPTERS, s, err);
 	for (size_t i = 0; rc == 0 && i < s->chapters; i++) {
 		const struct audit_sealed_chapter *c = &s->chapter[i];
 		const int64_t number[] = { s->log, c->first, c->cnt, c->ts_min, c->ts_max };

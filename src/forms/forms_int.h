@@ -76,8 +76,11 @@ void forms_slot_put(struct forms_slot **slot);
 /* The number of the i-th record in a column; 1, or 0: NULL. */
 int forms_slot_number(struct forms_slot *slot, enum audit_column col, int64_t i, int64_t *ret,
 		      struct err *err) MUST_CHECK;
-/* Whether it has a value there, of bytes as well. */
-int forms_slot_has(struct forms_slot *slot, enum audit_column col, int64_t i, struct err *err) MUST_CHECK;
+/* The i-th record as an entry of one, by itself: NULL is -1, also in n_req.  words: of struct block_sum, by their
+ * places, the keys and whether it has a call; columns: numbers, of dur, n_req and n_res. */
+enum { SUM_WORD_CALLED = 2, SUM_WORD_KEY };
+int forms_slot_sum(struct forms_slot *slot, int64_t first, int64_t i, uint64_t words, uint64_t columns,
+		   struct block_sum *ret, struct err *err) MUST_CHECK;
 /* The value of any column of table rec.  Borrowed until the next of this slot. */
 int forms_slot_value(struct forms_slot *slot, unsigned col, int64_t i, struct db_value *ret,
 		     struct err *err) MUST_CHECK;

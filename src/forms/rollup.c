@@ -22,7 +22,7 @@ enum {
 	R_LOG, R_SINCE, R_UNTIL, R_BY, R_OF_TOOL, R_OF_PRN, R_OF_CRED, R_OF_OUTCOME, R_ASKED,
 };
 enum { MUST = 1 << R_LOG | 1 << R_SINCE | 1 << R_UNTIL };
-enum { W_DAY, W_NIGHT, W_CALLED, W_KEY, W_COUNT = W_KEY + SUM_KEYS, W_N_REQ = W_COUNT + 4 };
+enum { W_DAY, W_NIGHT, W_CALLED, W_KEY, W_COUNT = W_KEY + SUM_KEYS, W_DUR_MAX = W_COUNT + 3, W_N_REQ };
 /* Of rollup_hist: an entry has slot, class and step where day and these keys would be. */
 enum { H_LOG, H_SINCE, H_UNTIL, H_OF_TOOL, H_EVERY, H_ASKED, H_SLOT = H_ASKED, H_TOOL, H_KIND, H_OUTCOME, H_CLASS,
        H_STEP, H_N, H_DUR_MAX };
@@ -49,9 +49,11 @@ struct cursor {
 	bool joined;                    /* some of it is of begins */
 	uint64_t reads;                 /* words that are looked at */
 	uint64_t numbers;               /* columns that are added up */
+	uint64_t takes;                 /* words of sums that are looked at */
 	/* where it is */
 	enum stage stage, then;
 	int64_t line, at, sealed;       /* records below `at` are counted */
+	int64_t booked;                 /* where the last book that was counted ends; -1: none */
 	struct db_stmt *chapters, *rows;
 	struct forms_walk walk;
 	struct forms_slot *slot, *before;       /* the block that is counted, and the one before it */
@@ -172,36 +174,10 @@ static int find_record(struct cursor *c, int64_t idx, struct block_sum *ret, int
 	return rc;
 }
 
-/* Of the i-th record of an open block, without its begin. */
 static int read_in_slot(const struct cursor *c, struct forms_slot *slot, int64_t first, int64_t i,
 			struct block_sum *ret, struct err *err)
 {
-	static const enum audit_column numbers[] = { COL_DUR, COL_N_REQ, COL_N_RES };
-	int64_t v[NELEMS(numbers)] = { 0, -1, 0 }, ts = 0;
-	int rc = forms_slot_number(slot, COL_TS, i, &ts, err);
-
-	*ret = (struct block_sum){ .count = 1, .ts_min = ts, .ts_max = ts, .idx_min = first + i, .idx_max = first + i };
-	block_sum_at(ret, ts);
-	for (unsigned k = 0; k < SUM_KEYS && rc >= 0; k++) {
-		ret->key[k] = -1;
-		if (c->reads >> (W_KEY + k) & 1)
-			rc = forms_slot_number(slot, block_sum_columns[k], i, &ret->key[k], err);
-	}
-	for (unsigned k = 0; k < NELEMS(numbers) && rc >= 0; k++) {
-		if (!(c->numbers >> numbers[k] & 1))
-			continue;
-		rc = forms_slot_number(slot, numbers[k], i, &v[k], err);
-		v[k] = rc == 1 ? v[k] : k == 1 ? -1 : 0;
-		ret->timed |= rc == 1 && k == 0;
-	}
-	ret->dur = ret->dur_max = v[0];
-	ret->n_req = v[1];
-	ret->n_res = v[2];
-	if (rc >= 0 && c->reads >> W_CALLED & 1) {
-		rc = forms_slot_has(slot, COL_CALL, i, err);
-		ret->called = rc == 1;
-	}
-	return rc < 0 ? rc : 0;
+	return forms_slot_sum(slot, first, i, c->reads, c->numbers, ret, err);
 }
 
 /* Adds what the begin at beg says; -1: there is none. */
@@ -453,11 +429,61 @@ static int take_sums(struct cursor *c, int64_t first, int64_t cnt, int64_t ts, s
 	rc = db_step(st, err);
 	if (rc == 1) {
 		b = bytes_of(st, 0);
-		rc = block_sums_read(b.p, b.len, first, cnt, &sums, err);
+		rc = block_sums_read_some(b.p, b.len, first, cnt, c->takes, c->hist, &sums, err);
 	}
 	db_stmt_put(&st);
 	if (rc == 0 && !sums.partial)
 		rc = add_sums(c, &sums, ts, err) < 0 ? ERR_CORRUPT : 1;
+	block_sums_fini(&sums);
+	return rc;
+}
+
+static void ask_chapters(struct cursor *c, int64_t from)
+{
+	if (c->chapters)
+		db_stmt_put(&c->chapters);
+	c->chapters = db_stmt_get(c->f->db, SQL_FORMS_CHAPTERS_UP);
+	db_bind_i64(c->chapters, 1, c->log);
+	db_bind_i64(c->chapters, 2, from);
+	db_bind_i64(c->chapters, 3, INT64_MAX);
+}
+
+/* 1: the sums of the book that begins at a chapter were counted, and the chapters behind it are next; 0: there is
+ * none that serves.  Days and halves are not in it. */
+static int take_book(struct cursor *c, int64_t first, struct err *err)
+{
+	struct db_stmt *st;
+	struct block_sums sums = { .partial = true };
+	int64_t cnt = 0, ts_min = 0, ts_max = 0;
+	int rc;
+
+	if (c->words & (UINT64_C(1) << W_DAY | UINT64_C(1) << W_NIGHT) && !c->hist)
+		return 0;
+	st = db_stmt_get(c->f->db, SQL_FORMS_BOOK);
+	db_bind_i64(st, 1, c->log);
+	db_bind_i64(st, 2, first);
+	db_bind_i64(st, 3, c->since);
+	db_bind_i64(st, 4, c->until);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const struct block_bytes b = bytes_of(st, 3);
+
+		cnt = db_col_i64(st, 0);
+		ts_min = db_col_i64(st, 1);
+		ts_max = db_col_i64(st, 2);
+		if (slot_of(c, ts_min) == slot_of(c, ts_max))
+			rc = block_book_read_some(b.p, b.len, first, cnt, c->takes, c->hist, &sums, err);
+	}
+	db_stmt_put(&st);
+	if (rc == 0 && !sums.partial && first + cnt > c->line)
+		rc = err_set(err, ERR_CORRUPT, "", "no book of log %" PRId64 " can be at %" PRId64, c->log, first);
+	if (rc == 0 && !sums.partial) {
+		rc = add_sums(c, &sums, ts_min, err) < 0 ? ERR_CORRUPT : 1;
+		c->at = c->booked = first + cnt;
+		ask_chapters(c, c->at);
+	} else if (rc == 1) {
+		rc = 0;
+	}
 	block_sums_fini(&sums);
 	return rc;
 }
@@ -474,6 +500,12 @@ static int take_chapter(struct cursor *c, struct err *err)
 	if (c->at >= 0 && c->at != first)
 		return forms_bad(c->log, c->at, err_set(err, ERR_CORRUPT, "", "the next block is missing"), err);
 	rc = ts_max < c->since || ts_min >= c->until ? 0 : may_have(c, st, 4, cnt, NULL, err);
+	if (rc == 1 && ts_min >= c->since && ts_max < c->until) {
+		const int took = take_book(c, first, err);
+
+		if (took != 0)
+			return took < 0 ? took : 0;
+	}
 	if (rc == 1 && ts_min >= c->since && ts_max < c->until && slot_of(c, ts_min) == slot_of(c, ts_max)) {
 		rc = take_sums(c, first, cnt, ts_min, err);
 		rc = rc == 0 || rc == 1 ? !rc : rc;
@@ -503,6 +535,8 @@ static int next_chapter(struct cursor *c, struct err *err)
 	}
 	first = db_col_i64(c->chapters, 0);
 	cnt = db_col_i64(c->chapters, 1);
+	if (first < c->booked && first + cnt <= c->booked)      /* the last one of the book */
+		return 0;
 	if (first < 0 || cnt < 1 || cnt > BLOCK_CHAPTER_MAX || first + cnt > c->line || (c->at >= 0 && first < c->at))
 		return err_set(err, ERR_CORRUPT, "", "no chapter of log %" PRId64 " can be at %" PRId64, c->log, first);
 	/* blocks before it are in none; the first chapter may have some that are left of one that was pruned */
@@ -649,7 +683,7 @@ static int rollup_next(void *cursor, struct err *err)
 static const struct { const char *name; unsigned word; } names[] = {   /* in by, as reports call them */
 	{ "client", W_KEY + SUM_CLIENT }, { "obo", W_KEY + SUM_OBO }, { "tool", W_KEY + SUM_TOOL },
 	{ "principal", W_KEY + SUM_PRN }, { "key", W_KEY + SUM_CRED }, { "outcome", W_KEY + SUM_OUTCOME },
-	{ "transport", W_KEY + SUM_TPORT }, { "revision", W_KEY + SUM_REV }, { "day", W_DAY },
+	{ "transport", W_KEY + SUM_TPORT }, { "revision", W_KEY + SUM_REV }, { "rule", W_KEY + SUM_RULE }, { "day", W_DAY },
 };
 
 static uint64_t words_by(const char *by)
@@ -751,6 +785,9 @@ static void read_ask(struct cursor *c, const struct db_vtab_ask *ask)
 		c->numbers |= BLOCK_COLUMN(COL_N_REQ);
 	if (!c->hist && ask->columns >> (R_ASKED + W_N_REQ + 1) & 1)
 		c->numbers |= BLOCK_COLUMN(COL_N_RES);
+	c->takes = c->words | (ask->columns >> R_ASKED & ~keys);
+	if (c->hist)
+		c->takes = c->reads | UINT64_C(1) << (W_KEY + SUM_KIND) | UINT64_C(1) << W_DUR_MAX;
 }
 
 static int rollup_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)
@@ -776,13 +813,10 @@ static int rollup_filter(void *cursor, const struct db_vtab_ask *ask, struct err
 		rc = forms_sealed(c->f->db, c->log, &c->sealed, err);
 	if (rc < 0)
 		return rc;
-	c->at = -1;
+	c->at = c->booked = -1;
 	c->stage = AT_ROWS;
 	if (c->line != INT64_MIN) {
-		c->chapters = db_stmt_get(c->f->db, SQL_FORMS_CHAPTERS_UP);
-		db_bind_i64(c->chapters, 1, c->log);
-		db_bind_i64(c->chapters, 2, 0);
-		db_bind_i64(c->chapters, 3, INT64_MAX);
+		ask_chapters(c, 0);
 		c->stage = AT_CHAPTERS;
 		forms_walk_begin(&c->walk, c->f, c->log, c->sealed, false);
 	}

@@ -365,7 +365,7 @@ int forms_slot_number(struct forms_slot *s, enum audit_column col, int64_t i, in
 	return rc < 0 ? rc : block_number(r, col, i, ret);
 }
 
-int forms_slot_has(struct forms_slot *s, enum audit_column col, int64_t i, struct err *err)
+static int slot_has(struct forms_slot *s, enum audit_column col, int64_t i, struct err *err)
 {
 	const enum part p = audit_columns[col].form == FORM_BLOB ? PART_BYTES : is_tested[col] ? PART_TESTED : PART_NUMBERS;
 	struct block_reader *r = NULL;
@@ -428,5 +428,36 @@ int forms_slot_value(struct forms_slot *s, unsigned col, int64_t i, struct db_va
 		rc = forms_slot_number(s, (enum audit_column)at, i, &ret->n, err);
 	if (rc == 1)
 		ret->type = DB_INT;
+	return rc < 0 ? rc : 0;
+}
+
+int forms_slot_sum(struct forms_slot *slot, int64_t first, int64_t i, uint64_t words, uint64_t columns,
+		   struct block_sum *ret, struct err *err)
+{
+	static const enum audit_column numbers[] = { COL_DUR, COL_N_REQ, COL_N_RES };
+	int64_t v[NELEMS(numbers)] = { 0, -1, 0 }, ts = 0;
+	int rc = forms_slot_number(slot, COL_TS, i, &ts, err);
+
+	*ret = (struct block_sum){ .count = 1, .ts_min = ts, .ts_max = ts, .idx_min = first + i, .idx_max = first + i };
+	block_sum_at(ret, ts);
+	for (unsigned k = 0; k < SUM_KEYS && rc >= 0; k++) {
+		ret->key[k] = -1;
+		if (words >> (SUM_WORD_KEY + k) & 1)
+			rc = forms_slot_number(slot, block_sum_columns[k], i, &ret->key[k], err);
+	}
+	for (unsigned k = 0; k < NELEMS(numbers) && rc >= 0; k++) {
+		if (!(columns >> numbers[k] & 1))
+			continue;
+		rc = forms_slot_number(slot, numbers[k], i, &v[k], err);
+		v[k] = rc == 1 ? v[k] : k == 1 ? -1 : 0;
+		ret->timed |= rc == 1 && k == 0;
+	}
+	ret->dur = ret->dur_max = v[0];
+	ret->n_req = v[1];
+	ret->n_res = v[2];
+	if (rc >= 0 && words >> SUM_WORD_CALLED & 1) {
+		rc = slot_has(slot, COL_CALL, i, err);
+		ret->called = rc == 1;
+	}
 	return rc < 0 ? rc : 0;
 }

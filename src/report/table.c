@@ -137,8 +137,8 @@ static bool is_in(const char *list, const char *word)
 
 bool report_may_read(const void *report, const char *table, const char *column)
 {
-	static const char all[] = " rec rec_tail rec_at span meta blk chap seg rollup rollup_hist parts log tenant principal "
-		"dict head cp tile limit_row system sqlite_master ";      /* the last: whether rows have indexes */
+	static const char all[] = " rec rec_tail rec_at span meta blk chap book seg rollup rollup_hist parts log "
+		"tenant principal dict head cp tile limit_row system sqlite_master ";      /* the last: whether rows have indexes */
 	static const char of_cred[] = " id tenant_id principal_id accessor label created_us expires_us revoked_us rotated_us "
 		"suspended_us last_used_us scopes ROWID ";
 	const struct report *r = report;

@@ -110,8 +110,7 @@ static int each_folded(struct verify *v, blocks_fn *fn, struct err *err)
 
 		rc = forms_sealed(v->db, of.log, &of.sealed, err);
 		of.end = of.sealed > of.end ? of.sealed : of.end;
-		if (rc == 0)
-			rc = fn(&of, err);
+		rc = rc == 0 ? fn(&of, err) : rc;
 		free(of.origin);
 		if (rc < 0)
 			break;
@@ -221,24 +220,24 @@ static void tell_beside(struct verify_log *c, const struct units_block *seen)
 
 /* --- chapters: derived from blocks, so counted while these are read (SC-207) */
 
-static void tell_chapter(struct verify_log *c, const char *detail)
+static void tell_derived(void *arg, int64_t first, int64_t cnt, const char *detail)
 {
-	const struct chapters *k = &c->forms->chapters;
-	const bool place = k->first >= 0 && k->cnt > 0 && k->cnt <= BLOCK_CHAPTER_MAX && k->first <= INT64_MAX - k->cnt;
+	const struct verify_log *c = arg;
+	const bool place = first >= 0 && cnt > 0 && first <= INT64_MAX - cnt;
 
 	verify_tell(c->v, &(struct audit_finding){ .code = AUDIT_FINDING_INDEX, .origin = c->head->origin,
-		.from = place ? k->first : -1, .to = place ? k->first + k->cnt - 1 : -1, .detail = detail });
+		.from = place ? first : -1, .to = place ? first + cnt - 1 : -1, .detail = detail });
+}
+
+static void tell_chapter(struct verify_log *c, const char *detail)
+{
+	tell_derived(c, c->forms->chapters.first, c->forms->chapters.cnt, detail);
 }
 
 static void copy_bytes(struct audit_bytes *to, struct block_bytes from)
 {
-	if (from.len > to->cap) {
-		to->cap = 2 * from.len;
-		to->p = mem_realloc(to->p, to->cap);
-	}
-	if (from.len > 0)
-		memcpy(to->p, from.p, from.len);
-	to->len = from.len;
+	free(to->p);
+	*to = (struct audit_bytes){ mem_dup(from.p, from.len), from.len, from.len };
 }
 
 /* The first that ends behind a record, or the next one from a record on. */
@@ -552,6 +551,7 @@ static int forms_end(struct verify_log *c, struct err *err)
 {
 	int rc = c->forms ? end_chapters(c, err) : 0;
 
+	rc = c->forms && rc == 0 ? forms_books_check(c->v->db, c->head->id, c->known, INT64_MAX, tell_derived, c, err) : rc;
 	return c->forms && rc == 0 ? pass_leftovers(c, INT64_MAX, err) : rc;
 }
 
@@ -607,8 +607,8 @@ static int forms_again(struct verify_log *c, int64_t from, int64_t to, struct er
 		return 0;
 	c->forms = &now;
 	rc = count_again(c, from, to, err);
-	if (rc == 0)
-		rc = left_again(c, from, to, err);
+	rc = rc == 0 ? forms_books_check(c->v->db, c->head->id, from, to, tell_derived, c, err) : rc;
+	rc = rc == 0 ? left_again(c, from, to, err) : rc;
 	free_chapters(&now.chapters);
 	audit_reader_free(&now.leftovers);
 	c->forms = own;

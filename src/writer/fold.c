@@ -18,7 +18,6 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/path.h"
-#include "bundle/chapter.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
@@ -86,7 +85,7 @@ struct wfold {
 	atomic_bool closing;
 	/* what a step has made: blocks, of which jobs have put those before `put`, and the one that runs before `ends` */
 	struct audit_folded **made; size_t nmade, put, ends;
-	struct bundle_chapter *chapter;
+	struct forms_chapter *chapter;
 	struct range drop[DROPS]; size_t ndrop;
 	int64_t tail_from;              /* -1: it stays */
 	struct flog *sick;
@@ -484,6 +483,7 @@ static int look_left(struct wfold *f, struct err *err)
 
 static int make_chapter(struct wfold *f, struct err *err)
 {
+	static const struct forms_chapter_sizes sizes = FORMS_CHAPTER_SIZES;
 	void *value;
 	int rc = 0;
 
@@ -492,7 +492,7 @@ static int make_chapter(struct wfold *f, struct err *err)
 
 		if (!log->loose)
 			continue;
-		rc = bundle_chapter_next(f->db, log->id, BUNDLE_CHAPTER_BLOCKS, &f->chapter, err);
+		rc = forms_chapter_next(f->db, log->id, &sizes, &f->chapter, err);
 		log->loose = rc == 1;
 		if (rc == ERR_CORRUPT) {        /* its blocks are read without; the verifier says what is wrong */
 			log_err(NULL, "blocks do not become a chapter why=\"%s\"", err->msg);
@@ -557,7 +557,7 @@ static int put_run(void *arg, struct db *db, struct audit_logs *logs, struct err
 	}
 	CRASH_AT("fold.put");
 	if (rc == 0 && f->chapter)
-		rc = bundle_chapter_put(db, f->chapter, err);
+		rc = forms_chapter_put(db, f->chapter, err);
 	if (rc == 0 && f->tail_from >= 0)
 		rc = forms_tail_set(db, f->tail_from, err);
 	for (size_t i = 0; rc == 0 && i < f->ndrop && dropped < AUDIT_FOLD_SLICE && forms_seen(db); i++) {
@@ -585,7 +585,7 @@ static void look_what_came(struct wfold *f);
 static void forget(struct wfold *f)
 {
 	forget_made(f);
-	bundle_chapter_free(&f->chapter);
+	forms_chapter_free(&f->chapter);
 }
 
 static void free_fold(struct wfold *f)
@@ -782,7 +782,7 @@ static void put_done(void *arg, int rc, const struct err *err)
 	were_put(f);
 	if (f->chapter)
 		metric_inc(METRIC_fold_chapters);
-	bundle_chapter_free(&f->chapter);
+	forms_chapter_free(&f->chapter);
 	count_out(f);
 	if (f->behind && f->rc < 0)
 		rest(f, RETRY_US);

@@ -12,7 +12,6 @@
 #include "audit/fold.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "bundle/chapter.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "forms/forms.h"
@@ -116,17 +115,18 @@ static int fold_log(struct offline *o, int64_t log, struct err *err)
 /* Of what waits to be read in one statement of 64 blocks. */
 static int make_chapters(struct offline *o, int64_t log, struct err *err)
 {
-	struct bundle_chapter *c = NULL;
+	static const struct forms_chapter_sizes sizes = FORMS_CHAPTER_SIZES;
+	struct forms_chapter *c = NULL;
 	struct err why;
 	int rc;
 
-	while ((rc = bundle_chapter_next(o->reader, log, BUNDLE_CHAPTER_BLOCKS, &c, &why)) == 1) {
+	while ((rc = forms_chapter_next(o->reader, log, &sizes, &c, &why)) == 1) {
 		rc = db_txn_begin(o->db, true, err);
 		if (rc == 0)
-			rc = db_txn_end(o->db, bundle_chapter_put(o->db, c, err), err);
+			rc = db_txn_end(o->db, forms_chapter_put(o->db, c, err), err);
 		if (rc == 0)
 			rc = db_checkpoint(o->db, CHECKPOINT_PAGES, err);
-		bundle_chapter_free(&c);
+		forms_chapter_free(&c);
 		if (rc < 0)
 			return rc;
 	}

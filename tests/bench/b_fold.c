@@ -1,10 +1,10 @@
 /* Put the records of a store that nobody has open into blocks, as a test wants them:
  *
- *	tests/bench/b_fold STORE [--block N] [--chapter N] [--tail N] [--seed N] [--leftovers] [--partial]
+ *	tests/bench/b_fold STORE [--block N] [--chapter N] [--part N] [--book N] [--tail N] [--seed N] [--leftovers] [--partial]
  *	tests/bench/b_fold STORE --seal MONTH|all [--leftovers]
  *
  * --block: records of a block at most (4096); --chapter: blocks of a chapter (64; 0: there is none), with sums unless
- * --partial; --tail: newest records of each log that stay rows; --leftovers: rows of what
+ * --partial; --part: blocks of a small one (8; 0: there is none); --book: chapters of a book (16; 0: there is none); --tail: newest records of each log that stay rows; --leftovers: rows of what
  * is in blocks stay beside them.  Says how many blocks there are.
  *
  * --seal: what is in blocks of the months up to that one (202611) becomes sealed files; with --leftovers the blocks stay
@@ -106,9 +106,10 @@ int main(int argc, char **argv)
 		{ "block", required_argument, NULL, 'b' }, { "tail", required_argument, NULL, 't' },
 		{ "seed", required_argument, NULL, 's' }, { "leftovers", no_argument, NULL, 'l' },
 		{ "chapter", required_argument, NULL, 'c' }, { "partial", no_argument, NULL, 'p' },
+		{ "part", required_argument, NULL, 'P' }, { "book", required_argument, NULL, 'B' },
 		{ "seal", required_argument, NULL, 'S' }, { 0 },
 	};
-	struct fold_with with = { .seed = 1, .block_max = 4096, .chapter = 64 };
+	struct fold_with with = { .seed = 1, .block_max = 4096, .chapter = 64, .part = 8, .book = 16 };
 	struct err err = { 0 };
 	struct db *db = NULL;
 	const char *month = NULL;
@@ -124,6 +125,10 @@ int main(int argc, char **argv)
 			with.seed = strtoull(optarg, NULL, 10);
 		else if (c == 'c')
 			with.chapter = (unsigned)strtoul(optarg, NULL, 10);
+		else if (c == 'P')
+			with.part = (unsigned)strtoul(optarg, NULL, 10);
+		else if (c == 'B')
+			with.book = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 'p')
 			with.partial = true;
 		else if (c == 'l')
@@ -134,8 +139,8 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	if (argc - optind != 1 || with.block_max < 1) {
-		fprintf(stderr, "usage: b_fold STORE [--block N] [--chapter N] [--tail N] [--seed N] [--leftovers] [--partial] "
-			"[--seal MONTH|all]\n");
+		fprintf(stderr, "usage: b_fold STORE [--block N] [--chapter N] [--part N] [--book N] [--tail N] [--seed N] [--leftovers] "
+			"[--partial] [--seal MONTH|all]\n");
 		return 2;
 	}
 	file = path_join(argv[optind], DB_FILE);

@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "block/block.h"
-#include "bundle/chapter.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "forms/forms.h"
@@ -40,7 +39,7 @@ struct piece {
 	struct audit_bytes bytes;       /* of b */
 	uint8_t (*leaf)[TREE_HASH];
 	struct group *group; size_t groups, room;
-	struct bundle_chapter *chapter;
+	struct forms_chapter *chapter;
 	bool done;
 };
 
@@ -87,7 +86,7 @@ static struct {
 	struct db *reader;
 	struct audit_folder *folder;
 	struct audit_folded **folded; size_t nfolded;
-	bool ended;
+	bool drawn, ended;              /* drawn: there will be no more calls */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .made = PTHREAD_COND_INITIALIZER };
 
 static void must(int rc, const struct err *err)
@@ -250,8 +249,9 @@ static void make_block(struct maker *m, struct piece *p)
 
 static void make_chapter(struct maker *m, struct piece *p)
 {
+	const struct forms_chapter_sizes sizes = { FORMS_CHAPTER_BLOCKS, all.drawn ? FORMS_CHAPTER_PART : 0, FORMS_BOOK_CHAPTERS };
 	struct err err = { 0 };
-	int rc = bundle_chapter_next(m->db, p->log->log->id, BUNDLE_CHAPTER_BLOCKS, &p->chapter, &err);
+	int rc = forms_chapter_next(m->db, p->log->log->id, &sizes, &p->chapter, &err);
 
 	must(rc, &err);
 	p->log->loose = rc == 1;
@@ -338,13 +338,13 @@ static int put_piece(struct audit_logs *logs, struct db *db, struct piece *p, st
 	if (rc == 0 && p->cnt > 0)
 		rc = put_block(db, p, err);
 	if (rc == 0 && p->chapter)
-		rc = bundle_chapter_put(db, p->chapter, err);
+		rc = forms_chapter_put(db, p->chapter, err);
 	for (size_t i = 0; i < p->groups; i++)
 		free(p->group[i].body.p);
 	free(p->group);
 	free(p->leaf);
 	free(p->bytes.p);
-	bundle_chapter_free(&p->chapter);
+	forms_chapter_free(&p->chapter);
 	return rc;
 }
 
@@ -695,6 +695,9 @@ void fill_blocks_end(void)
 
 	while (fold_once())
 		;
+	all.drawn = true;
+	for (uint64_t t = 0; t < opt.tenants; t++)
+		all.log[t].loose = true;
 	while (any) {
 		add_chapters();
 		any = all.npiece > 0;

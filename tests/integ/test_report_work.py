@@ -22,7 +22,7 @@ OWN = re.compile("audit_list_leaves|fold_|baseline_")   # what the server asks w
 FORMS = "rows", "blocks"
 TAIL = 50
 ROW_STEPS = 46          # columns of a row that is read from behind the blocks: it takes as many steps at least
-FOLD = ("--block", 64, "--chapter", 32, "--tail", TAIL, "--leftovers")    # a store without blocks has all indexes, one with them sums
+FOLD = ("--block", 64, "--chapter", 24, "--part", 0, "--book", 2, "--tail", TAIL, "--leftovers")    # a store without blocks has all indexes, one with them sums
 WALKS = {form: pathlib.Path(__file__).parent / f"report_walks{name}.txt" for form, name in zip(FORMS, ("", "_blocks"))}
 
 
@@ -227,6 +227,19 @@ class Work(crib.Case):
                 self.assertEqual(sum(name == "forms_chapter_sums" for name, *_ in runs), 0)
         beside = {name: text for text, name in statements() if re.match("forms_(blocks|chapters)_(up|down)$", name)}
         self.assertEqual((len(beside), [name for name, text in beside.items() if re.search(r"\b(cols|hash|sums)\b", text)]), (4, []))
+
+    def test_what_is_not_asked_by_day_reads_books(self):
+        """Decision 0141: the sums of a book, and of the chapters that are in none."""
+        self.serve("blocks")
+        store = self.stores[1]
+        of = "WHERE log = (SELECT l.id FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE t.name = ?)"
+        books, chapters, loose = (store.crib.rows(f"SELECT count(*) FROM {what} {of} {more}", T["tenant"])[0][0] for what, more in (
+            ("book", ""), ("chap", ""), ("chap", "AND first >= (SELECT max(first + cnt) FROM book WHERE log = chap.log)")))
+        self.assertGreater(books, 5)
+        for question, most in (({"group-by": "client,obo"}, loose), ({"group-by": "outcome,day"}, chapters)):
+            with self.subTest(**question):
+                runs = store.counted(lambda: store.said("audit calls", {**T, **question}))[1]
+                self.assertEqual(sum(name == "forms_chapter_sums" for name, *_ in runs), most)
 
     def test_sc407_what_counts_by_sums_is_marked(self):
         """SC-407: so that its header says how many chapters have none."""

@@ -172,13 +172,15 @@ def stream(values):
     return sceptic.varint_bytes(2 * len(small)) + small if deflated else sceptic.varint_bytes(2 * len(data) + 1) + data
 
 
-def sums_bytes(first, sums, hist, apart):
+def sums_bytes(first, sums, hist, apart, book=False):
     """What read_sums() reads."""
     named = [name for at, name in enumerate(sceptic.SUM_KEYS, 3) if any(entry[at] >= 0 for entry in sums)]
-    out = sceptic.varint_bytes(1) + b"".join(map(sceptic.varint_bytes, (len(named), *(sceptic.COLUMNS[name][0] for name in named))))
+    out = sceptic.varint_bytes(2 if book else 1) + b"".join(map(sceptic.varint_bytes, (len(named), *(sceptic.COLUMNS[name][0] for name in named))))
     for words, entries in ((sceptic.SUM_WORDS, sums), (sceptic.HIST_WORDS, hist)):
         out += sceptic.varint_bytes(len(entries))
         for at, word in enumerate(words) if entries else ():
+            if book and word in ("day", "night"):
+                continue
             values = [entry[at] for entry in entries]
             if word == "day":
                 values = [value - before for value, before in zip(values, [0] + values)]
@@ -234,6 +236,34 @@ def chapter_place(s, rnd):
         s.run("UPDATE chap SET cnt = cnt - 1 WHERE log = ? AND first = ?", row["log"], row["first"])
     else:
         s.run("UPDATE chap SET first = first + 1 WHERE log = ? AND first = ?", row["log"], row["first"])
+
+
+# --- books
+
+def book(s, rnd):
+    """A book's sums with one call less, or with none; of other records, or with other times; or upon another."""
+    found = s.db.execute("SELECT * FROM book ORDER BY log, first")
+    names = [column[0] for column in found.description]
+    row = dict(zip(names, rnd.choice(found.fetchall())))
+    at = row["log"], row["first"]
+    said = sceptic.read_sums(row["sums"], row["first"], row["cnt"], True)
+    many = [i for i, entry in enumerate(said[0]) if entry[sceptic.SUM_KEY] > 1] if said else []
+    how = rnd.choice(("sums", "sums", "times", "fewer", "place"))
+    if how == "times":
+        s.run("UPDATE book SET ts_min = ts_min + 1 WHERE log = ? AND first = ?", *at)
+    elif how == "fewer":
+        s.run("UPDATE book SET cnt = cnt - 1 WHERE log = ? AND first = ?", *at)
+    elif how == "place":
+        s.run("UPDATE book SET first = first + 1 WHERE log = ? AND first = ?", *at)
+    elif not many:
+        s.run("UPDATE book SET sums = ? WHERE log = ? AND first = ?", sums_bytes(row["first"], [], [], [], True), *at)
+    else:
+        assert sceptic.read_sums(sums_bytes(row["first"], *said, True), row["first"], row["cnt"], True) == said
+        less = list(said[0][many[0]])
+        less[sceptic.SUM_KEY] -= 1
+        less[sceptic.SUM_KEY + 1] = min(less[sceptic.SUM_KEY + 1], less[sceptic.SUM_KEY])
+        new = [tuple(less) if i == many[0] else entry for i, entry in enumerate(said[0])]
+        s.run("UPDATE book SET sums = ? WHERE log = ? AND first = ?", sums_bytes(row["first"], new, *said[1:], True), *at)
 
 
 # --- rows that wait for deletion
@@ -373,5 +403,6 @@ KINDS = [
     Kind("A-T124", payload_twice, each=("PAYLOAD_EXTRA",), never=LEAVES, form="blocks"),
     Kind("A-T122", chapter_zone, each=("INDEX",), never=LEAVES, form="blocks"),
     Kind("A-T123", chapter_place, each=("INDEX",), never=LEAVES, form="blocks"),
+    Kind("A-T125", book, each=("INDEX",), never=LEAVES, form="blocks"),
     Kind("A-T121", open_call, each={"tv": ("INDEX",), "py": ("INDEX",)}, never=LEAVES, form="blocks"),
 ]

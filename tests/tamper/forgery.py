@@ -41,7 +41,7 @@ OPEN = pathlib.Path(__file__).resolve().parent / "forgery-open"
 LARGEST = (1 << 63) - 1
 PRINTED = 4                     # of how many mutants that pass one has its reports printed by the program as well
 FORMS = ("rows", "rows", "blocks", "leftovers", "sealed")
-OF_BLOCKS = ("blk", "blkpay", "chap", "open_call", "rec", "pay", "seg")
+OF_BLOCKS = ("blk", "blkpay", "chap", "book", "open_call", "rec", "pay", "seg")
 STEPS = 20000                   # times 1,000 instructions that a statement of a report may take
 
 

@@ -164,7 +164,7 @@ class Made:
             folder = self.crib.dir / form
             folder.mkdir()
             self.forms[form] = pathlib.Path(shutil.copy(self.pristine, folder / "toolcrib.db"))
-            subprocess.run([crib.BUILD / "tests/bench/b_fold", folder, "--block", "24", "--tail", "5", "--chapter", "3", *options], check=True,
+            subprocess.run([crib.BUILD / "tests/bench/b_fold", folder, "--block", "24", "--tail", "5", "--chapter", "3", "--book", "2", *options], check=True,
                            stdout=subprocess.DEVNULL, timeout=crib.DEADLINE)
 
         self.sealed = Filled()
@@ -219,7 +219,7 @@ class Filled(Made):
     def __init__(self):
         self.crib = c = crib.Crib()
         c.fill(1500, "--tenants", 2, "--principals", 3, "--tools", 3, "--failures", 0.2, "--days", crib.days_back(60), "--level", "request")
-        for words in (("--block", "150", "--chapter", "3"), ("--seal", "all")):
+        for words in (("--block", "150", "--chapter", "3", "--book", "2"), ("--seal", "all")):
             subprocess.run([crib.BUILD / "tests/bench/b_fold", c.store, *words], check=True, stdout=subprocess.DEVNULL, timeout=crib.DEADLINE)
         c.cli("audit", "adopt", *c.run("audit", "keys").stderr.rpartition("toolcrib audit adopt ")[2].split())
         self.start()

@@ -11,7 +11,6 @@
 #include "audit/record.h"
 #include "base/mem.h"
 #include "block/block.h"
-#include "bundle/chapter.h"
 #include "forms/forms.h"
 #include "src/db/db_int.h"
 
@@ -201,18 +200,19 @@ static int fold_logs(struct fold *f, struct err *err)
 	return rc < 0 ? rc : clean(f, err);
 }
 
-static int put_next_chapter(struct db *db, int64_t log, unsigned blocks, struct err *err)
+static int put_next_chapter(struct db *db, int64_t log, const struct fold_with *with, struct err *err)
 {
-	struct bundle_chapter *c = NULL;
-	int rc = bundle_chapter_next(db, log, blocks, &c, err);
+	const struct forms_chapter_sizes sizes = { with->chapter, with->part, with->book };
+	struct forms_chapter *c = NULL;
+	int rc = forms_chapter_next(db, log, &sizes, &c, err);
 
 	if (rc == 1) {
 		rc = db_txn_begin(db, true, err);
 		if (rc == 0)
-			rc = db_txn_end(db, bundle_chapter_put(db, c, err), err);
+			rc = db_txn_end(db, forms_chapter_put(db, c, err), err);
 		rc = rc < 0 ? rc : 1;
 	}
-	bundle_chapter_free(&c);
+	forms_chapter_free(&c);
 	return rc;
 }
 
@@ -222,10 +222,12 @@ static int put_chapters(struct db *db, const struct fold_with *with, struct err 
 	int rc = fold_sql(db, "SELECT max(id) FROM log", &logs, err);
 
 	for (int64_t log = 1; rc == 0 && log <= logs && with->chapter > 0; log++)
-		while ((rc = put_next_chapter(db, log, with->chapter, err)) == 1)
+		while ((rc = put_next_chapter(db, log, with, err)) == 1)
 			;
 	if (rc == 0 && with->partial)
 		rc = fold_sql(db, "UPDATE chap SET sums = x'00'", NULL, err);
+	if (rc == 0 && with->partial)
+		rc = fold_sql(db, "UPDATE book SET sums = x'00'", NULL, err);
 	return rc;
 }
 

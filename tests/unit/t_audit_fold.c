@@ -14,7 +14,6 @@
 #include "base/crypto.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "bundle/chapter.h"
 #include "forms/forms.h"
 #include "keys/keys.h"
 
@@ -800,33 +799,34 @@ static void cut_goes_through_a_block(void **state)
 	verify_clean(f);
 }
 
-static int propose_chapter(struct fix *f, struct bundle_chapter **ret)
+static int propose_chapter(struct fix *f, struct forms_chapter **ret)
 {
+	static const struct forms_chapter_sizes sizes = { .blocks = 4 };
 	struct db *db = reader(f);
-	int rc = bundle_chapter_next(db, 2, 4, ret, &f->err);
+	int rc = forms_chapter_next(db, 2, &sizes, ret, &f->err);
 
 	db_close(&db);
 	return rc;
 }
 
-static int try_put_chapter(struct fix *f, struct bundle_chapter *made)
+static int try_put_chapter(struct fix *f, struct forms_chapter *made)
 {
 	int rc;
 
 	begin(f);
-	rc = bundle_chapter_put(f->db, made, &f->err);
+	rc = forms_chapter_put(f->db, made, &f->err);
 	if (rc == 0)
 		commit(f);
 	else
 		(void)db_txn_end(f->db, rc, NULL);
-	bundle_chapter_free(&made);
+	forms_chapter_free(&made);
 	return rc;
 }
 
 static void chapter_goes_with_its_blocks(void **state)
 {
 	struct fix *f = *state;
-	struct bundle_chapter *one = NULL, *again = NULL, *late = NULL;
+	struct forms_chapter *one = NULL, *again = NULL, *late = NULL;
 
 	append_calls(f, ACME, 1500);
 	end_calls(f);

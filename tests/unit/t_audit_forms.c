@@ -106,7 +106,7 @@ static struct fix *new_store(unsigned seed)
 	return f;
 }
 
-enum { SEEDS = 5 };
+enum { SEEDS = 6 };
 
 /* The store of a seed, from 1 to SEEDS. */
 static struct fix *store_of(unsigned seed)
@@ -384,9 +384,10 @@ static void compare_sums(struct fix *f, uint64_t seed, struct str *meant, bool t
 static void sums_are_those_of_the_records(void **state)
 {
 	static const struct fold_with with[] = {
-		{ .seed = 1, .block_max = 100, .tail = 100, .chapter = 16 }, { .seed = 2, .block_max = 4096, .chapter = 1 },
-		{ .seed = 3, .block_max = 30, .tail = 1, .chapter = 7, .partial = true },
-		{ .seed = 4, .block_max = 100, .tail = 20, .leftovers = true, .chapter = 14 }, { .seed = 5, .block_max = 70 },
+		{ .seed = 1, .block_max = 100, .tail = 100, .chapter = 16, .part = 3 }, { .seed = 2, .block_max = 4096, .chapter = 1, .book = 1 },
+		{ .seed = 3, .block_max = 30, .tail = 1, .chapter = 7, .book = 2, .partial = true },
+		{ .seed = 4, .block_max = 100, .tail = 20, .leftovers = true, .chapter = 14, .book = 2 }, { .seed = 5, .block_max = 70 },
+		{ .seed = 6, .block_max = 100, .tail = 50, .chapter = 6, .part = 2, .book = 3 },
 	};
 	struct str meant[ALL_ASKED] = { STR_INIT };
 	int64_t whole = 0, n = 0;

@@ -47,7 +47,7 @@ static void append(struct fix *f, enum audit_kind kind, unsigned call)
 
 static void fold(struct fix *f, bool leftovers)
 {
-	const struct fold_with with = { .seed = 1, .block_max = 120, .tail = 20, .leftovers = leftovers, .chapter = 2 };
+	const struct fold_with with = { .seed = 1, .block_max = 120, .tail = 20, .leftovers = leftovers, .chapter = 2, .book = 2 };
 
 	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
 	if (fold_store(f->db, &with, &f->err) < 5)
@@ -370,11 +370,104 @@ static void chapter_of_no_blocks(void **state)
 	      AUDIT_FINDING_INDEX);
 }
 
+/* --- books */
+
+#define BOOK "log = 2 AND first = (SELECT first FROM book WHERE log = 2 ORDER BY first LIMIT 1)"
+
+/* T45 of a book. */
+static void book_with_one_call_less(void **state)
+{
+	struct fix *f = *state;
+	struct block_summer *summer = block_summer_new_book();
+	struct audit_bytes out = { 0 };
+	struct block_sums sums;
+	int64_t first = 0, cnt = 0;
+	sqlite3_stmt *st = NULL;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT first, cnt, sums FROM book WHERE " BOOK, -1, &st, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+	first = sqlite3_column_int64(st, 0);
+	cnt = sqlite3_column_int64(st, 1);
+	OK(block_book_read(sqlite3_column_blob(st, 2), (size_t)sqlite3_column_bytes(st, 2), first, cnt, &sums, &f->err));
+	assert_true(!sums.partial && sums.sums > 1 && sums.sum[1].count > 1 && sums.hist[0].count > 1);
+	sums.sum[1].count--;
+	sums.hist[0].count--;
+	block_summer_add_sums(summer, first, &sums);
+	block_summer_end(summer, &out);
+	block_sums_fini(&sums);
+	OK(block_book_read(out.p, out.len, first, cnt, &sums, &f->err));
+	assert_false(sums.partial);
+	block_sums_fini(&sums);
+	sqlite3_finalize(st);
+	assert_int_equal(sqlite3_prepare_v2(db, "UPDATE book SET sums = ?1 WHERE " BOOK, -1, &st, NULL), SQLITE_OK);
+	sqlite3_bind_blob(st, 1, out.p, (int)out.len, SQLITE_STATIC);
+	assert_int_equal(sqlite3_step(st), SQLITE_DONE);
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	block_summer_free(&summer);
+	free(out.p);
+	finds(f, "SELECT 1", AUDIT_FINDING_INDEX);
+}
+
+static void book_that_need_not_be_partial(void **state)
+{
+	finds(*state, "UPDATE book SET sums = x'00' WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void book_with_the_sums_of_a_chapter(void **state)
+{
+	finds(*state, "UPDATE book SET sums = (SELECT sums FROM chap WHERE log = 2 AND chap.first = book.first) WHERE " BOOK,
+	      AUDIT_FINDING_INDEX);
+}
+
+static void times_of_a_book(void **state)
+{
+	finds(*state, "UPDATE book SET ts_max = ts_max - 1 WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void book_of_half_a_chapter(void **state)
+{
+	finds(*state, "UPDATE book SET cnt = cnt - 1 WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void book_that_begins_in_a_chapter(void **state)
+{
+	finds(*state, "UPDATE book SET first = first + 1 WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void book_upon_another(void **state)
+{
+	finds(*state, "INSERT INTO book SELECT log, (SELECT first FROM chap c WHERE c.log = book.log AND c.first > book.first ORDER BY first LIMIT 1), "
+	      "cnt, ts_min, ts_max, sums FROM book WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void book_of_no_chapters(void **state)
+{
+	finds(*state, "INSERT INTO book SELECT log, first + 100000, cnt, ts_min, ts_max, sums FROM book WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void book_of_a_chapter_that_is_gone(void **state)
+{
+	finds(*state, "DELETE FROM chap WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void books_may_be_missing(void **state)
+{
+	struct fix *f = *state;
+
+	raw(f, "DELETE FROM book WHERE " BOOK);
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+}
+
 /* Nothing hangs on it but how long a report takes. */
 static void chapters_may_be_missing(void **state)
 {
 	struct fix *f = *state;
 
+	raw(f, "DELETE FROM book WHERE log = 2");
 	raw(f, "DELETE FROM chap WHERE " CHAPTER);
 	if (verify(f, 0) != 0)
 		fail_msg("%s", f->last);
@@ -655,7 +748,9 @@ SUITE(verify_forms)
 		cmocka_unit_test_setup_teardown(rows_alone_keep_their_indexes, set_up_rows, fix_free),
 		TEST(it_is_whole), TEST(bit_of_the_columns), TEST(bit_of_what_is_not_deflated), TEST(zone_of_another_chapter), TEST(sums_with_one_call_less), TEST(sums_that_need_not_be_partial),
 		TEST(times_of_a_chapter), TEST(chapter_of_half_a_block), TEST(chapter_that_begins_in_a_block),
-		TEST(chapter_of_no_blocks), TEST(chapters_may_be_missing),
+		TEST(chapter_of_no_blocks), TEST(chapters_may_be_missing), TEST(book_with_one_call_less), TEST(book_that_need_not_be_partial),
+		TEST(book_with_the_sums_of_a_chapter), TEST(times_of_a_book), TEST(book_of_half_a_chapter), TEST(book_that_begins_in_a_chapter),
+		TEST(book_upon_another), TEST(book_of_no_chapters), TEST(book_of_a_chapter_that_is_gone), TEST(books_may_be_missing),
 		TEST(zone_of_another_block),
 		TEST(times_that_leave_records_out), TEST(block_dropped), TEST(first_block_dropped), TEST(last_block_dropped),
 		TEST(blocks_that_overlap), TEST(block_of_a_size_that_none_has), TEST(text_edited), TEST(text_gone),
