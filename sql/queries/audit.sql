@@ -189,7 +189,7 @@ UNION ALL SELECT 'records of log ' || x || ', which is not there' FROM (
     UNION ALL SELECT (SELECT log FROM rec WHERE log > x ORDER BY log LIMIT 1) FROM l WHERE x IS NOT NULL)
   SELECT x FROM l WHERE x IS NOT NULL AND x NOT IN (SELECT id FROM log)) a
 UNION ALL SELECT 'rows of ' || n || ' of log ' || x || ', which is not there' FROM (
-  SELECT 'cp' AS n, log AS x FROM (SELECT DISTINCT log FROM cp) d
+  SELECT 'cp' AS n, log AS x FROM (SELECT DISTINCT log FROM cp) c
   UNION ALL SELECT 'hold', x FROM (SELECT max(log) AS x FROM hold WHERE log NOT IN (SELECT id FROM log)) e WHERE x IS NOT NULL
   UNION ALL SELECT 'retention', log FROM (SELECT DISTINCT log FROM retention) f
   UNION ALL SELECT 'alias', log FROM (SELECT DISTINCT log FROM alias) g

@@ -12,8 +12,8 @@ FROM main.log l WHERE l.id = ?1;
 -- audit_folder_next(): what is kept beside rows.  rec_order, primary key.
 -- name: fold_list_kept
 -- takes: int int int
-SELECT r.idx, p.salt, p.nonce, p.ct FROM (SELECT id, idx FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx < ?3
-  ORDER BY span, idx LIMIT ?3 - ?2) r CROSS JOIN main.pay p ON p.rec = r.id;
+SELECT k.idx, p.salt, p.nonce, p.ct FROM (SELECT id, idx FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx < ?3
+  ORDER BY span, idx LIMIT ?3 - ?2) k CROSS JOIN main.pay p ON p.rec = k.id;
 
 -- audit_folder_left(): the oldest leftover, and the block that has it.  rec_order, primary key.
 -- name: fold_oldest_left

@@ -40,7 +40,10 @@ SELECT CASE WHEN instr(?11, ',client,') > 0 THEN coalesce((SELECT text FROM dict
   sum(r.n) AS calls, sum(CASE WHEN r.outcome <> 0 THEN r.n WHEN r.outcome = 0 THEN 0 END) AS not_ok, CAST(round(sum(r.dur) / 1000.0 / nullif(sum(r.timed), 0), 3) AS REAL) AS average_ms,
   strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last, sum(r.timed) AS _timed
-FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r."by" = ?11 || 'outcome,'
+FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3
+-- only: sqlite
+  AND r."by" = ?11 || 'outcome,'
+-- only: all
   AND r.kind IN (1002, 1003, 1004) AND r.of_outcome = max(?7, -1)
   AND r.of_prn = CASE WHEN ?5 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?5), -2) END
   AND r.of_cred = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?6), -2) END
@@ -73,7 +76,10 @@ SELECT CASE ?11 WHEN 'rule' THEN (SELECT text FROM dict WHERE id = r.rule) WHEN 
   sum(r.n) AS denied, count(DISTINCT r.prn) AS principals,
   strftime('%Y-%m-%dT%H:%M:%S', min(r.ts_min) / 1000000, 'unixepoch') || printf('.%06dZ', min(r.ts_min) % 1000000) AS first,
   strftime('%Y-%m-%dT%H:%M:%S', max(r.ts_max) / 1000000, 'unixepoch') || printf('.%06dZ', max(r.ts_max) % 1000000) AS last
-FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3 AND r."by" = ',principal,' || ?11 || ','
+FROM log l CROSS JOIN rollup r WHERE l.id = ?1 AND r.log = ?1 AND r.since = ?2 AND r.until = ?3
+-- only: sqlite
+  AND r."by" = ',principal,' || ?11 || ','
+-- only: all
   AND r.kind = 1003 AND r.of_outcome = max(?7, -1)
   AND r.of_prn = CASE WHEN ?5 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?5), -2) END
   AND r.of_cred = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?6), -2) END

@@ -219,7 +219,7 @@ static void what_was_changed_by_hand_is_named(void **state)
 /* A step of SQLite wants its twin: whatever is in one schema is in the other, but for what is named here. */
 static bool is_one_engines(const char *table, const char *column)
 {
-	static const char *const tables[] = { "blk", "blkpay", "chap", "seg", "seg_gone", "open_call", "span", "rec_at",
+	static const char *const tables[] = { "blk", "blkpay", "book", "chap", "seg", "seg_gone", "open_call", "span", "rec_at",
 		"rec_tail", "rollup", "node",
 		"registry", "t" };
 	static const char *const columns[] = { "rec.id", "rec_text.id", "pay.rec", "pay.log", "pay.idx", "pay.ts",

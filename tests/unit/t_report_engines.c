@@ -260,8 +260,8 @@ static void fill(struct fix *f)
 		"INSERT INTO head(log, size) VALUES (1, 200), (2, 600), (3, 600)",
 		"INSERT INTO principal(id, tenant_id, name, pseudonym, state, created_us) VALUES (1, 1, 'alice', 'prn_1', 1, 5), (2, 2, 'bob', 'prn_2', 2, 5)",
 		"INSERT INTO tool(id, name, state, version, created_us) VALUES (1, 'get_weather', 1, 1, 5)",
-		"INSERT INTO tool_grant(id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us) VALUES (1, 1, 'put', '', 0, 0, 0, 5), "
-		"(2, 1, 'get_*', '', 0, 0, 0, 9), (3, 1, 'zzz', 'old', 0, 0, 0, 5), (5, 1, 'never_*', '', 0, 0, 0, 5), (4, 2, 'x?', '', 0, 0, 0, 5)",
+		("INSERT INTO tool_grant(id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us) VALUES (1, 1, 'put', '', 0, 0, 0, 5), "
+		 "(2, 1, 'get_*', '', 0, 0, 0, 9), (3, 1, 'zzz', 'old', 0, 0, 0, 5), (5, 1, 'never_*', '', 0, 0, 0, 5), (4, 2, 'x?', '', 0, 0, 0, 5)"),
 	};
 	char sql[300];
 
