@@ -516,17 +516,21 @@ static int read_views(struct db *db, struct err *err)
 	struct db_stmt *st = db_stmt_get(db, SQL_META_LIST_VIEWS);
 	struct arena *mem = arena_new(SIZE_MAX);
 	struct db_view *list = arena_alloc(mem, DB_VIEWS_MAX * sizeof(*list));
+	bool short_of = !list;
 	size_t n = 0;
-	int rc;
+	int rc = 0;
 
-	while ((rc = db_step(st, err)) == 1 && n < DB_VIEWS_MAX) {
+	while (!short_of && (rc = db_step(st, err)) == 1 && n < DB_VIEWS_MAX) {
 		list[n] = (struct db_view){ arena_strdup(mem, db_col_text(st, 0, NULL)),
 					    arena_strdup(mem, db_col_text(st, 1, NULL)), false };
-		if (strncmp(list[n++].text, VIEW_WORDS, strlen(VIEW_WORDS)) != 0)
+		short_of = !list[n].name || !list[n].text || !*list[n].text;    /* "": SQLite had none */
+		if (short_of || strncmp(list[n++].text, VIEW_WORDS, strlen(VIEW_WORDS)) != 0)
 			break;
 	}
 	db_stmt_put(&st);
-	if (rc == 1)
+	if (short_of)
+		rc = err_set(err, ERR_LIMIT, "schema", "there is no memory for the views");
+	else if (rc == 1)
 		rc = n == DB_VIEWS_MAX ? err_set(err, ERR_CORRUPT, "schema", "there are more than %d views", DB_VIEWS_MAX)
 			: err_set(err, ERR_CORRUPT, "schema", "a view is not as the steps make it");
 	if (rc < 0) {

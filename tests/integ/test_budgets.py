@@ -365,7 +365,7 @@ class Memory(crib.Case):
                 try:
                     s = socket.create_connection(c.address("tcp"), crib.DEADLINE)
                     open_ones.append(s)
-                    s.sendall(f"Authorization: Bearer {self.key if i % 2 else 'nobody'}\n".encode() + b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * 20000)
+                    s.sendall(f"Authorization: Bearer {self.key if i % 2 else 'nobody'}\n".encode() + b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * 40000)
                 except OSError:
                     pass
             self.limit()
