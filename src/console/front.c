@@ -568,7 +568,8 @@ static void check_route(const struct request *q, const char *command)
 		if (strcmp(at, ROUTE_REPORTS) == 0 && strncmp(command, "audit ", 6) == 0)
 			return;
 		at = strchr(at, ',');
-		at += at ? 2 : 0;
+		if (at)
+			at += 2;
 	}
 	if (!at)
 		abort();

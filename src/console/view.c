@@ -182,7 +182,8 @@ bool view_may(const struct answer *can, const char *tenant, const char *command)
 			continue;
 		while (at && !(strncmp(at, command, n) == 0 && (at[n] == ',' || at[n] == '\0'))) {
 			at = strchr(at, ',');
-			at += at ? 1 : 0;
+			if (at)
+				at += 1;
 		}
 		return at;
 	}

@@ -186,4 +186,4 @@ class Postgresql(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    crib.main()
