@@ -273,7 +273,7 @@ class Formats(Case):
                  if path.name != "messages.md"]         # which has names of programs
         self.assertGreater(len(pages), 100)
         for page in pages:
-            others = {"toolcrib_rec", "toolcrib_audit", "toolcrib_owner"}      # an extension of SQLite, roles of PostgreSQL
+            others = {"toolcrib_rec", "toolcrib_audit", "toolcrib_owner", "toolcrib_keys", "toolcrib_views"}     # an extension of SQLite, roles of PostgreSQL
             self.assertEqual(sorted(set(re.findall(rf"\b{OURS}\b", page.read_text())) - others - served), [], page)
 
     def test_the_format_goes_by_accept(self):

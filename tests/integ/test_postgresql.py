@@ -77,6 +77,8 @@ class Load:
                     peer.close()
                 peer = None
                 time.sleep(0.01)        # nobody listens there meanwhile
+        if peer:
+            peer.close()
 
     def await_more(self, n=10):
         have = len(self.answers)
@@ -117,6 +119,7 @@ class Postgresql(unittest.TestCase):
     def test_it_serves_as_with_files(self):
         c, key = self.served()
         for peer in (c.http(key), c.tcp(key)):
+            self.addCleanup(peer.close)
             peer.initialize()
             self.assertEqual(list(peer.tools()), ["echo"])
             self.assertIn("hello", json.dumps(peer.call("echo", {"text": "hello"})))
