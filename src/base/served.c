@@ -27,6 +27,8 @@
 #define IOPRIO_CLASS_BE 2
 #define IOPRIO_CLASS_IDLE 3
 #define IOPRIO_LOWEST 7
+#define IDLE_NICE 19
+#define BATCH_NICE 15                   /* where both want a processor, a thirtieth of what the server has: sched(7) */
 
 /* --- which build it is */
 
@@ -154,9 +156,9 @@ bool served_shut(unsigned nfiles)
 
 void served_step_back(enum served_class class)
 {
-	static const struct { int policy, io; } to[] = {
-		[SERVED_IDLE] = { SCHED_IDLE, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT },
-		[SERVED_BATCH] = { SCHED_BATCH, IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | IOPRIO_LOWEST },
+	static const struct { int policy, nice, io; } to[] = {
+		[SERVED_IDLE] = { SCHED_IDLE, IDLE_NICE, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT },
+		[SERVED_BATCH] = { SCHED_BATCH, BATCH_NICE, IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | IOPRIO_LOWEST },
 	};
 	const struct sched_param none = { 0 };
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -168,6 +170,7 @@ void served_step_back(enum served_class class)
 	if (class == SERVED_NORMAL)
 		return;
 	(void)sched_setscheduler(0, to[class].policy, &none);
+	(void)setpriority(PRIO_PROCESS, 0, to[class].nice);
 	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, to[class].io);
 }
 

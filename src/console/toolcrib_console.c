@@ -91,6 +91,7 @@ static int serve(void)
 		return SERVED_FAILED;
 	if (!take_over(name, fds))
 		return SERVED_FAILED;
+	served_step_back(SERVED_BATCH);
 	(void)page_css(NULL);
 	return run(name, fds);
 }

@@ -257,11 +257,11 @@ class Class(Case):
 
     def test_sc502_a_report_gives_way_as_the_configuration_says(self):
         """admin.report_class: idle where nothing is said; of all of them a kernel that is short of memory ends it first."""
-        for said, policy in (("", os.SCHED_IDLE), ("batch", os.SCHED_BATCH), ("normal", os.SCHED_OTHER), ("idle", os.SCHED_IDLE)):
+        for said, policy, nice in (("", os.SCHED_IDLE, 19), ("batch", os.SCHED_BATCH, 15), ("normal", os.SCHED_OTHER, 0), ("idle", os.SCHED_IDLE, 19)):
             self.crib.stop()
             self.crib.start(f"admin: {{report_class: {said}}}\n" if said else "")
             reader, child = self.blocked(tenant="acme")
-            self.assertEqual(os.sched_getscheduler(child), policy, said)
+            self.assertEqual((os.sched_getscheduler(child), os.getpriority(os.PRIO_PROCESS, child)), (policy, max(nice, os.getpriority(os.PRIO_PROCESS, 0))), said)
             self.assertEqual(pathlib.Path(f"/proc/{child}/oom_score_adj").read_text(), "1000\n", said)
             reader.sock.close()
             crib.wait_for("no reporter", lambda: not reporters(self.crib.daemon.pid))
