@@ -83,6 +83,7 @@ struct report_ask {
 	uint64_t step_us;               /* stats: how much time a row stands for */
 	bool follow;                    /* tail, export: go on with what is written from now on */
 	int64_t newest;                 /* tail: so many of the records that are there; -1: all */
+	int64_t rate;                   /* tail that follows: so many rows in a second at most; 0: all */
 	uint64_t lag_us;                /* export-check: how long a record may wait */
 	json_t *cursor;                 /* export, export-check: origin -> next index; or NULL */
 	uint8_t log_key[SIGN_PUBLIC_SIZE];

@@ -29,7 +29,7 @@
 #define CON_TAILS 4                     /* pages that go on; of a visit: */
 #define CON_TAILS_SHARE 2
 #define CON_TAIL_US (3600ull * 1000000)
-#define CON_TAIL_ROWS 20                /* a second */
+#define CON_TAIL_ROWS "20"              /* a second */
 #define CON_EXPORTS 2                   /* at once; of a visit one */
 #define CON_EXPORT_ROWS 1000000
 #define CON_QUEUED_MAX (256u << 10)     /* bytes of a stream that the browser has not taken */

@@ -21,10 +21,7 @@ struct running {
 	bool tail, csv, begun;
 	uint64_t rows;
 	struct digest *sum;         /* of the bytes of an export so far */
-	/* of a tail */
-	struct ev_timer *end;
-	uint64_t second_us;
-	unsigned this_second, left_out;
+	struct ev_timer *end;       /* of a tail */
 };
 
 static struct list all_running;         /* of the one loop of this process */
@@ -270,33 +267,16 @@ static void begin_tail(struct running *r)
 	free(title);
 }
 
-static void put_left_out(struct running *r, struct str *html)
-{
-	char text[80];
-
-	if (r->left_out == 0)
-		return;
-	(void)snprintf(text, sizeof(text), "%u more in this second", r->left_out);
-	PAGE(html, "tail-more", { "text", text });
-	r->left_out = 0;
-}
-
 static void on_tail_row(void *arg, const struct answer *a, const json_t *row)
 {
 	struct request *q = ((struct part *)arg)->q;
 	struct running *r = q->priv;
-	const uint64_t now = ev_now_us(q->loop);
 	struct str html = STR_INIT;
 
 	(void)a;
 	if (!r->begun)
 		begin_tail(r);
-	if (now - r->second_us >= 1000000) {
-		put_left_out(r, &html);
-		r->second_us = now;
-		r->this_second = 0;
-	}
-	if (r->this_second++ < CON_TAIL_ROWS) {
+	if (json_is_string(json_object_get(row, "kind"))) {
 		PAGE_PLAIN(&html, "row");
 		for (size_t i = 0; i < NELEMS(tail_columns); i++) {
 			char *text = view_member(row, tail_columns[i]);
@@ -308,11 +288,10 @@ static void on_tail_row(void *arg, const struct answer *a, const json_t *row)
 			free(text);
 		}
 		PAGE_PLAIN(&html, "row-end");
-	} else {
-		r->left_out++;
+	} else {                                /* how many there were that --rate left out */
+		PAGE(&html, "tail-more", { "text", json_string_value(json_object_get(row, "detail")) });
 	}
-	if (html.len > 0)
-		http_stream_write(q->http, str_text(&html), html.len);
+	http_stream_write(q->http, str_text(&html), html.len);
 	str_fini(&html);
 }
 
@@ -349,7 +328,8 @@ static void run_tail(struct request *q)
 		return;
 	}
 	(void)json_object_set_new(args, "follow", json_true());
-	(void)json_object_set_new(args, "number", json_string("20"));
+	(void)json_object_set_new(args, "number", json_string(CON_TAIL_ROWS));
+	(void)json_object_set_new(args, "rate", json_string(CON_TAIL_ROWS));
 	r = begin(q, true);
 	r->end = ev_timer_new(q->loop, on_tail_time, r);
 	ev_timer_start(r->end, CON_TAIL_US);

@@ -2,6 +2,7 @@
  * (AUDIT A-623, A-1010).  Where each log stands is kept between parts. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #define PART_ROWS 500
 #define PART_BYTES (1u << 19)           /* a part ends behind the row that reaches this */
 #define LOGS_MAX 100000                 /* that one stream follows */
+#define SECOND_US 1000000
 
 /* Where the stream stands in a log: the next record to say, and where it ends unless it follows. */
 struct place {
@@ -33,7 +35,17 @@ struct report_feed {
 	struct place *at;
 	size_t n, now;                  /* logs, and which of them comes next */
 	int64_t last_log;               /* the newest that is known */
+	uint64_t second_us;             /* when this second of a rate began; clock_mono_us() */
+	int64_t said, left_out;         /* records in it */
 };
+
+/* How many rows the next part may have. */
+static int64_t room(const struct report_feed *job)
+{
+	const int64_t left = job->ask->rate - job->said;
+
+	return job->ask->rate == 0 || left > PART_ROWS ? PART_ROWS : left;
+}
 
 /* --- where it begins */
 
@@ -181,14 +193,14 @@ static struct db_stmt *next_rows(const struct report_feed *job, struct db *db, c
 	struct db_stmt *st = db_stmt_get(db, job->chosen ? SQL_REPORT_RECORDS_CHOSEN : job->ask->way->sql);
 
 	if (job->chosen) {
-		report_bind(st, job->ask, p->log, p->next, below, PART_ROWS);
+		report_bind(st, job->ask, p->log, p->next, below, room(job));
 		db_bind_i64(st, 12, job->ask->kind);
 		return st;
 	}
 	db_bind_i64(st, 1, p->log);
 	db_bind_i64(st, 2, p->next);
 	db_bind_i64(st, 3, below);
-	db_bind_i64(st, 4, PART_ROWS);
+	db_bind_i64(st, 4, room(job));
 	db_bind_i64(st, 5, job->ask->until_us ? (int64_t)job->ask->until_us : INT64_MAX);
 	db_bind_row(st, 6);
 	return st;
@@ -200,6 +212,7 @@ static int put_rows(struct report_feed *job, struct reply *o, struct db *db, str
 {
 	struct audit_walk *walk = job->bytes ? audit_walk_new(db, p->log, p->origin, p->next, INT64_MAX) : NULL;
 	struct db_stmt *st = next_rows(job, db, p, below);
+	const size_t most = (size_t)room(job);
 	int rc = 1;
 
 	report_texts_page(job->texts, p->log, p->tenant_id);
@@ -218,7 +231,8 @@ static int put_rows(struct report_feed *job, struct reply *o, struct db *db, str
 	}
 	db_stmt_put(&st);
 	audit_walk_free(&walk);
-	return rc < 0 ? rc : rc == 1 || *ret_rows == PART_ROWS;
+	job->said += (int64_t)*ret_rows;
+	return rc < 0 ? rc : rc == 1 || *ret_rows == most;
 }
 
 /* How many records a log that is followed has by now. */
@@ -263,18 +277,70 @@ static int put_chosen(struct report_feed *job, struct reply *o, struct db *db, s
 	return rc < 0 ? rc : 0;
 }
 
+/* --- no more in a second than was asked for */
+
+/* Of the records from p->next on those that are wanted, counted and not read. */
+static int count_chosen(const struct report_feed *job, struct db *db, const struct place *p, int64_t end, int64_t *n,
+			struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_NEWEST_CHOSEN);
+	int rc;
+
+	report_bind(st, job->ask, p->log, p->next, end, INT64_MAX);
+	db_bind_i64(st, 12, job->ask->kind);
+	while ((rc = db_step(st, err)) == 1)
+		++*n;
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int pass_over(struct report_feed *job, struct db *db, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < job->n; i++) {
+		struct place *p = &job->at[i];
+		int64_t end = 0;
+
+		rc = find_end(job, db, p, &end, err);
+		if (rc < 0 || end <= p->next)
+			continue;
+		if (job->chosen)
+			rc = count_chosen(job, db, p, end, &job->left_out, err);
+		else
+			job->left_out += end - p->next;
+		p->next = end;
+	}
+	return rc;
+}
+
+/* Another second, which begins with what the one before left out. */
+static void next_second(struct report_feed *job, struct reply *o, uint64_t now_us)
+{
+	char text[80];
+
+	if (job->left_out > 0) {
+		(void)snprintf(text, sizeof(text), "%lld more in this second", (long long)job->left_out);
+		reply_row_begin(o);
+		reply_text(o, "detail", text);
+		reply_row_end(o);
+	}
+	job->second_us = now_us;
+	job->said = job->left_out = 0;
+}
+
 /* One log with something to say in a part, in turn. */
 static int next_part(struct report_feed *job, struct reply *o, struct db *db, enum report_more *ret, struct err *err)
 {
 	for (size_t tried = 0; tried < job->n; tried++) {
 		struct place *p = &job->at[job->now];
-		const int64_t below = job->ask->follow ? INT64_MAX : p->end;
+		const int64_t below = job->ask->follow ? INT64_MAX : p->end, most = room(job);
 		size_t rows = 0;
 		int rc = job->chosen ? put_chosen(job, o, db, p, &rows, err) : put_rows(job, o, db, p, below, &rows, err);
 
 		if (rc < 0)
 			return rc;
-		if (rows < PART_ROWS)
+		if (rows < (size_t)most)
 			job->now = (job->now + 1) % job->n;
 		if (rows > 0) {
 			*ret = REPORT_MORE_NOW;
@@ -283,6 +349,19 @@ static int next_part(struct report_feed *job, struct reply *o, struct db *db, en
 	}
 	*ret = job->ask->follow ? REPORT_MORE_LATER : REPORT_NO_MORE;
 	return 0;
+}
+
+static int rated_part(struct report_feed *job, struct reply *o, struct db *db, enum report_more *ret, struct err *err)
+{
+	const uint64_t now_us = clock_mono_us();
+	int rc = 0;
+
+	if (now_us - job->second_us >= SECOND_US)
+		next_second(job, o, now_us);
+	*ret = REPORT_MORE_LATER;
+	if (job->said < job->ask->rate)
+		rc = next_part(job, o, db, ret, err);
+	return rc == 0 && job->said >= job->ask->rate ? pass_over(job, db, err) : rc;
 }
 
 static const char *const export_more[] = { "enc", "leaf", "bytes", NULL };
@@ -301,7 +380,9 @@ int report_feed_part(struct report_feed *job, struct report_out *out, struct db 
 	if (rc == 0 && (!job->begun || job->ask->follow))
 		rc = find_logs(job, db, err);
 	job->begun = true;
-	return rc < 0 ? rc : next_part(job, out->reply, db, ret, err);
+	if (rc < 0)
+		return rc;
+	return job->ask->rate > 0 ? rated_part(job, out->reply, db, ret, err) : next_part(job, out->reply, db, ret, err);
 }
 
 struct report_feed *report_feed_new(struct report_ask *ask)

@@ -30,6 +30,7 @@ static const struct { const char *name; size_t at; } numbers[] = {
 	{ "limit", offsetof(struct report_ask, limit) }, { "look", offsetof(struct report_ask, look) },
 	{ "step", offsetof(struct report_ask, step_us) },
 	{ "newest", offsetof(struct report_ask, newest) },
+	{ "rate", offsetof(struct report_ask, rate) },
 	{ "lag", offsetof(struct report_ask, lag_us) },
 	{ "to", offsetof(struct report_ask, to) },
 };

@@ -45,8 +45,15 @@ static int tail_check(struct command_call *c, struct err *err)
 	struct report_ask *ask;
 	int rc = new_job(c, &ask, err);
 
-	if (rc == 0)
+	if (rc == 0 && arg_given(c, "rate") && (!ask->follow || arg_uint(c, "rate", 0) == 0)) {
+		rc = err_set(err, ERR_INVALID, "rate", ask->follow ? "rate: at least one row a second" :
+			     "rate: what is there already is shown at once");
+		err_hint(err, ask->follow ? "leave out --rate for all" : "--rate goes with --follow; --number says how many");
+	}
+	if (rc == 0) {
 		ask->newest = arg_uint(c, "number", TAIL_DEFAULT);
+		ask->rate = arg_uint(c, "rate", 0);
+	}
 	return rc;
 }
 
@@ -78,6 +85,8 @@ static const struct command_column tail_cols[] = {
 static const struct command_arg audit_tail_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
 	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "Begin with so many of the newest records of each log; default 10."),
+	OPT("rate", "N", ARG_UINT, COMPLETE_NONE,
+	    "With --follow: show at most so many records a second, and count the others."),
 	CHOICE, REPORT_WAIT, ARG_END };
 static const struct command_arg audit_export_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,

@@ -244,6 +244,39 @@ class Feed(crib.Case):
         self.assertEqual({(r["kind"], r["tool"]) for r in rows}, {("call.end", "echo")})
         self.assertEqual([r["index"] for r in rows], sorted({r["index"] for r in rows}))
 
+    def test_c906_a_rate_shows_some_and_counts_the_others(self):
+        """What is shown and what is counted are all there are."""
+        def rows(tail):
+            while True:
+                row = json.loads(tail.line())
+                yield (row["index"], 0) if row.get("kind") else (None, int(row["detail"].removesuffix(" more in this second")))
+
+        rated = ("audit", "tail", "--tenant", "acme", "-f", "--json", "--rate", "3", "-n")
+        whole, some = (Follower(self, *rated, n, *words) for n, words in (("1", ()), ("100", ("--tool", "echo", "--kind", "call.end"))))
+        crib.wait_for("two tails", lambda: len(self.crib.json("audit", "access", "--tenant", "acme")) >= 2)
+        last, left_out, of_whole = None, 0, rows(whole)
+        self.call(60)
+        while left_out == 0:
+            index, left_out = next(of_whole)
+            last = index if left_out == 0 else last
+        self.call(1)
+        index, more = next(of_whole)
+        while index is None:
+            left_out += more
+            index, more = next(of_whole)
+        self.assertEqual(index, last + left_out + 1)
+        shown, left_out = 0, 0
+        for index, more in rows(some):
+            shown, left_out = shown + (index is not None), left_out + more
+            if shown + left_out >= 61:
+                break
+        self.assertEqual(shown + left_out, 61)
+        self.assertGreater(left_out, 0)
+        for words, says in ((("--rate", "3"), "--rate goes with --follow"), (("-f", "--rate", "0"), "at least one row a second")):
+            done = self.crib.run("audit", "tail", "--tenant", "acme", *words)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(says, done.stderr)
+
     def test_ocsf_and_csv(self):
         """AUDIT A-1003, A-1004."""
         peer = self.crib.http(self.key)

@@ -290,7 +290,7 @@ class Exports(test_console.Case):
         self.call(2)
         got, ids = self.rows_of_tail(opened[0], 4)      # begin and end of each
         self.assertEqual(set(ids), {row["call"] for row in c.json("audit", "calls", "--tenant", "acme")})
-        self.assertIn("<pre>toolcrib audit tail --tenant acme --follow --number 20</pre>", got)
+        self.assertIn("<pre>toolcrib audit tail --tenant acme --follow --number 20 --rate 20</pre>", got)
         self.assertEqual(len([row for row in c.json("audit", "access", "--tenant", "acme") if "(console): audit tail" in (row["detail"] or "")]), 2)
         c.cli("console", "end", "--all")
         for answer in opened[:2]:
