@@ -2,6 +2,7 @@
 #   <!-- part NAME -->   alone on a line begins a part; a file *.css is one part, called css
 #   {{x}}                a value, escaped for where it stands: text, or an attribute in double quotes
 #   {{path:x}}           the same in href, src and action, percent-encoded; the literal before it begins with a / of ours or ?
+#   A / that begins such a value stands behind the path under which the console is found (CONSOLE C-408).
 # There is no raw form.  script, style, comments, on...=, style= and attributes without quotes are errors (CONSOLE C-801).
 function fail(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
@@ -46,7 +47,7 @@ function letter(c) {
 	else if (state == "tag") word = word tolower(c)
 	else if (state == "quote") { if (c != "\"") fail("the value of " attr " is not in double quotes"); state = "value"; value = "" }
 	else if (state == "value" && c == "\"") state = "tag"
-	else if (state == "value") value = value c
+	else if (state == "value") { if (c == "/" && value == "" && is_url(attr)) segment("PAGE_BASE", ""); value = value c }
 }
 function close_word() {
 	if (word ~ /^<\/?(script|style|math|template|iframe|object|embed|base|foreignobject|use|image|animate|set)$/) fail(word "> is not for templates")

@@ -100,7 +100,7 @@ async function take(file, field) {
 async function fetched() {
   const [, path] = /^#(\/t\/[a-z0-9._-]+\/call\/[0-9a-f-]+\/proof)$/.exec(location.hash) ?? [];
   if (!path || location.protocol === "file:") return;
-  const answer = await fetch(path, { credentials: "same-origin", redirect: "error" });
+  const answer = await fetch(location.pathname.replace(/\/verify$/, "") + path, { credentials: "same-origin", redirect: "error" });
   if (!answer.ok) return say("bad", "NOT CHECKED", [`there is no proof at ${safe(path)}: status ${answer.status}`]);
   at("proof").value = await answer.text();
   if (at("keys").value) await check();

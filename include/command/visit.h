@@ -61,11 +61,13 @@ const char *visit_first_token(const struct visit *visit);
 
 /* --- doors */
 
-/* One line for a command, as on the owner's socket, with "visit": the token, and "from": the address; of
+/* One line for a command, as on the owner's socket, with "visit": the token, "from": the address, and "limited": how
+ * often a bound of the console's own refused something since the last one, or none; of
  * `console enter` the args are {"link": TOKEN} and there is no visit.  {"stop":true}: nobody waits for the answer any
  * more.  Commands are those whose row says `console`. */
 struct command_door;
 #define DOOR_LINE_MAX (64u << 10)
+#define DOOR_LIMITED_MAX 1000000        /* that a line may tell */
 #define DOOR_QUEUED_MAX (256u << 10)    /* bytes of a stream that have not been taken yet */
 /* fd is taken.  What breaks the form ends the door: gone(arg) follows, once, and the door is closed by then. */
 struct command_door *command_door_open(struct commands *a, struct ev_loop *loop, int fd, void (*gone)(void *arg),

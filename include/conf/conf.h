@@ -16,6 +16,7 @@ struct str;
 enum conf_transport { CONF_HTTP, CONF_TCP, CONF_UNIX };
 #define CONF_LISTENERS_MAX 32
 #define CONF_ARCHIVE_MAX 400             /* bytes of audit.archive */
+#define CONF_CONSOLE_URL_MAX 200        /* bytes of console.url */
 #define CONF_UIDS_MAX 64
 #define CONF_NAMES_MAX 64                /* origins, hosts, proxies */
 #define CONF_CONNECTIONS_DEFAULT 4096

@@ -59,6 +59,7 @@ struct console_env {                    /* borrowed for life */
 	struct commands *admin;
 	struct visits *visits;
 	struct fetcher *fetcher;
+	const char *url;                /* where browsers find it behind a proxy, or NULL */
 };
 /* Its socket is open then; the process comes, and comes again.  ERR_IO and the like: it cannot listen there. */
 int console_open(const struct console_env *env, const char *address, struct console **ret, struct err *err) MUST_CHECK;

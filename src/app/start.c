@@ -737,7 +737,7 @@ static void admin_stop(struct app *a)
 
 static int console_start(struct app *a, struct err *err)
 {
-	const struct console_env env = { a->loop, a->admin, a->visits, a->fetcher };
+	const struct console_env env = { a->loop, a->admin, a->visits, a->fetcher, a->opt.conf->console_url };
 	const char *at = a->opt.conf->console_listen;
 
 	return at ? console_open(&env, at, &a->console, err) : 0;

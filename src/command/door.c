@@ -38,6 +38,7 @@ struct command_door {
 struct asked {
 	json_t *doc, *args;
 	const char *command, *token, *from;
+	int64_t limited;
 	bool stop;
 };
 
@@ -88,7 +89,7 @@ static void replied(void *arg, const struct str *rows, const struct err *err)
 
 static int parse(const char *text, size_t len, struct asked *ret, struct err *err)
 {
-	static const char *const known[] = { "command", "args", "visit", "from", "stop" };
+	static const char *const known[] = { "command", "args", "visit", "from", "limited", "stop" };
 	int rc = jx_parse(text, len, &ret->doc, err);
 
 	if (rc == 0 && !json_is_object(ret->doc))
@@ -104,6 +105,8 @@ static int parse(const char *text, size_t len, struct asked *ret, struct err *er
 		rc = jx_get_object(ret->doc, "", "args", JX_REQUIRED, &ret->args, err);
 	if (rc == 0)
 		rc = jx_get_string(ret->doc, "", "visit", JX_OPTIONAL, &ret->token, err);
+	if (rc == 0)
+		rc = jx_get_int(ret->doc, "", "limited", JX_OPTIONAL, 0, DOOR_LIMITED_MAX, &ret->limited, err);
 	return rc < 0 ? rc : jx_get_string(ret->doc, "", "from", JX_REQUIRED, &ret->from, err);
 }
 
@@ -147,6 +150,7 @@ static void run(struct command_door *d, struct asked *q)
 	struct command_req req = { .cmd = row_of(d, q->command), .sink = &sink };
 	struct err err;
 
+	metric_add(METRIC_console_limited, (uint64_t)q->limited);
 	if (!req.cmd)
 		(void)err_set(&err, ERR_DENIED, "", "the console gives no such command");
 	if (!req.cmd || find_visit(d, q, &err) < 0) {

@@ -258,9 +258,36 @@ static int check_archive(const struct conf *c, struct err *err)
 			 CONF_ARCHIVE_MAX, dir);
 }
 
+/* "https://host[:port][/path]", as it stands in front of every address that the console writes (CONSOLE C-408). */
+static bool is_console_url(const char *url)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyz0123456789.-", segment[] = "abcdefghijklmnopqrstuvwxyz"
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+	const char *p = url + strlen("https://");
+	size_t n;
+
+	if (strlen(url) > CONF_CONSOLE_URL_MAX || strncmp(url, "https://", strlen("https://")) != 0 || strspn(p, name) == 0)
+		return false;
+	p += strspn(p, name);
+	if (*p == ':') {
+		n = strspn(p + 1, "0123456789");
+		if (n < 1 || n > 5)
+			return false;
+		p += 1 + n;
+	}
+	while (*p == '/' && strspn(p + 1, segment) > 0)
+		p += 1 + strspn(p + 1, segment);
+	return *p == '\0';
+}
+
 /* Plain HTTP, which no other machine may see (CONSOLE C-305). */
 static int check_console(const struct conf *c, struct err *err)
 {
+	if (c->console_url && !c->console_listen)
+		return conf_err(err, "/console", "url", "it is for console.listen, which is missing");
+	if (c->console_url && !is_console_url(c->console_url))
+		return conf_err(err, "/console", "url", "console.url must be https://host[:port][/path], in lower case and without a "
+				"/ at its end, of at most %d bytes, is \"%.80s\"", CONF_CONSOLE_URL_MAX, c->console_url);
 	if (!c->console_listen || conf_is_loopback(c->console_listen))
 		return 0;
 	(void)conf_err(err, "/console", "listen", "the console is for this machine alone, and \"%.80s\" is no address of it",

@@ -32,6 +32,9 @@
 #define CON_TAIL_ROWS "20"              /* a second */
 #define CON_EXPORTS 2                   /* at once; of a visit one */
 #define CON_EXPORT_ROWS 1000000
+#define CON_PACKS 2                     /* review packs at once; of a visit one */
+#define CON_BUNDLES 1                   /* at once, of the two */
+#define CON_BUNDLE_MAX (256u << 20)     /* bytes of a bundle */
 #define CON_QUEUED_MAX (256u << 10)     /* bytes of a stream that the browser has not taken */
 #define CON_MATRIX_ROWS 50
 #define CON_MATRIX_COLUMNS 40
@@ -40,7 +43,7 @@
 
 /* --- pages: page.c, pages_gen.c */
 
-enum page_kind { PAGE_PART, PAGE_TEXT, PAGE_PATH, PAGE_END };
+enum page_kind { PAGE_PART, PAGE_TEXT, PAGE_PATH, PAGE_BASE, PAGE_END };
 struct page_segment { const char *text; enum page_kind kind; const char *name; };       /* PART: begins that part */
 extern const struct page_segment page_segments[];       /* ended by a PART without a name */
 
@@ -51,6 +54,9 @@ void page_put(struct str *out, const char *part, const struct page_value *values
 	page_put(out, part, (const struct page_value[]){ __VA_ARGS__ }, \
 		 sizeof((const struct page_value[]){ __VA_ARGS__ }) / sizeof(struct page_value))
 #define PAGE_PLAIN(out, part) page_put(out, part, NULL, 0)
+/* What stands before each address of ours, "" or "/path" (C-408): borrowed for the life of the process. */
+void page_set_base(const char *base);
+const char *page_base(void);
 /* What the address of the style sheet has, which changes with its text; ret_text: or NULL. */
 const char *page_css(const char **ret_text);
 
@@ -93,6 +99,8 @@ struct doors *doors_new(struct ev_loop *loop, const int *fds, size_t n);
 struct question *doors_ask(struct doors *d, const struct asker *who, const char *command, json_t *args,
 			   const struct question_stream *stream, answer_fn *fn, void *arg);
 void doors_forget(struct question **q);
+/* A bound has refused or cut something: the server counts it, told with the next command. */
+void doors_limited(void);
 
 /* --- requests: front.c */
 
@@ -116,7 +124,7 @@ struct route {
 	const struct act *act;         /* of forms */
 };
 /* Ended by method NULL. */
-extern const struct route start_routes[], report_routes[], sheet_routes[], stream_routes[];
+extern const struct route start_routes[], report_routes[], sheet_routes[], stream_routes[], pack_routes[];
 /* verifier_gen.c: the page of contrib/verify/, which may ask its own server (decision 0176) */
 extern const char console_verifier[];
 
@@ -143,6 +151,8 @@ const char *request_param(const struct request *q, const char *name);   /* "" wh
 struct asking { const char *command; json_t *args; };   /* args is taken */
 void request_ask_all(struct request *q, const struct asking *all, size_t n, request_then_fn *then);
 void request_ask(struct request *q, const char *command, json_t *args, request_then_fn *then);
+/* Of an answer in parts: the next question, when the one before it is answered, which is forgotten. */
+void request_again(struct request *q, const char *command, json_t *args, request_then_fn *then);
 /* The end of a request: one of these. */
 void request_page(struct request *q, int status, struct str *html);     /* taken */
 void request_error(struct request *q, int status, const char *title, const char *message, const char *hint);
@@ -183,9 +193,13 @@ bool view_may(const struct answer *can, const char *tenant, const char *command)
 
 enum report_form { REPORT_NONE, REPORT_WHOLE, REPORT_PAGES };    /* has it a limit, and pages? */
 enum report_form reports_find(const char *name, bool of_tenant);
+/* The rows of an answer, as the page of this report shows them. */
+void reports_put(const struct request *q, const char *name, struct str *html, const struct answer *a);
 /* Those that have a page, for this. */
 void reports_each(bool of_tenant, void (*fn)(void *arg, const char *name, const char *title), void *arg);
 void chart_calls(const struct request *q, struct str *html, const struct answer *a);    /* of audit stats */
+/* The forms of exports, of tenant's page of files: stream.c. */
+void stream_files(const struct request *q, struct str *html, const struct answer *a);
 void chart_who(const struct request *q, struct str *html, const struct answer *a);      /* of grant who */
 void words_diff(const struct request *q, struct str *html, const struct answer *a);     /* of tool diff */
 

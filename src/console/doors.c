@@ -45,6 +45,17 @@ struct doors {
 	struct door door[CONSOLE_DOORS];
 };
 
+/* --- bounds that were reached */
+
+#define LIMITED_MAX 1000000             /* what one line may tell */
+
+static unsigned limited;                /* of the one loop of this process, not told yet */
+
+void doors_limited(void)
+{
+	limited += limited < LIMITED_MAX;
+}
+
 /* --- answers */
 
 static char *text_of(const json_t *object, const char *name)
@@ -75,6 +86,7 @@ static void too_long(struct door *d)
 	if (d->stopped)
 		return;
 	d->stopped = true;
+	doors_limited();
 	d->a.code = ERR_LIMIT;
 	d->a.where = mem_strdup("");
 	d->a.message = mem_strdup("the answer is too long for a page");
@@ -248,8 +260,12 @@ struct question *doors_ask(struct doors *all, const struct asker *who, const cha
 		(void)json_object_set_new(doc, "visit", json_string(token));
 	if (all->nwaiting >= CON_WAITING || (token && questions_of(all, token) >= CON_RUNNING)) {
 		jx_wipe(&doc);
+		doors_limited();
 		return NULL;
 	}
+	if (limited > 0)
+		(void)json_object_set_new(doc, "limited", json_integer(limited));
+	limited = 0;
 	jx_write(doc, &line);
 	str_putc(&line, '\n');
 	jx_wipe(&doc);

@@ -31,13 +31,16 @@
 	"Permissions-Policy: camera=(), microphone=(), geolocation=(), payment=(), usb=(), clipboard-read=(), " \
 	"display-capture=()\r\n"
 
+#define SECURE "Strict-Transport-Security: max-age=31536000\r\n"
 #define KEPT_APART APART("default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; ")
 
 struct front {
 	struct ev_loop *loop;
 	struct listener *listener;
 	struct doors *doors;
-	const char *name;               /* host:port */
+	const char *url;                /* where browsers find it */
+	char host[CONSOLE_NAME_MAX];    /* of it, without a port */
+	bool behind;                    /* a proxy, which has the certificate, and says who asks (C-308) */
 	const struct route *const *routes;
 	struct list conns;
 };
@@ -76,20 +79,22 @@ void request_reply(struct request *q, int status, const char *type, const char *
 	const bool is_asset = strncmp(type, "text/css", 8) == 0;
 	struct str all = STR_SECRET_INIT;       /* a cookie */
 
-	str_printf(&all, KEPT_APART "Content-Type: %s\r\nCache-Control: %s\r\n%s", type,
+	str_printf(&all, KEPT_APART "%sContent-Type: %s\r\nCache-Control: %s\r\n%s", q->front->behind ? SECURE : "", type,
 		   is_asset ? "max-age=31536000, immutable" : "no-store", headers ? headers : "");
 	request_free(q);
 	http_reply(http, status, str_text(&all), text, strlen(text));
 	str_wipe(&all);
 }
 
+#define VERIFIER APART("form-action 'none'; ") "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n"
+
 void request_verifier(struct request *q, const char *html)
 {
 	struct http_request *http = q->http;
+	const bool behind = q->front->behind;
 
 	request_free(q);
-	http_reply(http, 200, APART("form-action 'none'; ")
-		   "Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n", html, strlen(html));
+	http_reply(http, 200, behind ? SECURE VERIFIER : VERIFIER, html, strlen(html));
 }
 
 void request_page(struct request *q, int status, struct str *html)
@@ -303,6 +308,16 @@ static bool segment_fits(const char *want, size_t nwant, const char *p, size_t l
 	return true;
 }
 
+/* Behind the base, which a proxy may have taken away (C-408). */
+static struct http_text without_base(struct http_text path)
+{
+	const size_t n = strlen(page_base());
+
+	if (n > 0 && path.len > n && memcmp(path.p, page_base(), n) == 0 && path.p[n] == '/')
+		path = (struct http_text){ path.p + n, path.len - n };
+	return path;
+}
+
 static bool path_fits(const char *want, struct http_text path, struct request *q)
 {
 	const char *p = path.p, *end = path.p + path.len;
@@ -325,10 +340,12 @@ static bool path_fits(const char *want, struct http_text path, struct request *q
 /* The route, or NULL; *ret_path: another method has it. */
 static const struct route *route_of(const struct http_head *h, struct request *q, bool *ret_path)
 {
+	const struct http_text path = without_base(h->path);
+
 	*ret_path = false;
 	for (const struct route *const *table = q->front->routes; *table; table++) {
 		for (const struct route *r = *table; r->method; r++) {
-			if (!path_fits(r->path, h->path, q))
+			if (!path_fits(r->path, path, q))
 				continue;
 			if (http_text_is(h->method, r->method))
 				return r;
@@ -363,14 +380,17 @@ static bool is_prefetch(const struct http_head *h)
 }
 
 /* Does this form come from a page of ours? */
-static bool is_own_form(const struct http_head *h, struct http_text host)
+static bool is_own_form(const struct front *f, const struct http_head *h, struct http_text host)
 {
 	struct http_text site = http_head_get(h, "sec-fetch-site", NULL), origin = only(h, "origin");
 	char ours[300];
 
 	if (site.p)
 		return http_text_is(only(h, "sec-fetch-site"), "same-origin");
-	(void)snprintf(ours, sizeof(ours), "http://%.*s", (int)host.len, host.p);
+	if (f->behind)
+		(void)snprintf(ours, sizeof(ours), "%.*s", (int)(strlen(f->url) - strlen(page_base())), f->url);
+	else
+		(void)snprintf(ours, sizeof(ours), "http://%.*s", (int)host.len, host.p);
 	return origin.p && host.len < sizeof(ours) - 8 && http_text_is(origin, ours);
 }
 
@@ -414,11 +434,11 @@ static int refuse(struct http_request *r, int status, const char *headers, const
 }
 
 /* 0, or 1: it was answered. */
-static int check_head(struct http_request *r, const struct http_head *h, struct http_text host)
+static int check_head(const struct front *f, struct http_request *r, const struct http_head *h, struct http_text host)
 {
-	if (leads_here(host) && http_text_is(h->method, "GET"))
+	if (!host_is(host, f->host) && leads_here(host) && http_text_is(h->method, "GET"))
 		return -1;
-	if (!host_is(host, CONSOLE_HOST))
+	if (!host_is(host, f->host))
 		return refuse(r, 421, PLAIN, "this host is not served: toolcrib console open says where the console is\n");
 	if (!http_text_is(h->method, "GET") && !http_text_is(h->method, "POST"))
 		return refuse(r, 405, PLAIN "Allow: GET, POST\r\n", "GET and POST only\n");
@@ -430,24 +450,42 @@ static int check_head(struct http_request *r, const struct http_head *h, struct 
 		return 0;
 	if (!http_text_is(only(h, "content-type"), FORM))
 		return refuse(r, 415, PLAIN, "a form is " FORM "\n");
-	if (!is_own_form(h, host))
+	if (!is_own_form(f, h, host))
 		return refuse(r, 403, PLAIN, "this form does not come from a page of the console\n");
 	return 0;
+}
+
+/* Whom the proxy before us has seen: the last of its list; what stands before that, anybody may have written. */
+static void read_from(struct request *q, const struct conn *c, const struct http_head *h)
+{
+	const struct http_text list = c->front->behind ? only(h, "x-forwarded-for") : (struct http_text){ NULL, 0 };
+	const char *comma = list.len ? memrchr(list.p, ',', list.len) : NULL, *p = comma ? comma + 1 : list.p;
+	char text[ADDR_TEXT_SIZE];
+	struct addr addr;
+
+	while (list.len && p < list.p + list.len && *p == ' ')
+		p++;
+	(void)snprintf(text, sizeof(text), "%.*s", list.len ? (int)(list.p + list.len - p) : 0, list.len ? p : "");
+	if (addr_from_host(text, &addr))
+		addr_format_host(&addr, q->from);
+	else
+		(void)snprintf(q->from, sizeof(q->from), "%s", c->from);
 }
 
 static int on_head(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user)
 {
 	struct conn *c = arg;
 	const struct http_text host = only(h, "host");
-	char headers[160], *name = NULL;
+	char headers[160 + CONSOLE_NAME_MAX], *name = NULL;
 	const char *why;
 	struct request *q;
 	bool other_method;
-	int rc = check_head(r, h, host);
+	int rc = check_head(c->front, r, h, host);
 
 	*body_max = CON_FORM_MAX;
 	if (rc < 0) {
-		(void)snprintf(headers, sizeof(headers), PLAIN "Location: http://%s/\r\n", c->front->name);
+		(void)snprintf(headers, sizeof(headers), PLAIN "Location: %s%s/\r\n", c->front->behind ? "" : "http://",
+			       c->front->url);
 		rc = refuse(r, 307, headers, "the console has a name of its own\n");
 	}
 	if (rc > 0)
@@ -457,7 +495,7 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	q->http = r;
 	q->conn = c->http;
 	q->loop = c->front->loop;
-	(void)snprintf(q->from, sizeof(q->from), "%s", c->from);
+	read_from(q, c, h);
 	read_cookie(q, only(h, "cookie"));
 	q->route = route_of(h, q, &other_method);
 	if (!q->route && other_method) {
@@ -477,8 +515,11 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		request_error(q, 400, "Bad request", text, NULL);
 		return 1;
 	}
-	if (is_followed(h))
-		q->followed = mem_strndup(h->target.p, h->target.len);
+	if (is_followed(h)) {
+		const struct http_text target = without_base(h->target);
+
+		q->followed = mem_printf("%s%.*s", page_base(), (int)target.len, target.p);
+	}
 	*ret_user = q;
 	return 0;
 }
@@ -599,6 +640,16 @@ void request_ask(struct request *q, const char *command, json_t *args, request_t
 	request_ask_all(q, &(struct asking){ command, args }, 1, then);
 }
 
+void request_again(struct request *q, const char *command, json_t *args, request_then_fn *then)
+{
+	for (size_t i = 0; i < q->nparts; i++) {
+		jx_wipe(&q->part[i].args);
+		answer_reset(&q->answer[i]);
+	}
+	q->nparts = q->nasked = q->left = 0;
+	request_ask(q, command, args, then);
+}
+
 static void streamed(void *arg, struct answer *a)
 {
 	struct part *part = arg;
@@ -627,7 +678,7 @@ void request_begin(struct request *q, const char *headers)
 {
 	struct str all = STR_INIT;
 
-	str_printf(&all, KEPT_APART "Cache-Control: no-store\r\n%s", headers);
+	str_printf(&all, KEPT_APART "%sCache-Control: no-store\r\n%s", q->front->behind ? SECURE : "", headers);
 	http_stream_begin(q->http, 200, str_text(&all));
 	str_fini(&all);
 }
@@ -663,6 +714,7 @@ static void accepted(void *arg, const struct accepted *a)
 	struct conn *c;
 
 	if (listen_live(f->listener) > CON_CONNS) {
+		doors_limited();
 		listen_drop(a);
 		listen_conn_gone(f->listener);
 		return;
@@ -674,6 +726,19 @@ static void accepted(void *arg, const struct accepted *a)
 	c->http = http_conn_new(f->loop, a->fd, NULL, &ops, c);
 }
 
+/* "host:port", or "https://host[:port][/path]". */
+static void find_host(struct front *f)
+{
+	static const char scheme[] = "https://";
+	const char *host = f->url, *path;
+
+	f->behind = strncmp(host, scheme, sizeof(scheme) - 1) == 0;
+	host += f->behind ? sizeof(scheme) - 1 : 0;
+	path = strchrnul(host, '/');
+	page_set_base(path);
+	(void)snprintf(f->host, sizeof(f->host), "%.*s", (int)strcspn(host, ":/"), host);
+}
+
 bool front_open(struct ev_loop *loop, int fd, const char *name, struct doors *doors, const struct route *const *routes)
 {
 	struct front *f = mem_zalloc(sizeof(*f));
@@ -681,7 +746,8 @@ bool front_open(struct ev_loop *loop, int fd, const char *name, struct doors *do
 
 	f->loop = loop;
 	f->doors = doors;
-	f->name = name;
+	f->url = name;
+	find_host(f);
 	f->routes = routes;
 	list_init(&f->conns);
 	return listen_given(loop, fd, name, CON_CONNS + 1, accepted, f, &f->listener, &err) == 0;

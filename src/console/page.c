@@ -72,6 +72,18 @@ static void page_path(struct str *out, const char *p, size_t len)
 
 /* --- templates */
 
+static const char *base = "";           /* set once, before there are pages */
+
+void page_set_base(const char *set)
+{
+	base = set;
+}
+
+const char *page_base(void)
+{
+	return base;
+}
+
 static const struct page_segment *find(const char *part)
 {
 	const struct page_segment *s = page_segments;
@@ -102,6 +114,10 @@ void page_put(struct str *out, const char *part, const struct page_value *values
 		str_puts(out, s->text);
 		if (s->kind == PAGE_END)
 			return;
+		if (s->kind == PAGE_BASE) {
+			str_puts(out, base);
+			continue;
+		}
 		value = value_of(s->name, values, n);
 		if (s->kind == PAGE_TEXT)
 			page_text(out, value, strlen(value));

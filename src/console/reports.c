@@ -210,11 +210,32 @@ static void put_more(const struct request *q, const struct report *r, struct str
 		PAGE(html, "tail-link", { "tenant", q->tenant }, { "tool", request_param(q, "tool") });
 	if (strcmp(r->name, "reviews") != 0)
 		return;
+	if (*q->tenant)
+		PAGE(html, "pack-form-of", { "tenant", q->tenant });
+	else
+		PAGE_PLAIN(html, "pack-form");
 	request_csrf(q, *q->tenant ? "/t/:tenant/review/sign" : "/review/sign", csrf);
 	if (*q->tenant)
 		PAGE(html, "sign-of", { "tenant", q->tenant }, { "csrf", csrf });
 	else
 		PAGE(html, "sign", { "csrf", csrf });
+}
+
+/* "24h" stays so in a link that is handed on; the same page with the times of this look, for who wants that (CONSOLE
+ * 8). */
+static void put_fixed(const struct request *q, struct str *html, const json_t *header)
+{
+	const char *since = json_string_value(json_object_get(header, "since"));
+	const char *at = json_string_value(json_object_get(header, "at"));
+	const char *until = json_string_value(json_object_get(header, "until"));
+	char rows[16];
+
+	if (!since || !until || !at || !*request_param(q, "since") || strcmp(since, request_param(q, "since")) == 0)
+		return;
+	PAGE(html, "next", { "since", since }, { "until", *request_param(q, "until") ? until : at },
+	     { "tool", request_param(q, "tool") }, { "principal", request_param(q, "principal") },
+	     { "key", request_param(q, "key") }, { "outcome", request_param(q, "outcome") }, { "n", rows_of(q, rows) },
+	     { "after", "" }, { "what", "These times, for a link that stays so" });
 }
 
 static void show_report(struct request *q, struct answer *a)
@@ -237,6 +258,7 @@ static void show_report(struct request *q, struct answer *a)
 	put_filter(q, r, &html);
 	put_rows(q, r, &html, a);
 	put_next(q, &html, a->end);
+	put_fixed(q, &html, a->header);
 	put_more(q, r, &html);
 	put_facts(&html, a->header);
 	view_commands(&html, asked, q->nparts);
@@ -383,6 +405,11 @@ static void run_reveal(struct request *q)
 		request_error(q, 400, "Bad request", "reason: say why, for whoever reads the record of this", NULL);
 	else
 		request_ask(q, "audit payload", args_of_reveal(q), show_said);
+}
+
+void reports_put(const struct request *q, const char *name, struct str *html, const struct answer *a)
+{
+	put_rows(q, find_report(name, *q->tenant ? OF_TENANT : OF_ALL), html, a);
 }
 
 enum report_form reports_find(const char *name, bool of_tenant)

@@ -551,6 +551,9 @@ static const struct sheet access = { "Who may call what: ", NULL, {
 	{ "grant who", "tenant tool=?tool", "Principals and tools", NULL, NULL, chart_who, NULL, false },
 	{ "grant list", "tenant", "Grants", grant_columns, "Nothing is granted.", NULL, NULL, false },
 }, NULL };
+static const struct sheet files = { "Files of ", NULL, {
+	{ "audit coverage", "tenant limit=31", "Records of each day", coverage_columns, "There are none.", NULL, NULL, false },
+}, stream_files };
 static const struct sheet keys = { "Principals and keys of ", NULL, {
 	{ "principal list", "tenant", "Principals", principal_columns, "There are none.", NULL, NULL, false },
 	{ "key list", "tenant", "Keys", key_columns, "There are none.", NULL, NULL, false },
@@ -615,6 +618,7 @@ const struct route sheet_routes[] = {
 	{ "GET", "/t/:tenant", NULL, ROUTE_SEEN, "tenant show, limit show, hold list, retention show", sheet_run,
 		&tenant, NULL },
 	{ "GET", "/t/:tenant/access", " tool ", ROUTE_SEEN, "grant who, grant list", sheet_run, &access, NULL },
+	{ "GET", "/t/:tenant/files", NULL, ROUTE_SEEN, "audit coverage", sheet_run, &files, NULL },
 	{ "GET", "/t/:tenant/keys", NULL, ROUTE_SEEN, "principal list, key list", sheet_run, &keys, NULL },
 	{ "GET", "/t/:tenant/tool", " name ", ROUTE_SEEN, "tool show, tool history", sheet_run, &tool_of, NULL },
 	{ "GET", "/t/:tenant/tool/diff", " name from to ", ROUTE_SEEN, "tool diff", sheet_run, &diff_of, NULL },

@@ -22,7 +22,7 @@ static const struct link of_tenant[] = {
 	{ "r/admin", "Administration", "audit admin" }, { "r/access", "Who looked", "audit access" },
 	{ "r/tool-health", "Health of tools", "audit tool-health" }, { "r/anomalies", "What is unusual",
 		"audit anomalies" },
-	{ "r/reviews", "Reviews", "audit reviews" },
+	{ "r/reviews", "Reviews", "audit reviews" }, { "files", "Files", "audit export" },
 };
 static const struct link of_all[] = {
 	{ "approvals", "Approvals", "approve list" }, { "tools", "Tools and versions", "tool list" },
@@ -142,15 +142,15 @@ static void run_enter(struct request *q)
 /* set: a new token, "" = the cookie goes; NULL: it stays. */
 static void go_to_start(struct request *q, const char *set)
 {
-	char headers[400] = "Location: /\r\n";
+	char headers[700];
 
 	if (set && *set)
 		(void)snprintf(headers, sizeof(headers),
-			       "Location: /\r\nSet-Cookie: " CON_COOKIE "=%.43s; Path=/; Secure; HttpOnly; SameSite=Strict\r\n", set);
-	else if (set)
-		(void)snprintf(headers, sizeof(headers),
-			"Location: /\r\nClear-Site-Data: \"cache\"\r\nSet-Cookie: " CON_COOKIE
-			       "=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0\r\n");
+			"Location: %s/\r\nSet-Cookie: " CON_COOKIE "=%.43s; Path=/; Secure; HttpOnly; SameSite=Strict\r\n",
+			page_base(), set);
+	else
+		(void)snprintf(headers, sizeof(headers), "Location: %s/\r\n%s", page_base(), set ? "Clear-Site-Data: \"cache\"\r\n"
+			"Set-Cookie: " CON_COOKIE "=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0\r\n" : "");
 	request_reply(q, 303, "text/html; charset=utf-8", headers, "");
 	secret_wipe(headers, sizeof(headers));
 }

@@ -2,6 +2,7 @@
  * needs; then it can open no file, make no socket, start nothing, and ends with the server.  One thread, one loop. */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,15 +55,22 @@ static bool take_over(char ret_name[CONSOLE_NAME_MAX], int ret[CONSOLE_FDS])
 	return true;
 }
 
-/* The server is gone, or wants this to end. */
+/* A byte of the server asks whether this loop still turns, and goes back; else it is gone, or wants this to end. */
 static void on_server(void *arg, bool readable, bool writable)
 {
+	char byte;
+	const ssize_t n = recv(STDIN_FILENO, &byte, 1, MSG_DONTWAIT);
+
 	(void)readable;
 	(void)writable;
-	ev_loop_stop(arg);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != 1 || send(STDIN_FILENO, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		ev_loop_stop(arg);
 }
 
-static const struct route *const tables[] = { start_routes, sheet_routes, report_routes, stream_routes, NULL };
+static const struct route *const tables[] = { start_routes, sheet_routes, report_routes, stream_routes,
+	pack_routes, NULL };
 
 static int run(const char *name, const int fds[CONSOLE_FDS])
 {
@@ -98,6 +106,14 @@ static int serve(void)
 
 /* --- toolcrib-console --routes: what each address gives, for the matrix of who may ask for it (CONSOLE 8) */
 
+static void print_name(void *arg, const char *name, const char *title)
+{
+	size_t *n = arg;
+
+	(void)title;
+	printf("%saudit %s", (*n)++ ? ", " : "", name);
+}
+
 static void print_route(const struct route *r, const char *report)
 {
 	static const char *const classes[] = { "seen", "open", "form" };
@@ -110,7 +126,9 @@ static void print_route(const struct route *r, const char *report)
 	else
 		printf("%s\t", r->path);
 	printf("%s\t", classes[r->class]);
-	if (of)
+	if (r->commands && !report && strcmp(r->commands, ROUTE_REPORTS) == 0)
+		reports_each(strstr(r->path, ":tenant"), print_name, &(size_t){ 0 });
+	else if (of)
 		printf("%saudit %s", strcmp(report, "calls") == 0 && of > r->commands ? "audit stats, " : "", report);
 	else
 		printf("%s", r->commands ? r->commands : "-");

@@ -72,7 +72,8 @@ static void put_word(struct str *line, const char *word)
 
 /* What a command takes without its name, in this order. */
 static const struct { const char *command, *words; } positional[] = {
-	{ "audit show", "call" }, { "audit payload", "call" }, { "audit review", "action" }, { "tool show", "tool" },
+	{ "audit show", "call" }, { "audit payload", "call" }, { "audit review", "action" }, 
+	{ "audit bundle", "tenant file" }, { "tool show", "tool" },
 	{ "tool history", "tool" }, { "tool diff", "tool from to" }, { "tool approve", "tool" }, { "tool reject",
 		"tool" },
 	{ "grant list", "tenant" }, { "grant who", "tenant" }, { "principal list", "tenant" }, { "key list", "tenant" },

@@ -2,6 +2,7 @@
  * socket is opened here, so that a start knows whether it can be had; nobody connects to it here.  Loop thread. */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 #define AGAIN_LAST_US 60000000ull
 #define SOON_US 60000000ull
 #define END_MS 2000
+#define PING_US 10000000ull             /* how often it is asked whether it still turns; it has until the next time */
 
 struct door_slot { struct console *console; struct command_door *door; };
 
@@ -34,7 +36,8 @@ struct console {
 	struct ev_helper *helper;       /* NULL: it does not run */
 	int fd;
 	struct ev_io *io;
-	struct ev_timer *again;
+	struct ev_timer *again, *ping;
+	bool asked;                     /* and it has not said so yet */
 	uint64_t started_us, wait_us;
 	struct door_slot doors[CONSOLE_DOORS];
 };
@@ -59,6 +62,7 @@ static void ended(struct console *k, const char *why)
 
 	if (!k->helper)
 		return;
+	ev_timer_stop(k->ping);
 	close_doors(k);
 	ev_helper_kill(&k->helper);
 	k->wait_us = !soon || k->wait_us == 0 ? AGAIN_FIRST_US : 2 * k->wait_us;
@@ -76,11 +80,34 @@ static void door_gone(void *arg)
 	ended(slot->console, "one of its doors was closed");
 }
 
+/* It says nothing here but the byte that it was asked with. */
 static void on_io(void *arg, bool readable, bool writable)
 {
+	struct console *k = arg;
+	char byte;
+	const ssize_t n = recv(k->fd, &byte, 1, MSG_DONTWAIT);
+
 	(void)readable;
 	(void)writable;
-	ended(arg, "its process is gone");      /* it never says anything here */
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == 1 && k->asked)
+		k->asked = false;
+	else
+		ended(k, n == 1 ? "it said what nobody asked" : "its process is gone");
+}
+
+/* One that hangs is ended, and comes again: who is signed in stays (CONSOLE 17). */
+static void on_ping(void *arg)
+{
+	struct console *k = arg;
+
+	if (k->asked || send(k->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {
+		ended(k, "it does not answer any more");
+		return;
+	}
+	k->asked = true;
+	ev_timer_start(k->ping, PING_US);
 }
 
 /* --- the beginning */
@@ -132,6 +159,8 @@ static void start(void *arg)
 	}
 	k->io = ev_io_new(k->env.loop, k->fd, on_io, k);
 	ev_io_want(k->io, true, false);
+	k->asked = false;
+	ev_timer_start(k->ping, PING_US);
 	make_doors(k);
 }
 
@@ -156,11 +185,15 @@ int console_open(const struct console_env *env, const char *address, struct cons
 		return err_wrap(err, "console.listen %s", address);
 	}
 	listen_pause(k->listener, true);
-	(void)snprintf(k->name, sizeof(k->name), CONSOLE_HOST "%s", strrchr(listen_address(k->listener), ':'));
-	(void)snprintf(url, sizeof(url), "http://%s", k->name);
+	if (env->url)
+		(void)snprintf(k->name, sizeof(k->name), "%s", env->url);
+	else
+		(void)snprintf(k->name, sizeof(k->name), CONSOLE_HOST "%s", strrchr(listen_address(k->listener), ':'));
+	(void)snprintf(url, sizeof(url), "%s%s", env->url ? "" : "http://", k->name);
 	visits_at(env->visits, url);
 	fetcher_own(env->fetcher, listen_address(k->listener)); /* SEC S-705 */
 	k->again = ev_timer_new(env->loop, start, k);
+	k->ping = ev_timer_new(env->loop, on_ping, k);
 	start(k);
 	*ret = k;
 	return 0;
@@ -176,6 +209,7 @@ void console_close(struct console **kp)
 	*kp = NULL;
 	visits_at(k->env.visits, NULL);
 	ev_timer_free(&k->again);
+	ev_timer_free(&k->ping);
 	listen_close(&k->listener);
 	close_doors(k);
 	ev_helper_end(&k->helper, END_MS);

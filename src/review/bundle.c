@@ -532,7 +532,7 @@ const struct command bundle_commands[] = {
 		    "one now.  Payloads are not in it.  The file belongs to who runs this, here; a server writes none where a "
 		    "reader says.",
 	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}%{end}", .shape = ADM_FILE,
-	  .stream = true, .role = ADM_READ, .seen = "tenant", .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
-	  .check = audit_bundle_check, .body = audit_bundle_body },
+	  .stream = true, .role = ADM_READ, .console = true, .seen = "tenant", .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_EXPORT, .check = audit_bundle_check, .body = audit_bundle_body },
 	{ .noun = NULL },
 };

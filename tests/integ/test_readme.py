@@ -3,6 +3,7 @@ with the programs that are built; then the blocks marked sh of the pages that RE
 
 What is not typed here stands in a list below with the reason, and the lists have no line too many."""
 import contextlib
+import http.client
 import http.server
 import json
 import os
@@ -13,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import urllib.request
 
 import crib
 
@@ -157,16 +157,41 @@ class Readme(Demo):
         self.assertEqual([words for words in OTHERWISE if words not in typed], [])
 
     def test_a_browser_is_let_in(self):
-        """Who called what: a line of the configuration, and a link."""
+        """Who called what: a line of the configuration, and a link, which opens once; neither its token nor the visit's stands in a file,
+        in the log, in a command line or in an environment, and what a browser keeps in its history opens nothing."""
         with open(self.crib.dir / "config/toolcrib/toolcribd.yaml", "a") as f:
             f.write('console: {listen: "127.0.0.1:0"}\n')
         self.serve()
         link = self.type('eval "$(contrib/quickstart --shell)"; toolcrib -q console open')
         self.assertRegex(link, r"^http://toolcrib\.localhost:\d+/enter\?t=\w{43}\n$")
         host, _, path = link.strip().removeprefix("http://").partition("/")
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{host.rpartition(':')[2]}/{path}",
-                                                           headers={"Host": host})) as page:
-            self.assertIn("Sign in", page.read().decode())
+        token = path.partition("=")[2]
+
+        def ask(method, path, body=None, cookie=""):
+            form = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"} if method == "POST" else {}
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(host.rpartition(":")[2]), timeout=crib.DEADLINE)) as c:
+                c.request(method, path, body, {"Host": host, "Cookie": cookie, **form})
+                answer = c.getresponse()
+                return answer.status, answer.headers, answer.read().decode()
+        self.assertIn("Sign in", ask("GET", "/" + path)[2])
+        status, headers, _ = ask("POST", "/enter", "t=" + token)
+        self.assertEqual((status, headers["Location"]), (303, "/"))
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        visit = cookie.partition("=")[2]
+        status, _, start = ask("GET", "/", cookie=cookie)
+        self.assertEqual((status, '<a href="/t/demo/r/calls">' in start), (200, True), start)
+        self.assertIn("get_weather", ask("GET", "/t/demo/access", cookie=cookie)[2])
+        self.assertEqual(ask("POST", "/enter", "t=" + token)[0], 403, "once")
+        self.assertEqual(ask("GET", "/" + path)[0], 200, "what a history has asks again, and opens nothing")
+        for secret in (token, visit):
+            self.assertNotIn(secret, start)
+            for file in self.crib.dir.rglob("*"):
+                if file.is_file() and not file.is_symlink():
+                    self.assertNotIn(secret.encode(), file.read_bytes(), file)
+            for process in pathlib.Path("/proc").glob("[0-9]*"):
+                for name in ("cmdline", "environ"):
+                    with contextlib.suppress(OSError):
+                        self.assertNotIn(secret.encode(), (process / name).read_bytes(), process)
 
     def test_documents_that_commands_name_are_there(self):
         """A command names what its page has made, or an example."""
