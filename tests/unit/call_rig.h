@@ -42,6 +42,7 @@ static struct {
 	struct backend_req req;         /* of the last start; texts and trees are borrowed */
 	char *state, *answers;          /* copies */
 	bool deaf, instant;             /* instant: it has a result in the turn in which it starts */
+	uint8_t ran[RIG_RECORDS][16];   /* the calls that have started first */
 	struct backend_sandbox sandbox;       /* of the next runs */
 } fake;
 
@@ -206,6 +207,8 @@ static inline void fake_start(const struct backend_env *env, const struct backen
 	fake.op = fake.instant ? NULL : op;
 	if (fake.instant)
 		ev_defer(op->loop, fake_at_once, op);
+	if (fake.started < RIG_RECORDS)
+		memcpy(fake.ran[fake.started], req->call_id, sizeof fake.ran[0]);
 	fake.started++;
 	fake.is_started = true;
 }
