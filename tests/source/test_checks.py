@@ -560,6 +560,13 @@ class Cost(unittest.TestCase):
     def test_one_allocation_more_fails(self):
         self.assertEqual(self.wrong(1000, 11, 0), ["echo loop allocations: 11, and was 10: +10.0 %"])
 
+    def test_one_allocation_more_fails_among_many(self):
+        sys.path.insert(0, str(TOP / "tests" / "bench"))
+        compare, name = load(TOP / "tests" / "bench" / "cost.py").compare, ("http", "loop", "allocations")
+        self.assertEqual(compare({name: (110, 2)}, {name: 110.6}), [])
+        self.assertEqual(compare({name: (110, 2)}, {name: 111}), ["http loop allocations: 111, and was 110: +0.9 %"])
+        self.assertEqual(len(compare({name: (110, 2)}, {name: 111}, times=2)), 1)
+
     def test_instructions_and_counts_of_nothing(self):
         self.assertEqual(self.wrong(1021, 10, 1), ["echo loop hashes: 1, and was 0: from nothing",
                                                    "echo loop instructions: 1021, and was 1000: +2.1 %"])
