@@ -15,9 +15,10 @@
  *   proto.h    what the two say to each other
  *
  * A tenant has at most its share at work; the next request waits, at most WORKER_TENANT_WAIT_MAX of a tenant,
- * and tenants that wait take turns.  Whoever has its workers killed again and again gets new ones at a rate, so that
- * what waits behind work without end does not make the machine start processes for nothing.  All of it on the loop
- * thread. */
+ * and tenants that wait take turns.  While a worker answers quickly a few of those that wait are sent to it ahead of
+ * their turn, so that neither it nor the loop waits for the other; they are taken back when it does not (decision
+ * 0148).  Whoever has its workers killed again and again gets new ones at a rate, so that what waits behind work
+ * without end does not make the machine start processes for nothing.  All of it on the loop thread. */
 
 struct ev_loop;
 struct worker_job;
@@ -30,6 +31,9 @@ struct worker_pool;
 #define WORKER_START_MS 500
 #define WORKER_BRISK_US 10000           /* of processor time at the usual priority, less for who lacks starts */
 #define WORKER_BRISK_PART 100          /* and no more than this part of what is left of its time */
+#define WORKER_AHEAD 8                  /* requests that a worker has at hand, with the one that it works on */
+#define WORKER_AHEAD_US 10000           /* as long as its answers take no longer */
+#define WORKER_AHEAD_BYTES 65536        /* of a request that may stand behind another */
 #define WORKER_WAIT_MAX 1024            /* requests that wait for a worker */
 #define WORKER_TENANT_WAIT_MAX 256      /* of one tenant */
 #define WORKER_IDLE_MAX 8               /* workers that wait for a request */
@@ -66,6 +70,9 @@ int worker_start(struct worker_pool *pool, const struct worker_req *req, struct 
 /* How many requests of a tenant run, and how many may. */
 unsigned worker_pool_running(const struct worker_pool *pool, int64_t tenant_id);
 unsigned worker_pool_share(const struct worker_pool *pool);
+/* Requests that were sent to a worker behind the one that it worked on; and of those, that were taken back. */
+struct worker_counts { uint64_t ahead, back; };
+FOR_TESTS struct worker_counts worker_pool_counts(const struct worker_pool *pool);
 /* Its worker is killed, if it has one; ended() is not called any more. */
 void worker_cancel(struct worker_job **job);
 

@@ -30,6 +30,7 @@
 #define DATABASES_MAX 64
 #define TABLE_NAME_MAX 128
 #define SCHEME "sqlite:"
+#define ASK_USUAL 512                   /* bytes of a question, which grows if it has more */
 
 struct sql_choice { const char *name, *path; };
 
@@ -338,104 +339,87 @@ static int choose(const struct sql_plan *plan, const struct backend_req *req, co
 	return rc;
 }
 
-/* Plain copies of the top-level members; arrays and objects as JSON text, for json_each(:list), and so are
- * numbers that neither a 64-bit integer nor a double holds. */
-static struct sql_param *copy_params(const json_t *args, struct arena *mem)
-{
-	struct sql_param *params = arena_alloc(mem, json_object_size(args) * sizeof(*params) + 1);
-	struct sql_param *p = params;
-	struct str text = STR_INIT;
-	const char *name;
-	json_t *v;
-
-	/* jansson's iterator takes no const. */
-	json_object_foreach((json_t *)(uintptr_t)args, name, v) {
-		p->name_len = strlen(name);
-		p->name = arena_strndup(mem, name, p->name_len);
-		if (json_is_integer(v) || json_is_boolean(v)) {
-			p->type = SQL_INT;
-			p->i = json_is_integer(v) ? json_integer_value(v) : json_is_true(v);
-		} else if (json_is_real(v) && jx_number(v).kind == JX_REAL) {
-			p->type = SQL_FLOAT;
-			p->f = jx_number(v).d;
-		} else if (json_is_string(v)) {
-			p->type = SQL_TEXT;
-			p->len = json_string_length(v);
-			p->text = arena_strndup(mem, json_string_value(v), p->len);
-		} else if (!json_is_null(v)) {
-			str_reset(&text);
-			jx_write(v, &text);
-			p->type = SQL_TEXT;
-			p->len = text.len;
-			p->text = arena_strndup(mem, str_text(&text), text.len);
-		}
-		p++;
-	}
-	str_fini(&text);
-	return params;
-}
-
 static void put_text(struct str *out, const char *text)
 {
 	worker_put_bytes(out, text, strlen(text));
 }
 
-static uint64_t bits_of(double f)
+static void put_f64(struct str *out, double f)
 {
-	uint64_t v;
+	uint64_t bits;
 
-	memcpy(&v, &f, sizeof(v));
-	return v;
+	memcpy(&bits, &f, sizeof(bits));
+	worker_put(out, SQL_FLOAT, 1);
+	worker_put(out, bits, 8);
 }
 
-static void put_param(struct str *out, const struct sql_param *p)
+static void put_json(struct str *out, const json_t *v)
 {
-	worker_put_bytes(out, p->name, p->name_len);
-	worker_put(out, p->type, 1);
-	if (p->type == SQL_INT)
-		worker_put(out, (uint64_t)p->i, 8);
-	else if (p->type == SQL_FLOAT)
-		worker_put(out, bits_of(p->f), 8);
-	else if (p->type == SQL_TEXT)
-		worker_put_bytes(out, p->text, p->len);
+	struct str text = STR_INIT;
+
+	jx_write(v, &text);
+	worker_put(out, SQL_TEXT, 1);
+	worker_put_bytes(out, text.p, text.len);
+	str_fini(&text);
 }
 
-static void encode(const struct sql_ask *ask, struct str *out)
+/* A top-level member; arrays and objects as JSON text, for json_each(:list), and so are numbers that neither a 64-bit
+ * integer nor a double holds. */
+static void put_param(struct str *out, const char *name, const json_t *v)
 {
-	put_text(out, ask->path);
-	put_text(out, ask->store);
-	put_text(out, ask->zone);
-	worker_put(out, ask->ntables, 4);
-	for (size_t i = 0; i < ask->ntables; i++)
-		put_text(out, ask->tables[i]);
-	worker_put(out, (uint64_t)ask->rows_max, 8);
-	worker_put_bytes(out, ask->sql, ask->sql_len);
-	worker_put(out, ask->nparams, 4);
-	for (size_t i = 0; i < ask->nparams; i++)
-		put_param(out, &ask->params[i]);
+	put_text(out, name);
+	if (json_is_integer(v) || json_is_boolean(v)) {
+		worker_put(out, SQL_INT, 1);
+		worker_put(out, (uint64_t)(json_is_integer(v) ? json_integer_value(v) : json_is_true(v)), 8);
+	} else if (json_is_real(v) && jx_number(v).kind == JX_REAL) {
+		put_f64(out, jx_number(v).d);
+	} else if (json_is_string(v)) {
+		worker_put(out, SQL_TEXT, 1);
+		worker_put_bytes(out, json_string_value(v), json_string_length(v));
+	} else if (json_is_null(v)) {
+		worker_put(out, SQL_NULL, 1);
+	} else {
+		put_json(out, v);
+	}
+}
+
+static void encode(const struct sql_plan *plan, const char *path, const char *store, const struct str *sql,
+		   const json_t *args, struct str *out)
+{
+	const char *zone = getenv("TZ"), *name;
+	json_t *v;
+
+	put_text(out, path);
+	put_text(out, store);
+	put_text(out, zone ? zone : "");
+	worker_put(out, plan->ntables, 4);
+	for (size_t i = 0; i < plan->ntables; i++)
+		put_text(out, plan->tables[i]);
+	worker_put(out, (uint64_t)plan->rows, 8);
+	if (plan->statement)
+		worker_put_bytes(out, str_text(sql), sql->len);
+	else
+		put_text(out, plan->query);
+	worker_put(out, json_object_size(args), 4);
+	/* jansson's iterator takes no const. */
+	json_object_foreach((json_t *)(uintptr_t)args, name, v)
+		put_param(out, name, v);
 }
 
 static int print_ask(const struct backend_env *env, const struct backend_req *req, struct str *ret, struct err *err)
 {
 	const struct sql_plan *plan = req->plan;
-	struct arena *mem = arena_new(SIZE_MAX);        /* copies of arguments, which are bounded by the message */
-	const char *zone = getenv("TZ");
-	struct sql_ask ask = { .store = env->store ? env->store : "", .zone = zone ? zone : "",
-			       .tables = plan->tables, .ntables = plan->ntables, .rows_max = plan->rows };
 	struct str sql = STR_INIT;
-	int rc = choose(plan, req, &ask.path, err);
+	const char *path;
+	int rc = choose(plan, req, &path, err);
 
 	if (rc == 0 && plan->statement)
 		rc = tpl_render(plan->statement, req, &sql, err);
 	if (rc == 0) {
-		ask.sql = plan->statement ? str_text(&sql) : plan->query;
-		ask.sql_len = plan->statement ? sql.len : strlen(plan->query);
-		ask.params = copy_params(req->args, mem);
-		ask.nparams = json_object_size(req->args);
-		encode(&ask, ret);
+		str_room(ret, ASK_USUAL);
+		encode(plan, path, env->store ? env->store : "", &sql, req->args, ret);
 	}
 	str_fini(&sql);
-	arena_free(&mem);
 	return rc;
 }
 

@@ -1,6 +1,7 @@
 /* The part of the sql handler that runs in a worker: it opens a database read-only, runs one SELECT and writes the
  * rows as JSON text.  Databases and statements stay for the next request, which is of the same tenant; a database whose
- * file is another one is opened anew, and statements follow its schema by themselves. */
+ * file is another one, or was written, is opened anew, and statements follow its schema by themselves (decision
+ * 0148). */
 #include "config.h"
 
 #include <errno.h>
@@ -36,7 +37,8 @@ struct database {
 	struct db *db;                  /* NULL: the place is free */
 	char *path;
 	struct str tables;              /* each with its NUL */
-	dev_t dev; ino_t ino;
+	dev_t dev; ino_t ino;           /* of its file, when it was opened */
+	off_t size; struct timespec changed;
 	uint64_t used;
 	struct statement statements[STATEMENTS];
 };
@@ -152,6 +154,20 @@ static void print_tables(const struct sql_ask *ask, struct str *ret)
 		str_put(ret, ask->tables[i], strlen(ask->tables[i]) + 1);
 }
 
+/* Not by SQLite alone: who copies another database over this one leaves it the counter by which SQLite would see that
+ * pages in memory are old, when both were made alike.  So whatever was written is opened anew. */
+static bool is_same_file(const struct database *d, const struct stat *st)
+{
+	return d->dev == st->st_dev && d->ino == st->st_ino && d->size == st->st_size &&
+		d->changed.tv_sec == st->st_ctim.tv_sec && d->changed.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+static bool is_asked(const struct database *d, const struct sql_ask *ask, const struct str *tables)
+{
+	return d->db && strcmp(d->path, ask->path) == 0 && d->tables.len == tables->len &&
+		(tables->len == 0 || memcmp(d->tables.p, tables->p, tables->len) == 0);
+}
+
 /* The one that has this path and these tables, else the one whose place is to be had. */
 static struct database *place_of(const struct sql_ask *ask, const struct str *tables)
 {
@@ -160,8 +176,7 @@ static struct database *place_of(const struct sql_ask *ask, const struct str *ta
 	for (size_t i = 0; i < DATABASES; i++) {
 		struct database *d = &databases[i];
 
-		if (d->db && strcmp(d->path, ask->path) == 0 && d->tables.len == tables->len &&
-		    (tables->len == 0 || memcmp(d->tables.p, tables->p, tables->len) == 0))
+		if (is_asked(d, ask, tables))
 			return d;
 		if (d->used < oldest->used)
 			oldest = d;
@@ -185,6 +200,8 @@ static int open_at(struct database *d, const struct sql_ask *ask, const struct s
 	str_init(tables, 0);
 	d->dev = st->st_dev;
 	d->ino = st->st_ino;
+	d->size = st->st_size;
+	d->changed = st->st_ctim;
 	return 0;
 }
 
@@ -199,8 +216,7 @@ static int get_database(const struct sql_ask *ask, struct database **ret, struct
 		return err_set(err, ERR_UNREACHABLE, ask->path, "cannot open: %s", strerror(errno));
 	print_tables(ask, &tables);
 	d = place_of(ask, &tables);
-	if (!d->db || strcmp(d->path, ask->path) != 0 || d->dev != st.st_dev || d->ino != st.st_ino ||
-	    d->tables.len != tables.len || (tables.len > 0 && memcmp(d->tables.p, tables.p, tables.len) != 0))
+	if (!is_asked(d, ask, &tables) || !is_same_file(d, &st))
 		rc = open_at(d, ask, &st, &tables, err);
 	str_fini(&tables);
 	d->used = ++uses;
@@ -442,7 +458,7 @@ int sql_work(const struct worker_run *r, struct err *err)
 		arena_free(&mem);
 		return err_set(err, rc, "worker", "the request cannot be read");
 	}
-	if (*ask.zone)
+	if (*ask.zone && (!getenv("TZ") || strcmp(getenv("TZ"), ask.zone) != 0))
 		(void)setenv("TZ", ask.zone, 1);
 	db_memory_max(r->memory - r->memory / 8);
 	rc = answer(r, &ask, err);

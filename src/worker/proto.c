@@ -18,8 +18,11 @@
 
 void worker_put(struct str *out, uint64_t v, unsigned bytes)
 {
-	while (bytes > 0)
-		str_putc(out, (char)(uint8_t)(v >> 8 * --bytes));
+	char text[8];
+
+	for (unsigned i = 0; i < bytes; i++)
+		text[i] = (char)(uint8_t)(v >> 8 * (bytes - 1 - i));
+	str_put(out, text, bytes);
 }
 
 void worker_put_bytes(struct str *out, const void *p, size_t len)

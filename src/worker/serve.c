@@ -36,6 +36,8 @@ enum { EXIT_ENDED = 0, EXIT_FAILED = 1 };
 #define FILES_MAX 64
 #define FILE_MAX (4u << 20)             /* bytes: what SQLite keeps beside a database in WAL mode */
 #define CPU_MORE_S 2                    /* beyond the time of the request, which the server ends itself */
+#define CPU_REQUESTS 64                 /* for which that holds: less than a moment each, so less than a second of it */
+#define IN_SIZE 65536                   /* bytes that are read ahead; a larger request has its own */
 
 static volatile sig_atomic_t spent;     /* this request has taken more than a moment */
 
@@ -107,10 +109,14 @@ static uint64_t mapped(void)
 /* Address space beyond own: what was granted, with room for what was brought and for the answer while it grows. */
 static bool bound_memory(uint64_t own, uint64_t memory, uint64_t answer_max, uint64_t len)
 {
+	static uint64_t is;             /* a call of the system less where it is that already */
 	const uint64_t hard = own + WORKER_MEMORY_MAX + 4ull * WORKER_ANSWER_MAX + 2ull * WORKER_REQUEST_MAX;
-	const uint64_t soft = own + memory + 4 * answer_max + 2 * len;
+	const uint64_t soft = own + memory + 4 * answer_max + 2 * (len > IN_SIZE ? len : IN_SIZE);
 
-	return SANITIZED || bound(RLIMIT_AS, soft < hard ? soft : hard, hard);
+	if (SANITIZED || soft == is)
+		return true;
+	is = bound(RLIMIT_AS, soft < hard ? soft : hard, hard) ? soft : 0;
+	return is != 0;
 }
 
 static void on_spent(int signo)
@@ -130,6 +136,21 @@ static uint64_t used_s(void)
 	return getrusage(RUSAGE_SELF, &ru) == 0 ? (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) : 0;
 }
 
+/* Enough for this one and those behind it that have no more time. */
+static bool bound_processor(uint64_t time_s)
+{
+	static uint64_t is_s;
+	static unsigned left;
+
+	if (left > 0 && is_s == time_s) {
+		left--;
+		return true;
+	}
+	is_s = time_s;
+	left = bound(RLIMIT_CPU, used_s() + time_s + CPU_MORE_S, RLIM_INFINITY) ? CPU_REQUESTS : 0;
+	return left > 0;
+}
+
 /* What a request may take: memory, processor time should the server be unable to end it, and a moment as long as it is
  * brisk. */
 static bool bound_request(uint64_t own, const struct worker_msg *m)
@@ -138,7 +159,7 @@ static bool bound_request(uint64_t own, const struct worker_msg *m)
 	const struct itimerval moment = { .it_value = { .tv_usec = (suseconds_t)brisk } };
 
 	return bound_memory(own, m->memory, m->answer_max, m->len) &&
-		bound(RLIMIT_CPU, used_s() + m->time_us / 1000000 + CPU_MORE_S, RLIM_INFINITY) &&
+		bound_processor(m->time_us / 1000000) &&
 		setitimer(ITIMER_PROF, &moment, NULL) == 0;
 }
 
@@ -171,21 +192,66 @@ static int confine(void)
 
 /* --- messages */
 
-static bool read_all(void *p, size_t len)
+/* What was read and not taken yet: several requests come in one piece. */
+static struct { char p[IN_SIZE]; size_t at, len; } in;
+
+/* Up to size bytes more, 0: there are none. */
+static size_t read_some(void *p, size_t size)
 {
-	char *at = p;
+	ssize_t n;
 
-	while (len > 0) {
-		ssize_t n = read(STDIN_FILENO, at, len);
+	do
+		n = read(STDIN_FILENO, p, size);
+	while (n < 0 && errno == EINTR);
+	return n > 0 ? (size_t)n : 0;
+}
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
+/* len bytes, at most IN_SIZE, which stay until the next call; NULL: there are no more. */
+static const char *take(size_t len)
+{
+	const char *p;
+
+	if (in.at + len > IN_SIZE) {
+		memmove(in.p, in.p + in.at, in.len - in.at);
+		in.len -= in.at;
+		in.at = 0;
 	}
-	return true;
+	while (in.len - in.at < len) {
+		const size_t n = read_some(in.p + in.len, IN_SIZE - in.len);
+
+		if (n == 0)
+			return NULL;
+		in.len += n;
+	}
+	p = in.p + in.at;
+	in.at += len;
+	if (in.at == in.len)
+		in.at = in.len = 0;     /* what is returned stays as it is */
+	return p;
+}
+
+/* The same of any length; *ret_own: the caller's to free. */
+static const char *take_large(size_t len, char **ret_own)
+{
+	char *p;
+
+	*ret_own = NULL;
+	if (len <= IN_SIZE)
+		return take(len);
+	p = *ret_own = mem_alloc(len);
+	for (size_t have = 0; have < len;) {
+		const size_t most = len - have, more = in.len - in.at;
+		const size_t n = more == 0 ? read_some(p + have, most) : more < most ? more : most;
+
+		if (n == 0)
+			return NULL;
+		if (more > 0) {
+			memcpy(p + have, in.p + in.at, n);
+			in.at += n;
+		}
+		have += n;
+	}
+	return p;
 }
 
 static bool say(const struct worker_msg *m)
@@ -248,7 +314,7 @@ static bool answer(const struct worker_work *table, size_t n, uint64_t own, cons
 
 int worker_serve(const struct worker_work *table, size_t n)
 {
-	char head[WORKER_HEAD_SIZE];
+	const char *head;
 	bool more = true;
 	uint64_t own;
 
@@ -259,17 +325,17 @@ int worker_serve(const struct worker_work *table, size_t n)
 	own = mapped();
 	if (own == 0 || !say(&(const struct worker_msg){ .op = WORKER_READY }))
 		return EXIT_FAILED;
-	while (more && read_all(head, sizeof(head))) {
+	while (more && (head = take(WORKER_HEAD_SIZE)) != NULL) {
 		size_t len = worker_msg_length(head);
 		struct worker_msg m;
-		char *body;
+		const char *body;
+		char *large;
 
 		if (len > WORKER_REQUEST_MAX)
 			return EXIT_FAILED;
-		body = mem_alloc(len);
-		more = read_all(body, len) && worker_msg_decode(body, len, &m) == 0 && m.op == WORKER_RUN &&
-			answer(table, n, own, &m);
-		free(body);
+		body = take_large(len, &large);
+		more = body && worker_msg_decode(body, len, &m) == 0 && m.op == WORKER_RUN && answer(table, n, own, &m);
+		free(large);
 	}
 	return EXIT_ENDED;
 }

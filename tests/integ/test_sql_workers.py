@@ -245,6 +245,68 @@ class Caged(Case):
         self.database.unlink()
         self.assertTrue(self.query("SELECT * FROM product WHERE id = 1")["isError"])
 
+    def test_f2_another_database_copied_over_the_kept_one_is_seen(self):
+        """Decision 0148: also when both were made alike, so that nothing by which SQLite looks differs; no row of the old one."""
+        def make(path, name):
+            path.unlink(missing_ok=True)
+            with sqlite3.connect(path) as db:
+                db.executescript(f"CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO product VALUES (1, '{name}');"
+                                 "CREATE TABLE filler (a); INSERT INTO filler VALUES (zeroblob(20000))")
+            db.close()
+            return path
+
+        make(self.database, "old")
+        other = make(self.database.with_name("other.db"), "new")
+        self.assertEqual(other.read_bytes()[24:28], self.database.read_bytes()[24:28])
+        self.serve()
+        rows = lambda: json.loads(self.query("SELECT name FROM product WHERE id = 1")["content"][0]["text"])["rows"]
+        self.assertEqual(rows(), [["old"]])
+        self.database.write_bytes(other.read_bytes())
+        self.assertEqual(rows(), [["new"]])
+        inside = self.crib.path / "other.db"
+        other.rename(inside)
+        self.database.unlink()
+        os.link(inside, self.database)
+        self.assertIn("cannot be opened", self.query("SELECT name FROM product WHERE id = 1")["content"][0]["text"])
+
+    def test_f2_what_a_worker_keeps_is_of_the_definition_that_is_asked(self):
+        """A new version has its own query and tables; who lost the grant has nothing of what the worker still has open."""
+        self.serve()
+        c, peer = self.crib, self.peers[0]
+
+        def define(query, more=""):
+            c.tool(crib.tool_yaml("fixed", f"""{{type: sql, database: "sqlite:{self.database}", query: "{query}"{more}}}"""), "fixed.yaml")
+
+        define("SELECT amount FROM salary")
+        c.cli("grant", "add", "acme", "fixed")
+        asked = lambda: peer.call("fixed", {})
+        for _ in range(2):
+            self.assertEqual(json.loads(self.say(asked()))["rows"], [[4711]])
+        define("SELECT amount FROM salary", ", tables: [product]")
+        self.assertTrue(asked()["result"]["isError"])
+        define("SELECT name FROM product WHERE id = 2", ", tables: [product]")
+        self.assertEqual(json.loads(self.say(asked()))["rows"], [["plane"]])
+        c.cli("grant", "remove", "acme", "fixed", "--yes")
+        self.assertNotIn("plane", json.dumps(asked()))
+
+    def test_f2_hundreds_at_once_each_get_their_own_row(self):
+        """Decision 0148: requests that stand behind others in a worker; a long one among them delays none for long."""
+        self.serve()
+        peer, asked, got = self.peers[0], {}, {}
+        for n in range(280):
+            is_slow = n in (50, 150)
+            sql = ENDLESS if is_slow else f"SELECT {n}, name FROM product WHERE id = {n % 2 + 1}"
+            request = peer.request("tools/call", {"name": "short" if is_slow else "sql", "arguments": {"q": sql}})
+            peer.send(request)
+            asked[request["id"]] = None if is_slow else [[n, ("saw", "plane")[n % 2]]]
+        while len(got) < len(asked):
+            answer = peer.receive()
+            got[answer["id"]] = answer["result"]
+        for id, rows in asked.items():
+            self.assertEqual(got[id].get("isError", False), rows is None, got[id])
+            if rows:
+                self.assertEqual(json.loads(got[id]["content"][0]["text"])["rows"], rows)
+
     def test_full_text_tables_are_searched(self):
         """toolcrib-tool(5) sql: MATCH, rank and what it is made of; also when the schema has changed since, and by name alone."""
         with sqlite3.connect(self.database) as db:

@@ -55,6 +55,19 @@ static int wait_on(const struct worker_run *r, struct err *err)
 	return 0;
 }
 
+/* Until there is a file of this name. */
+static int until(const struct worker_run *r, struct err *err)
+{
+	char path[4096];
+
+	(void)err;
+	(void)snprintf(path, sizeof(path), "%.*s", (int)r->len, r->p);
+	while (access(path, F_OK) != 0)
+		(void)usleep(500);
+	str_puts(r->out, "until");
+	return 0;
+}
+
 /* More than a moment of processor time. */
 static int busy(const struct worker_run *r, struct err *err)
 {
@@ -192,6 +205,7 @@ int main(void)
 {
 	static const struct worker_work table[] = {
 		{ "echo", echo }, { "number", number }, { "fail", fail }, { "spin", spin }, { "wait", wait_on }, { "busy", busy },
+		{ "until", until },
 		{ "brisk", brisk }, { "eat", eat }, { "greed", greed }, { "die", die }, { "flood", flood }, { "rubbish", rubbish },
 		{ "reach", reach },
 	};

@@ -540,6 +540,269 @@ static void idle_workers_are_few_and_end(void **state)
 		await_death(f, pids[i]);
 }
 
+/* --- behind another (decision 0148), the clock standing still */
+
+static uint64_t ahead_of(const struct fix *f)
+{
+	return worker_pool_counts(f->pool).ahead;
+}
+
+static uint64_t back_of(const struct fix *f)
+{
+	return worker_pool_counts(f->pool).back;
+}
+
+/* A pool of so many workers for a tenant, one of which has answered quickly; its process. */
+static pid_t quick(struct fix *f, unsigned share)
+{
+	worker_pool_free(&f->pool);
+	f->pool = worker_pool_new(f->loop, share);
+	clock_fake(clock_wall_us(), clock_mono_us());
+	return pid_for(f, 1);
+}
+
+static void step(struct fix *f, uint64_t us)
+{
+	clock_step(us);
+	turn(f);
+}
+
+/* A request that is at work until release(). */
+struct held { char *dir, path[600]; struct ask ask; };
+
+static void hold(struct fix *f, struct held *h)
+{
+	h->dir = tmpdir_make();
+	ask(f, &h->ask, 1, "until", tmpdir_path(h->dir, "file", h->path, sizeof(h->path)));
+}
+
+static void let_go(const struct held *h)
+{
+	int fd = open(h->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+static void release(struct held *h)
+{
+	let_go(h);
+	expect(&h->ask, "until");
+	tmpdir_remove(h->dir);
+}
+
+static void so_many_stand_behind_a_quick_one_and_each_gets_its_answer(void **state)
+{
+	enum { ALL = 3 * WORKER_AHEAD };
+	struct fix *f = *state;
+	const pid_t pid = quick(f, 1);
+	const uint64_t ahead = ahead_of(f), started = metric_get(METRIC_worker_started);
+	struct ask asks[ALL], last;
+	char texts[ALL][16];
+
+	for (unsigned i = 0; i < ALL; i++) {
+		(void)snprintf(texts[i], sizeof(texts[i]), "the %uth", i);
+		ask(f, &asks[i], 1, "echo", texts[i]);
+		assert_int_equal(ahead_of(f), ahead + (i < WORKER_AHEAD ? i : WORKER_AHEAD - 1));
+	}
+	assert_int_equal(metric_get(METRIC_worker_running), 1);
+	assert_int_equal(metric_get(METRIC_worker_waiting), ALL - 1);
+	ask(f, &last, 1, "number", "");
+	for (unsigned i = 0; i < ALL; i++) {
+		expect(&asks[i], texts[i]);
+		assert_int_equal(asks[i].place, asks[0].place + i);
+	}
+	await(&last);
+	assert_int_equal(strtol(str_text(&last.answer), NULL, 10), pid);
+	str_fini(&last.answer);
+	assert_int_equal(metric_get(METRIC_worker_started), started);
+	assert_int_equal(metric_get(METRIC_worker_running), 0);
+	assert_int_equal(metric_get(METRIC_worker_waiting), 0);
+}
+
+static void a_request_of_so_many_bytes_stands_behind_and_a_larger_one_waits(void **state)
+{
+	struct fix *f = *state;
+	char *text = mem_zalloc(WORKER_AHEAD_BYTES + 1);
+	struct ask fits, larger;
+	struct held h;
+	uint64_t ahead;
+
+	(void)quick(f, 1);
+	hold(f, &h);
+	ahead = ahead_of(f);
+	for (unsigned over = 0; over < 2; over++) {
+		assert_int_equal(ask_with(f, over ? &larger : &fits, "echo", text, WORKER_AHEAD_BYTES + over,
+					  (struct want){ .tenant = 1, .answer_max = WORKER_AHEAD_BYTES + 1 }), 0);
+		assert_int_equal(ahead_of(f), ahead + 1);
+	}
+	release(&h);
+	await(&fits);
+	await(&larger);
+	assert_int_equal(fits.answer.len, WORKER_AHEAD_BYTES);
+	assert_int_equal(larger.answer.len, WORKER_AHEAD_BYTES + 1);
+	str_fini(&fits.answer);
+	str_fini(&larger.answer);
+	free(text);
+}
+
+static void nobody_stays_behind_what_takes_long(void **state)
+{
+	struct fix *f = *state;
+	struct ask slow, other, asks[2];
+
+	(void)quick(f, 2);
+	ask(f, &slow, 1, "wait", "");           /* the quick one's */
+	ask(f, &other, 1, "wait", "");
+	ask(f, &asks[0], 1, "echo", "first");
+	ask(f, &asks[1], 1, "echo", "second");
+	step(f, WORKER_AHEAD_US - 1);
+	assert_int_equal(back_of(f), 0);
+	step(f, 1);
+	assert_int_equal(back_of(f), 2);
+	assert_false(asks[0].done || asks[1].done);
+	worker_cancel(&other.job);              /* whose place is free now */
+	expect(&asks[0], "first");
+	expect(&asks[1], "second");
+	assert_true(asks[0].place < asks[1].place);
+	assert_false(slow.done);
+	drop(&slow, 1);
+	assert_int_equal(metric_get(METRIC_worker_waiting), 0);
+}
+
+/* Who has stood behind it is served elsewhere meanwhile, and what it says to those is nobody's. */
+static void an_answer_to_one_that_was_taken_back_is_nobodys(void **state)
+{
+	struct fix *f = *state;
+	struct ask other, behind, next;
+	struct held h;
+	pid_t pid;
+
+	pid = quick(f, 2);
+	hold(f, &h);
+	ask(f, &other, 1, "wait", "");
+	ask(f, &behind, 1, "echo", "served elsewhere");
+	step(f, WORKER_AHEAD_US);
+	worker_cancel(&other.job);
+	expect(&behind, "served elsewhere");
+	release(&h);
+	ask(f, &next, 1, "echo", "and the next");
+	expect(&next, "and the next");
+	for (unsigned i = 0; i < 2 * WORKER_AHEAD; i++) {
+		ask(f, &next, 1, "number", "");
+		await(&next);
+		str_fini(&next.answer);
+	}
+	assert_int_equal(kill(pid, 0), 0);
+}
+
+/* Of all that stood behind it nothing is lost. */
+static void the_end_of_a_worker_is_of_one_request_alone(void **state)
+{
+	static const char *const ends[] = { "die", "wait", "rubbish", "busy" };
+	struct fix *f = *state;
+
+	for (size_t i = 0; i < NELEMS(ends) - LOOKS_FOR_RACES; i++) {
+		struct ask a, asks[3];
+		char texts[3][8];
+
+		(void)quick(f, 1);
+		ask(f, &a, 1, ends[i], "\177\377\377\377");
+		for (unsigned k = 0; k < NELEMS(asks); k++) {
+			(void)snprintf(texts[k], sizeof(texts[k]), "%s%u", "n", k);
+			ask(f, &asks[k], 1, "echo", texts[k]);
+		}
+		turn(f);
+		if (strcmp(ends[i], "wait") == 0)
+			worker_cancel(&a.job);
+		for (unsigned k = 0; k < NELEMS(asks); k++) {
+			expect(&asks[k], texts[k]);
+			if (k > 0)
+				assert_int_equal(asks[k].place, asks[k - 1].place + 1);
+		}
+		if (strcmp(ends[i], "wait") != 0) {
+			assert_true(a.done);
+			assert_int_equal(a.failed, strcmp(ends[i], "busy") != 0);
+		}
+		str_fini(&a.answer);
+		assert_int_equal(metric_get(METRIC_worker_running), 0);
+		assert_int_equal(metric_get(METRIC_worker_waiting), 0);
+		clock_real();
+	}
+}
+
+static void one_that_stands_behind_is_cancelled_or_late_and_the_others_are_not(void **state)
+{
+	struct fix *f = *state;
+	struct ask cancelled, late, other;
+	struct held h;
+	pid_t pid;
+
+	pid = quick(f, 1);
+	hold(f, &h);
+	ask(f, &cancelled, 1, "echo", "cancelled");
+	assert_int_equal(ask_with(f, &late, "echo", "late", 4, (struct want){ .tenant = 1, .time_us = WORKER_AHEAD_US / 2 }), 0);
+	ask(f, &other, 1, "number", "");
+	assert_int_equal(metric_get(METRIC_worker_waiting), 3);
+	worker_cancel(&cancelled.job);
+	clock_step(WORKER_AHEAD_US / 2);
+	expect_err(&late, ERR_TIMEOUT, "wait");
+	assert_int_equal(metric_get(METRIC_worker_waiting), 1);
+	assert_false(h.ask.done || other.done);
+	release(&h);
+	await(&other);
+	assert_int_equal(strtol(str_text(&other.answer), NULL, 10), pid);
+	assert_false(cancelled.done);
+	str_fini(&other.answer);
+}
+
+/* Who cancels gets the processor back, also of one whose turn comes later. */
+static void what_nobody_wants_is_not_worked_on_for_long(void **state)
+{
+	struct fix *f = *state;
+	const uint64_t killed = metric_get(METRIC_worker_killed);
+	struct ask unwanted, next;
+	struct held h;
+	pid_t pid;
+
+	pid = quick(f, 1);
+	hold(f, &h);
+	ask(f, &unwanted, 1, "wait", "");
+	worker_cancel(&unwanted.job);
+	assert_int_equal(metric_get(METRIC_worker_killed), killed);
+	release(&h);
+	ask(f, &next, 1, "echo", "next");
+	step(f, 2 * WORKER_AHEAD_US);
+	assert_int_equal(metric_get(METRIC_worker_killed), killed + 1);
+	await_death(f, pid);
+	expect(&next, "next");
+}
+
+/* Nobody keeps a place by what stands behind its work. */
+static void while_another_tenant_waits_for_a_place_nobody_stands_behind(void **state)
+{
+	struct fix *f = *state;
+	struct ask busy[WORKER_MAX - 1], behind, waits, other;
+	struct held h;
+	uint64_t ahead;
+
+	(void)quick(f, WORKER_TENANT_MAX);
+	for (unsigned i = 0; i < WORKER_MAX - 1; i++)
+		ask(f, &busy[i], 10 + i / WORKER_TENANT_MAX, "wait", "");
+	hold(f, &h);
+	ahead = ahead_of(f);
+	ask(f, &behind, 1, "echo", "behind");
+	assert_int_equal(ahead_of(f), ahead + 1);
+	ask(f, &other, 2, "echo", "another tenant's");
+	ask(f, &waits, 1, "echo", "waits");
+	assert_int_equal(ahead_of(f), ahead + 1);
+	release(&h);
+	expect(&behind, "behind");
+	expect(&other, "another tenant's");
+	expect(&waits, "waits");
+	drop(busy, WORKER_MAX - 1);
+}
+
 /* --- ends */
 
 static void a_request_that_waits_times_out_as_well(void **state)
@@ -594,7 +857,7 @@ static void the_end_of_the_pool_ends_all_workers(void **state)
 	pid_t pid = pid_for(f, 1);
 
 	for (unsigned i = 0; i < NELEMS(at_work); i++)
-		ask(f, &at_work[i], 1, "spin", "");
+		ask(f, &at_work[i], 1, "spin", "");     /* the last one perhaps behind the first */
 	worker_pool_free(&f->pool);
 	await_death(f, pid);
 	assert_false(at_work[0].done);
@@ -648,6 +911,11 @@ SUITE(pool)
 		T(f2_the_share_of_a_tenant_is_as_many_as_processors_within_bounds),
 		T(f2_so_many_wait_and_one_more_is_refused), T(f2_so_many_of_all_wait_and_a_tenant_may_still_begin),
 		T(f2_tenants_take_turns_when_all_workers_are_busy), T(f2_an_idle_worker_gives_its_place_to_another_tenant),
+		T(so_many_stand_behind_a_quick_one_and_each_gets_its_answer),
+		T(a_request_of_so_many_bytes_stands_behind_and_a_larger_one_waits), T(nobody_stays_behind_what_takes_long),
+		T(an_answer_to_one_that_was_taken_back_is_nobodys), T(the_end_of_a_worker_is_of_one_request_alone),
+		T(one_that_stands_behind_is_cancelled_or_late_and_the_others_are_not),
+		T(what_nobody_wants_is_not_worked_on_for_long), T(while_another_tenant_waits_for_a_place_nobody_stands_behind),
 		T(idle_workers_are_few_and_end), T(a_request_that_waits_times_out_as_well), T(a_cancelled_request_has_no_end),
 		T(a_program_that_is_missing_is_an_error_of_the_request), T(the_end_of_the_pool_ends_all_workers),
 		T(f2_a_worker_reaches_nothing),
