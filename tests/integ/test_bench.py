@@ -134,5 +134,22 @@ class Scale(crib.Case):
             self.assertEqual((done.returncode, done.stdout, done.stderr[:len(why)]), (1, "", why))
 
 
+class Rooms(crib.Case):
+    def test_each_room_has_its_row_beside_echo(self):
+        """SP-603: rate, CPU of the server and of what it has started, and the ratio to echo of the same round."""
+        done = subprocess.run([sys.executable, str(crib.SOURCE / "tests/bench/rooms.py")], capture_output=True, text=True, timeout=crib.DEADLINE * 6,
+                              env={**os.environ, "BENCH_ROUNDS": "2", "BENCH_SECS": "0.3", "BENCH_CONNS": "4", "ROOMS": "sql reused"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = {row["label"].partition(",")[0]: row for row in map(json.loads, done.stdout.splitlines()) if "median" in row["label"]}
+        self.assertEqual(list(said), ["echo", "sql", "exec"])
+        for room, row in said.items():
+            self.assertGreater(row["per_s"], 0)
+            low, high = row["per_s ratios"]
+            self.assertLessEqual(low, row["per_s ratio"])
+            self.assertLessEqual(row["per_s ratio"], high)
+        self.assertEqual(said["echo"]["per_s ratio"], 1)
+        self.assertGreater(said["exec"]["beside_us"], 0)
+
+
 if __name__ == "__main__":
     crib.main()
