@@ -211,8 +211,8 @@ const struct command sink_commands[] = {
 		    "sent and what failed, since the server started.  State: up; retries, it did not take the last batch, WHY "
 		    "says the reason, and it is sent again after RETRY seconds; refused, likewise, and a person has to mend "
 		    "something; paused; stopped, it waits for sink seek.  TO SETTLE: see sink rejected.",
-	  .args = no_args, .columns = list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
-	  .body = list_body },
+	  .args = no_args, .columns = list_cols, .shape = ADM_TABLE, .role = ADM_READ, .console = true,
+	  .where = ADM_ON_LOOP, .body = list_body },
 	{ .noun = "sink", .verb = "pause", .help = "Send nothing to a sink",
 	  .detail = "Until sink resume, or the next start of the server.  What waits for it stays where it is.",
 	  .args = name_args, .done = "sink %{name} paused", .role = ADM_OPERATE, .where = ADM_ON_LOOP,

@@ -1,5 +1,5 @@
-/* Pictures, made here as SVG and tables: calls over time, and who may call what.  Each says in words what can be
- * seen, and has its figures as a table (CONSOLE D4, C-903). */
+/* Pictures, made here as SVG and tables: calls over time, one call, and who may call what.  Each says in words what can
+ * be seen, and has its figures as a table (CONSOLE D4, C-903). */
 #include "config.h"
 
 #include <inttypes.h>
@@ -142,6 +142,83 @@ void chart_calls(const struct request *q, struct str *html, const struct answer 
 	free(says);
 	free(since);
 	free(until);
+}
+
+/* --- one call, from audit show: what it was, and when each of its records was written */
+
+#define MARK 4                          /* wide, of a record */
+
+/* Seconds, of "2026-07-28T10:00:00.123456Z", from a day that is the same for all; of anything else 0.  Not timegm(),
+ * which opens a file of the zone when it is called first. */
+static double seconds_of(const json_t *row)
+{
+	const char *text = json_string_value(json_object_get(row, "time"));
+	int year, month, day, hour, minute;
+	double second;
+
+	if (!text || sscanf(text, "%4d-%2d-%2dT%2d:%2d:%lf", &year, &month, &day, &hour, &minute, &second) != 6)
+		return 0;
+	year -= month <= 2;                     /* years that begin in March end with the day that some have not */
+	day += year * 365 + year / 4 - year / 100 + year / 400 + (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5;
+	return day * 86400.0 + hour * 3600 + minute * 60 + second;
+}
+
+/* The value of the last record that has one. */
+static char *last_member(const json_t *rows, const char *name)
+{
+	const json_t *row, *value = NULL;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)rows, i, row)
+		if (json_object_get(row, name) && !json_is_null(json_object_get(row, name)))
+			value = json_object_get(row, name);
+	return view_text(value, CON_VALUE_MAX);
+}
+
+static void put_lead(struct str *html, const json_t *rows)
+{
+	char *tool = last_member(rows, "tool"), *principal = last_member(rows, "principal");
+	char *outcome = last_member(rows, "outcome"), *ms = last_member(rows, "ms");
+	char *took = *ms ? mem_printf("in %s ms", ms) : mem_strdup("");
+
+	PAGE(html, "lead", { "tool", *tool ? tool : "a tool that there is not" }, { "principal", principal },
+	     { "shape", view_shape(outcome) }, { "outcome", *outcome ? outcome : "no end yet" }, { "took", took });
+	free(tool);
+	free(principal);
+	free(outcome);
+	free(ms);
+	free(took);
+}
+
+void chart_call(struct str *html, const json_t *rows)
+{
+	const size_t n = json_array_size(rows);
+	const double from = seconds_of(json_array_get(rows, 0));
+	const double span = seconds_of(json_array_get(rows, n ? n - 1 : 0)) - from;
+	const json_t *row;
+	char says[120];
+	size_t i;
+
+	if (n == 0)
+		return;
+	put_lead(html, rows);
+	if (n < 2 || span <= 0)
+		return;
+	(void)snprintf(says, sizeof(says), "%zu records in %.3f seconds", n, span);
+	PAGE(html, "line", { "says", says });
+	json_array_foreach((json_t *)(uintptr_t)rows, i, row) {
+		char *kind = view_member(row, "kind"), *time = view_member(row, "time");
+		char *title = mem_printf("%s, %s", kind, time);
+		const double at = (seconds_of(row) - from) / span;
+		char x[24];
+
+		(void)snprintf(x, sizeof(x), "%.2f", (at > 0 ? at < 1 ? at : 1 : 0) * (WIDTH - MARK));
+		PAGE(html, "line-mark", { "x", x }, { "says", title });
+		free(kind);
+		free(time);
+		free(title);
+	}
+	PAGE(html, "line-end", { "says", says });
 }
 
 /* --- who may call what, from grant who */

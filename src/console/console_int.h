@@ -124,7 +124,8 @@ struct route {
 	const struct act *act;         /* of forms */
 };
 /* Ended by method NULL. */
-extern const struct route start_routes[], report_routes[], sheet_routes[], stream_routes[], pack_routes[];
+extern const struct route start_routes[], report_routes[], sheet_routes[], stream_routes[], pack_routes[],
+	question_routes[];
 /* verifier_gen.c: the page of contrib/verify/, which may ask its own server (decision 0176) */
 extern const char console_verifier[];
 
@@ -181,6 +182,10 @@ char *view_member(const json_t *row, const char *name); /* likewise */
 void view_cell(struct str *html, const char *text);
 /* A line of a list of facts, when there is something to say. */
 void view_fact(struct str *html, const char *name, const json_t *value, size_t most);
+/* The class of how a call ended, which has a sign and a colour. */
+const char *view_shape(const char *outcome);
+/* The header of a report: what was looked at, as facts that open. */
+void view_facts(struct str *html, const json_t *header);
 /* "toolcrib audit calls --tenant acme": what shows the same in a shell. */
 void view_commands(struct str *html, const struct asking *all, size_t n);
 /* There is no answer, and the request is over.  Of a tenant that one may not see, the page is that of one that is not
@@ -189,7 +194,7 @@ bool view_failed(struct request *q, const struct answer *a);
 /* Is this in the row `may` of console can, of this tenant or ""? */
 bool view_may(const struct answer *can, const char *tenant, const char *command);
 
-/* --- pages of tables, and forms that do something: sheets.c; pictures: chart.c; words that changed: words.c */
+/* --- pages of tables, forms: sheets.c; reports: reports.c; pictures: chart.c; words that changed: words.c */
 
 enum report_form { REPORT_NONE, REPORT_WHOLE, REPORT_PAGES };    /* has it a limit, and pages? */
 enum report_form reports_find(const char *name, bool of_tenant);
@@ -197,6 +202,9 @@ enum report_form reports_find(const char *name, bool of_tenant);
 void reports_put(const struct request *q, const char *name, struct str *html, const struct answer *a);
 /* Those that have a page, for this. */
 void reports_each(bool of_tenant, void (*fn)(void *arg, const char *name, const char *title), void *arg);
+/* A cell of a report's row, which leads where its column says: to a call, to a tool's calls, to a key. */
+void reports_cell(const struct request *q, struct str *html, const char *column, const json_t *value);
+void chart_call(struct str *html, const json_t *rows);                                  /* of audit show */
 void chart_calls(const struct request *q, struct str *html, const struct answer *a);    /* of audit stats */
 /* The forms of exports, of tenant's page of files: stream.c. */
 void stream_files(const struct request *q, struct str *html, const struct answer *a);

@@ -118,17 +118,6 @@ static void put_filter(const struct request *q, const struct report *r, struct s
 	PAGE_PLAIN(html, "filter-end");
 }
 
-static void put_facts(struct str *html, const json_t *header)
-{
-	const char *name;
-	json_t *value;
-
-	PAGE_PLAIN(html, "facts");
-	json_object_foreach((json_t *)(uintptr_t)header, name, value)
-		view_fact(html, name, value, CON_VALUE_MAX);
-	PAGE_PLAIN(html, "facts-end");
-}
-
 static bool is_shown(const struct report *r, const char *column)
 {
 	char word[72];
@@ -137,7 +126,7 @@ static bool is_shown(const struct report *r, const char *column)
 	return !r->columns || strstr(r->columns, word);
 }
 
-static void put_cell(const struct request *q, struct str *html, const char *column, const json_t *value)
+void reports_cell(const struct request *q, struct str *html, const char *column, const json_t *value)
 {
 	char *text = view_text(value, CON_VALUE_MAX);
 
@@ -145,6 +134,10 @@ static void put_cell(const struct request *q, struct str *html, const char *colu
 		PAGE(html, "cell-call", { "tenant", q->tenant }, { "call", text });
 	else if (*q->tenant && *text && strcmp(column, "tool") == 0)
 		PAGE(html, "cell-called", { "tenant", q->tenant }, { "name", text });
+	else if (*q->tenant && *text && (strcmp(column, "key") == 0 || strcmp(column, "accessor") == 0))
+		PAGE(html, "cell-key", { "tenant", q->tenant }, { "key", text });
+	else if (*text && strcmp(column, "outcome") == 0)
+		PAGE(html, "cell-outcome", { "shape", view_shape(text) }, { "value", text });
 	else
 		view_cell(html, text);
 	free(text);
@@ -164,7 +157,7 @@ static void put_rows(const struct request *q, const struct report *r, struct str
 		PAGE_PLAIN(html, "row");
 		json_array_foreach(a->columns, i, column)
 			if (is_shown(r, json_string_value(column)))
-				put_cell(q, html, json_string_value(column), json_object_get(row, json_string_value(column)));
+				reports_cell(q, html, json_string_value(column), json_object_get(row, json_string_value(column)));
 		PAGE_PLAIN(html, "row-end");
 	}
 	PAGE_PLAIN(html, "rows-end");
@@ -260,7 +253,7 @@ static void show_report(struct request *q, struct answer *a)
 	put_next(q, &html, a->end);
 	put_fixed(q, &html, a->header);
 	put_more(q, r, &html);
-	put_facts(&html, a->header);
+	view_facts(&html, a->header);
 	view_commands(&html, asked, q->nparts);
 	json_decref(asked[0].args);
 	free(title);
@@ -347,6 +340,7 @@ static void show_call(struct request *q, struct answer *a)
 	title = mem_printf("Call %s", q->call);
 	args = args_of_call(q);
 	view_begin(q, &html, title);
+	chart_call(&html, a->rows);
 	json_array_foreach(a->rows, i, row)
 		put_record(&html, row);
 	request_csrf(q, REVEAL, csrf);

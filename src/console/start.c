@@ -16,7 +16,8 @@
 /* Pages that are looked at first, of whoever may: reports.c has more. */
 struct link { const char *path, *title, *command; };
 static const struct link of_tenant[] = {
-	{ "r/calls", "Calls", "audit calls" }, { "tail", "Live", "audit tail" }, { "access", "Who may call what",
+	{ "questions", "Questions", "audit calls" }, { "r/calls", "Calls", "audit calls" },
+	{ "tail", "Live", "audit tail" }, { "access", "Who may call what",
 		"grant who" },
 	{ "keys", "Principals and keys", "key list" }, { "r/denied", "Refused calls", "audit denied" },
 	{ "r/admin", "Administration", "audit admin" }, { "r/access", "Who looked", "audit access" },

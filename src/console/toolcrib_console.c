@@ -69,8 +69,8 @@ static void on_server(void *arg, bool readable, bool writable)
 		ev_loop_stop(arg);
 }
 
-static const struct route *const tables[] = { start_routes, sheet_routes, report_routes, stream_routes,
-	pack_routes, NULL };
+static const struct route *const tables[] = { start_routes, sheet_routes, question_routes, report_routes,
+	stream_routes, pack_routes, NULL };
 
 static int run(const char *name, const int fds[CONSOLE_FDS])
 {

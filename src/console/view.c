@@ -80,6 +80,7 @@ static const struct { const char *command, *words; } positional[] = {
 	{ "tenant show", "tenant" }, { "limit show", "who" }, { "hold list", "tenant" }, { "retention show", "tenant" },
 	{ "approve show", "id" }, { "approve grant", "id" }, { "approve refuse", "id" }, { "approve recall", "id" },
 	{ "approval grant", "id" }, { "approval deny", "id" }, { "alerts ack", "id" }, { "audit proof", "call" },
+	{ "audit credential", "key" }, { "audit subject", "principal" },
 };
 
 static const char *words_of(const char *command)
@@ -160,6 +161,21 @@ void view_cell(struct str *html, const char *text)
 	PAGE(html, "cell-time", { "value", text }, { "short", brief });
 }
 
+const char *view_shape(const char *outcome)
+{
+	static const struct { const char *outcomes, *shape; } shapes[] = {
+		{ " ok ", "o-ok" }, { " denied invalid rate_limited overload ", "o-refused" },
+		{ " tool_error timeout crashed aborted ", "o-error" },
+	};
+	char word[40];
+
+	(void)snprintf(word, sizeof(word), " %.36s ", outcome);
+	for (size_t i = 0; i < NELEMS(shapes); i++)
+		if (strstr(shapes[i].outcomes, word))
+			return shapes[i].shape;
+	return "o-other";
+}
+
 void view_fact(struct str *html, const char *name, const json_t *value, size_t most)
 {
 	char *text = view_text(value, most);
@@ -167,6 +183,17 @@ void view_fact(struct str *html, const char *name, const json_t *value, size_t m
 	if (*text)
 		PAGE(html, "fact", { "name", name }, { "value", text });
 	free(text);
+}
+
+void view_facts(struct str *html, const json_t *header)
+{
+	const char *name;
+	json_t *value;
+
+	PAGE_PLAIN(html, "facts");
+	json_object_foreach((json_t *)(uintptr_t)header, name, value)
+		view_fact(html, name, value, CON_VALUE_MAX);
+	PAGE_PLAIN(html, "facts-end");
 }
 
 bool view_may(const struct answer *can, const char *tenant, const char *command)

@@ -453,13 +453,15 @@ static const struct command_arg audit_tenant_args[] = { REPORT_TENANT, REPORT_EN
 static const struct command_arg audit_system_args[] = { REPORT_END };
 static const struct command_arg audit_credential_args[] = {
 	WORD("key", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
-	FLAG("timeline", "Each record instead of sums by place and tool."), REPORT_END };
+	FLAG("timeline", "Each record instead of sums by place and tool."),
+	REPORT_TENANT_OR("The key has to be one of this tenant; default: of any."), REPORT_END };
 static const struct command_arg audit_credentials_args[] = {
 	REPORT_TENANT_OR("Keys of this tenant; default: all."),
 	FLAG("changes", "What happened to keys; the default."), REPORT_END };
 static const struct command_arg audit_subject_args[] = {
 	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "The subject, with its tenant in front; a name or a pseudonym."),
-	FLAG("export", "Every record instead of sums by kind and tool."), REPORT_END };
+	FLAG("export", "Every record instead of sums by kind and tool."),
+	REPORT_TENANT_OR("The subject's; then its name alone says who it is."), REPORT_END };
 static const struct command_arg audit_sample_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: the system's log, with --kind."),
 	OPT("kind", "KIND", ARG_TEXT, COMPLETE_NONE, "Records of this kind, such as tool.change, instead of calls."),

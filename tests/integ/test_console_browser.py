@@ -74,6 +74,30 @@ class Browser:
         self.arrive(title, f"document.title.startsWith({json.dumps(title)})")
 
 
+class Seen(test_console.Case):
+    """What tests of pages in a browser begin with; it has none itself."""
+
+    def open(self, visit=None):
+        b = Browser(self.crib.dir / "profile")
+        self.addCleanup(b.close)
+        self.origin = f"http://{self.host}"
+        b.ask("Network.setCookie", name="__Host-toolcrib", value=visit or self.visit(), url=self.origin, secure=True, httpOnly=True, path="/", sameSite="Strict")
+        return b
+
+    def to(self, b, path):
+        b.ask("Page.navigate", url=self.origin + path)
+        self.at(b, path)
+
+    def at(self, b, path):
+        b.arrive(path, "document.querySelector('h1') !== null && " +
+                 f"decodeURIComponent(location.pathname + location.search) === decodeURIComponent({json.dumps(path)})")
+
+    def media(self, b, scheme, width, height=900):
+        b.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        b.ask("Emulation.setScrollbarsHidden", hidden=True)
+        b.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+
 class Foreign(http.server.BaseHTTPRequestHandler):
     """Another server of this machine, whose page sends the console's form."""
 

@@ -32,7 +32,8 @@ ROLES = [("admin", 40001, "admin", "admin"), ("operator", 40002, "operator", "op
          ("admin-other", 40005, "admin-other", "admin-none"), ("nobody", None, None, None)]
 # What a page is asked with.
 WITH = {"/tool": "name=@", "/tool/diff": "name=@&to=1", "/t/:tenant/tool": "name=@", "/t/:tenant/tool/diff": "name=@&to=1",
-        "export": "as=jsonl", "/t/:tenant/bundle": "from=0&to=0"}
+        "/t/:tenant/key": "key=!", "/t/:tenant/principal": "principal=bot", "/t/:tenant/definition": "hash=" + 64 * "0",
+        "/definition": "hash=" + 64 * "0", "export": "as=jsonl", "/t/:tenant/bundle": "from=0&to=0"}
 FORM = {"id": "999", "reason": "x", "name": "nothing-there", "version": "1", "note": "x"}
 # Whose answer does not end.
 STREAMS = "/t/:tenant/tail"
@@ -70,7 +71,7 @@ def by_commands(path, method, kind, commands, role):
     if ":tenant" in path:
         # the chart of a page of calls is no reason for one
         return fine if (may[-1] if "audit stats" in commands else may[0]) else "404"
-    several = path in ("/approvals", "/tools", "/evidence")
+    several = path in ("/approvals", "/tools", "/evidence", "/outside")
     return fine if (any(may) if several else may[0]) else "403"
 
 
@@ -114,7 +115,7 @@ class Routes(test_console.Case):
         tool = {"acme": "mine", "other": "theirs"}[tenant]
         page = path.replace(":tenant", tenant).replace(":call", call).replace(":id", "999")
         extra = WITH.get(path) or (WITH["export"] if path.endswith("/export") else "")
-        return page + ("?" + extra.replace("@", tool) if extra else "")
+        return page + ("?" + extra.replace("@", tool).replace("!", getattr(self, tenant).split("_")[1]) if extra else "")
 
     def token(self, visit, path):
         """C-307, said again."""
