@@ -304,7 +304,7 @@ CORPUS = ["<x-hostile>", "</td></tr></table></main><x-hostile id=a>", "\"><x-hos
           "javascript:alert(1)", "data:text/html,<x-hostile>", "//evil.example/<x-hostile>", "{{title}}{{path:tenant}}${alert(1)}<%= 1 %><x-hostile>",
           "<!-- <x-hostile> --> --><x-hostile>", "]]><x-hostile>", "&lt;x-hostile&gt;&#60;x-hostile&#62;<x-hostile>", "<x-hostile\n>\t<x-hostile\r>",
           "\u202e<x-hostile>\u202c\u2066\u200b\u200d\u00ad\ufeff\U000e0041\U000e007f\u2028\u2029", "p\u0430yp\u0430l <x-hostile>", "x" * 3000 + "<x-hostile>",
-          "=cmd|'/c calc'!A1<x-hostile>", "\x01\x1b[2J\x7f<x-hostile>", "\u0041\u0301\u0301\u0301<x-hostile>"]
+          "=cmd|'/c calc'!A1<x-hostile>", "cut\x00 off<x-hostile>", "\x01\x1b[2J\x7f<x-hostile>", "\u0041\u0301\u0301\u0301<x-hostile>"]
 ALLOWED = {"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "bdi", "form", "input", "button", "main", "h1", "h2", "section", "div",
            "table", "thead", "tbody", "tr", "th", "td", "p", "code", "pre", "label", "details", "summary", "dl", "dt", "dd", "footer", "figure",
            "figcaption", "svg", "rect", "span", "del", "ins", "time"}
@@ -341,30 +341,47 @@ def fill_with_hostile(case):
         c.tool(f"name: t{n}\ndescription: {quoted(text + ' again')}\n"
                f"inputSchema: {{type: object, properties: {{text: {{type: string, title: {quoted(text)}}}}}}}\nhandler: {{type: builtin, function: echo}}\n")
     c.cli("grant", "add", "acme", "t*")
-    calls = []
+    accessor = c.key("acme/asleep").split("_")[1]
     for n, text in enumerate(CORPUS):
         peer = c.http(case.key)
-        peer.initialize() if n == 0 else None
-        peer.call(f"t{n % len(seen)}", {"text": text}, crib.MODERN)
-        peer.call("echo", {"text": text, text: text}, crib.MODERN)      # refused by its schema, in words of both
+        with contextlib.suppress(ValueError, AssertionError, KeyError):         # who it says it is, in a handshake and with each call
+            peer.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": text[:200], "version": text[:60], "title": text[:200]}})
+        peer.call(f"t{n % len(seen)}", {"text": text}, crib.MODERN, _meta={"io.modelcontextprotocol/clientInfo": {"name": text[:200], "version": text[:60]}})
+        with contextlib.suppress(AssertionError):       # what no name of a member may have is no request
+            peer.call("echo", {"text": text, text: text}, crib.MODERN)          # refused by its schema, in words of both
         with contextlib.suppress(ValueError):           # what no header takes
             peer.call(text, {}, crib.MODERN)
         peer.close()
+        peer = c.http("tck_" + text[:12] + "_x") if text.isascii() and text.isprintable() else None
+        with contextlib.suppress(ValueError, AssertionError, KeyError, TypeError):      # a key that is none
+            peer and peer.call("echo", {"text": text}, crib.MODERN)
+        peer and peer.close()
+        for command, args in (("key create", {"principal": f"acme/p{n}", "label": text[:200]}),
+                              ("audit review", {"action": "sign", "tenant": "acme", "note": text[:300]}),
+                              ("tenant set", {"tenant": "acme", "title": text[:200]}),
+                              ("hold set", {"tenant": "acme", "ticket": text[:70], "reason": text[:200]}),
+                              ("hold release", {"id": str(n + 1), "ticket": text[:70], "reason": text[:200]}),
+                              ("key suspend", {"accessor": [accessor], "reason": text[:200]}), ("key resume", {"accessor": [accessor]}),
+                              ("principal set", {"principal": f"acme/p{n}", "system": text[:60]}),
+                              ("tool test", {"tool": text[:60]}), ("audit sample", {"tenant": "acme", "kind": text[:60]})):
+            c.ask(command, **args)                      # or it is refused, which is on record as well
+    peer = c.http(case.key)
+    peer.call("echo", {"text": "y" * 65536 + "<x-hostile>"}, crib.MODERN)       # 64 KiB without a place to break it
+    peer.close()
+    for n, text in enumerate(seen[:9]):
         with contextlib.suppress(crib.Failed):
-            c.key(f"acme/p{n}", "--label", text[:200])
-        with contextlib.suppress(crib.Failed):
-            c.cli("audit", "review", "sign", "--tenant", "acme", "--note", text[:300])
-        with contextlib.suppress(crib.Failed):
-            c.cli("tenant", "set", "acme", "--title", text[:200])
-        with contextlib.suppress(crib.Failed):
-            c.cli("hold", "set", "acme", "--ticket", text[:70])
+            c.tool(f"kind: resource\nname: r{n}\nuri: {quoted('urn:x:' + text[:60])}\ntitle: {quoted(text[:200])}\ndescription: {quoted(text)}\n"
+                   f"handler: {{type: static, text: {quoted(text)}}}\n")
     c.run("level", "set", "metadata", "--tenant", "acme")
     calls = [row["call"] for row in c.json("audit", "calls", "--tenant", "acme", "--limit", "0")]
     tenants = [path.replace(":tenant", "acme") for path in ("/t/:tenant", "/t/:tenant/access", "/t/:tenant/keys", "/t/:tenant/r/calls?n=200",
                                                             "/t/:tenant/r/denied?n=200", "/t/:tenant/r/admin?n=200", "/t/:tenant/r/access?n=200",
                                                             "/t/:tenant/r/reviews?n=200", "/t/:tenant/r/credentials", "/t/:tenant/r/config",
-                                                            "/t/:tenant/r/tool-health", "/t/:tenant/r/anomalies", "/t/:tenant/r/dual-control")]
-    return (["/", "/tools", "/approvals", "/server", "/evidence", "/r/admin?n=200", "/r/access?n=200", "/r/config", "/r/dual-control"] + tenants +
+                                                            "/t/:tenant/r/tool-health", "/t/:tenant/r/anomalies", "/t/:tenant/r/dual-control", "/t/:tenant/questions",
+                                                            "/t/:tenant/kept", "/t/:tenant/counts", "/t/:tenant/key-review", "/t/:tenant/persons",
+                                                            "/t/:tenant/sample", "/t/:tenant/principal?principal=bot",
+                                                            "/t/:tenant/key?key=" + case.key.split("_")[1])]
+    return (["/", "/tools", "/approvals", "/server", "/evidence", "/failures", "/runs", "/room", "/outside", "/r/admin?n=200", "/r/access?n=200", "/r/config", "/r/dual-control"] + tenants +
             [f"/tool?name=t{n}" for n in range(len(seen))] + [f"/tool/diff?name=t{n}" for n in range(len(seen))] +
             [f"/t/acme/call/{call}" for call in calls[:len(CORPUS)]] +
             [f"/t/acme/r/calls?{field}={urllib.parse.quote(text[:300])}" for text in CORPUS[:9] for field in ("tool", "since", "principal")] +

@@ -5,10 +5,11 @@ import base64
 import json
 import os
 import pathlib
+import struct
 import unittest
+import zlib
 
 import crib
-import test_console
 import test_console_browser
 import test_console_pages
 
@@ -50,24 +51,58 @@ LOOK = r"""(() => {
   if (document.documentElement.scrollWidth > innerWidth) say(`${document.documentElement.scrollWidth} wide in ${innerWidth}`);
   return wrong;
 })()"""
-MAIN = {"start": "/", "calls": "/t/acme/r/calls?since=1d", "call": None, "access": "/t/acme/access", "tool": "/tool/diff?name=deploy",
+# What lies where it should not: beside the page, out of its box, on its neighbour.  Whatever scrolls may hold more than it shows.
+LAYOUT = r"""(() => {
+  const wrong = [], say = (what, e) => wrong.push(what + ': ' + e.outerHTML.slice(0, 200)), all = s => [...document.querySelectorAll(s)];
+  const seen = e => e.checkVisibility() && !e.closest('.skip') && !e.closest('svg'), scrolls = e => getComputedStyle(e).overflowX !== 'visible';
+  const held = e => { for (let p = e.parentElement; p; p = p.parentElement) if (scrolls(p)) return true; return false; };
+  for (const e of all('body *')) {
+    if (!seen(e)) continue;
+    const r = e.getBoundingClientRect();
+    if (!held(e) && (r.right > innerWidth + 0.5 || r.left < -0.5)) say(`from ${r.left} to ${r.right}`, e);
+    if (getComputedStyle(e).display !== 'inline' && !scrolls(e) && e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1) say(`${e.scrollWidth} in ${e.clientWidth}`, e);
+  }
+  for (const p of all('header, nav, main, section, .links, .filter, .decide, tbody, tr, dl, dl > div, details, footer')) {
+    const boxes = [...p.children].filter(e => seen(e) && !['absolute', 'sticky'].includes(getComputedStyle(e).position)).map(e => [e, e.getBoundingClientRect()]);
+    for (let i = 1; i < boxes.length; i++) {
+      const [a, b] = [boxes[i - 1][1], boxes[i][1]];
+      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) say('two on each other', boxes[i][0]);
+    }
+  }
+  return wrong.slice(0, 5); })()"""
+SIDE = 12                               # pixels at the right of each page, which nothing is painted on
+MAIN = {"start": "/", "questions": "/t/acme/questions", "calls": "/t/acme/r/calls?since=1d", "call": None, "access": "/t/acme/access", "tool": "/tool/diff?name=deploy",
         "approvals": "/approvals", "evidence": "/evidence", "server": "/server"}
 
 
+def is_one_colour(png):
+    """Of a picture with 8 bits a channel, as Chromium makes them."""
+    at, data = 8, b""
+    while at < len(png):
+        size, kind = struct.unpack(">I4s", png[at:at + 8])
+        if kind == b"IHDR":
+            width, _, depth, colour = struct.unpack(">IIBB", png[at + 8:at + 18])
+            assert depth == 8 and colour in (2, 6)
+        data += png[at + 8:at + 8 + size] if kind == b"IDAT" else b""
+        at += size + 12
+    step, raw = 3 if colour == 2 else 4, zlib.decompress(data)
+    row, above, first = 1 + width * step, bytearray(width * step), None
+    for start in range(0, len(raw), row):
+        kind, line = raw[start], bytearray(raw[start + 1:start + row])
+        for i in range(len(line)):
+            left, corner = (line[i - step], above[i - step]) if i >= step else (0, 0)
+            guess = left + above[i] - corner
+            near = min((left, above[i], corner), key=lambda one: abs(guess - one))
+            line[i] = line[i] + (0, left, above[i], (left + above[i]) // 2, near)[kind] & 255
+        first = first or bytes(line[:step])
+        if bytes(line) != first * width:
+            return False
+        above = line
+    return True
+
+
 @unittest.skipUnless(PROGRAM, "needs Chromium: apt-get install chromium")
-class Sight(test_console.Case):
-    def open(self, visit=None):
-        b = test_console_browser.Browser(self.crib.dir / "profile")
-        self.addCleanup(b.close)
-        self.origin = f"http://{self.host}"
-        b.ask("Network.setCookie", name="__Host-toolcrib", value=visit or self.visit(), url=self.origin, secure=True, httpOnly=True, path="/", sameSite="Strict")
-        return b
-
-    def go(self, b, path):
-        b.ask("Page.navigate", url=self.origin + path)
-        b.arrive(path, "document.querySelector('h1') !== null && " +
-                 f"decodeURIComponent(location.pathname + location.search) === decodeURIComponent({json.dumps(path)})")
-
+class Sight(test_console_browser.Seen):
     def fill(self):
         """Something of everything, as a small store has it."""
         c = self.serve(level="audit: {level: request_response}")
@@ -91,24 +126,21 @@ class Sight(test_console.Case):
         call = c.json("audit", "calls", "--tenant", "acme")[0]["call"]
         return {name: path or f"/t/acme/call/{call}" for name, path in MAIN.items()}
 
-    def media(self, b, scheme, width, height=900):
-        b.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        b.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-
     def test_every_page_can_be_read(self):
         """C-903, C-904: structure, names, contrast, sizes, at 320 and 1280 pixels, in light and dark; the keyboard reaches all and is let go."""
-        pages = [*self.fill().values(), "/tools", "/tool?name=deploy", "/t/acme", "/t/acme/keys", "/t/acme/tool?name=deploy", "/t/acme/r/denied",
+        pages = [*self.fill().values(), "/tools", "/tool?name=deploy", "/t/acme", "/t/acme/keys", "/t/acme/tool?name=deploy", "/t/acme/kept", "/t/acme/counts", "/t/acme/sample",
+                 "/t/acme/key-review", "/t/acme/persons", "/t/acme/principal?principal=build-bot", "/runs", "/room", "/failures", "/outside", "/t/acme/r/denied",
                  "/t/acme/r/reviews", "/r/reviews", "/r/admin", "/t/acme/r/tool-health", "/nothing", "/t/acme/r/calls?n=0", "/enter?t=x"]
         b = self.open()
         for path in pages:
             for scheme, width in (("light", 1280), ("dark", 1280), ("light", 320), ("dark", 320)):
                 self.media(b, scheme, width)
-                self.go(b, path)
+                self.to(b, path)
                 with self.subTest(path=path, scheme=scheme, width=width):
                     self.assertEqual(b.value(LOOK), [])
         self.media(b, "light", 1280)
         for path in ("/approvals", "/t/acme/r/calls?since=1d"):
-            self.go(b, path)
+            self.to(b, path)
             seen = []
             for _ in range(200):
                 b.ask("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
@@ -121,33 +153,71 @@ class Sight(test_console.Case):
             many = b.value("[...document.querySelectorAll('a[href],button,input:not([type=hidden]),summary,[tabindex]')].filter(e => e.checkVisibility()).length")
             self.assertEqual(sorted(at for at in seen if at >= 0), list(range(many)), path)
 
+    def picture(self, b, clip):
+        """Of a part of the page: x, y, width, height, whole pixels."""
+        return base64.b64decode(b.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True,
+                                      clip=dict(zip(("x", "y", "width", "height"), clip), scale=1))["data"])
+
+    def head(self, b):
+        """The bar at the top of a page, where nothing stands that others wrote."""
+        return self.picture(b, b.value("(() => { const r = document.querySelector('header').getBoundingClientRect(); return [0, 0, innerWidth, Math.ceil(r.bottom)]; })()"))
+
+    def layout(self, b, width, heads):
+        """What is broken of the page that is shown."""
+        wrong = b.value(LAYOUT)
+        if b.value("document.documentElement.scrollWidth") > width:
+            wrong.append("it scrolls to the side")
+        height = b.value("Math.min(1500, document.documentElement.scrollHeight)")
+        if not is_one_colour(self.picture(b, (width - SIDE, 0, SIDE, height))):
+            wrong.append("something is painted beside it")
+        if b.value("document.querySelector('header') !== null") and self.head(b) not in heads:
+            wrong.append("its bar looks otherwise than before")
+        return wrong
+
     def test_hostile_texts_are_only_seen(self):
-        """C-801, C-403: what others wrote makes no node, loads nothing, and the policy has nothing to stop."""
+        """C-801, C-403: what others wrote makes no node, loads nothing, moves nothing, and the policy has nothing to stop: at 1280 and 320 pixels
+        the bar of each page is the picture that it was of a store without such texts, and nothing lies outside of its box or on another."""
         self.serve(level="audit: {level: request_response}")
-        pages, _ = test_console_pages.fill_with_hostile(self)
         b = self.open()
-        self.media(b, "light", 1280)
-        for path in pages:
-            b.ask("Page.navigate", url=self.origin + path)
-            b.arrive(path[:60], "document.querySelector('h1') !== null")
-            with self.subTest(path=path[:80]):
-                self.assertEqual(b.value("document.querySelectorAll('x-hostile,script,img,iframe,object,[hostile],[onerror],[onmouseover],style').length"), 0)
-                self.assertLessEqual(b.value("document.documentElement.scrollWidth"), 1280)
+        heads = {}
+        for width in (1280, 320):
+            self.media(b, "light", width)
+            heads[width] = []
+            for path in ("/", "/t/acme"):
+                self.to(b, path)
+                heads[width].append(self.head(b))
+                self.assertEqual(self.layout(b, width, heads[width]), [], path)
+        self.assertNotEqual(heads[1280][0], heads[320][0])
+        pages, calls = test_console_pages.fill_with_hostile(self)
+        for width in (1280, 320):
+            self.media(b, "light", width)
+            for path in pages:
+                b.ask("Page.navigate", url=self.origin + path)
+                b.arrive(path[:60], "document.querySelector('h1') !== null")
+                with self.subTest(path=path[:80], width=width):
+                    self.assertEqual(b.value("document.querySelectorAll('x-hostile,script,img,iframe,object,[hostile],[onerror],[onmouseover],style').length"), 0)
+                    self.assertEqual(self.layout(b, width, heads[width]), [])
         wrong = [e for e in b.events if "Content Security Policy" in json.dumps(e) or "Trusted" in json.dumps(e) or
                  e.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")]
         self.assertEqual(wrong, [])
         asked = {e["params"]["request"]["url"] for e in b.events if e.get("method") == "Network.requestWillBeSent"}
         self.assertEqual([url for url in asked if not url.startswith((self.origin + "/", "about:", "data:"))], [])
+        # what it looks for is found
+        for harm in ("document.querySelector('main').style.marginRight = '-40px'", "document.querySelector('header a').style.padding = '9px'",
+                     "document.querySelector('h1').style.marginBottom = '-3rem'"):
+            self.to(b, "/")
+            b.value(harm + "; 0")
+            self.assertNotEqual(self.layout(b, 320, heads[320]), [], harm)
 
     def test_pictures_of_the_main_pages(self):
-        """CONSOLE 20: eight pages, in light and dark, none of them empty."""
+        """CONSOLE 20: the main pages, in light and dark, none of them empty."""
         pages = self.fill()
         b = self.open()
         b.ask("Emulation.setScriptExecutionDisabled", value=True)
         folder = os.environ.get("TOOLCRIB_SHOTS")
         for name, path in pages.items():
             for scheme in ("light", "dark"):
-                self.media(b, scheme, 1100, 720)
+                self.media(b, scheme, 1280, 800)
                 b.ask("Page.navigate", url=self.origin + path)
                 b.arrive(path, "document.querySelector('h1') !== null")
                 shot = base64.b64decode(b.ask("Page.captureScreenshot", format="webp", quality=60)["data"])
