@@ -70,6 +70,12 @@ int audit_fold_drop(struct db *db, int64_t log, int64_t from, int64_t to, int64_
 /* The block that has the record at cut begins there from now on, and so does what is kept beside it. */
 int audit_fold_cut(struct db *db, int64_t log, int64_t cut, struct err *err) MUST_CHECK;
 
+/* Rows that are appended while this is on wait for each other, and are inserted together (decision 0173) by
+ * audit_logs_insert(): before the transaction ends, a savepoint begins, or anybody reads records.  When that fails,
+ * records are missing that audit_append() took, and is_lost says so until the transaction is undone. */
+void audit_logs_gather(struct audit_logs *logs, bool on);
+int audit_logs_insert(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
+bool audit_logs_is_lost(const struct audit_logs *logs);
 /* rec.id of the newest row, as the picture has it. */
 int64_t audit_newest_row(const struct audit_logs *logs);
 

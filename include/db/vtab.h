@@ -68,4 +68,9 @@ bool db_is_guest(const struct db *db);
  * statement that names it, of another program's connection at once. */
 int db_vtab_views(struct db *db, struct err *err) MUST_CHECK;
 
+/* Of SQLite: "INSERT … SELECT c0, c1, … FROM rows_in(?pos)" takes n rows of width values each out of memory in one run,
+ * opens its trees once, and binds nothing.  Borrowed until the statement is put. */
+enum { DB_ROWS_IN_MAX = 48 };           /* columns */
+void db_bind_rows(struct db_stmt *st, unsigned pos, const struct db_value *v, size_t width, size_t n);
+
 #endif

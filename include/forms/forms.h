@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/crypto.h"
 #include "base/err.h"
 #include "block/block.h"
 #include "db/db.h"
@@ -158,10 +159,10 @@ int forms_bad(int64_t log, int64_t first, int rc, struct err *err);
 /* db_open_store(), and that. */
 int forms_open_store(struct db_where at, struct db **ret, struct err *err) MUST_CHECK;
 
-/* Rows are found by position span after span (0042_span.sql).  On the writer's thread, in its transaction: beside the
- * row that was just inserted, whose id is in *ret then, its span, unless the row before (0: none) was in it; when rows
- * have gone, the spans before the oldest that is left go. */
-int forms_span_put(struct db *db, int64_t before, int64_t *ret, struct err *err) MUST_CHECK;
+/* Rows are found by position span after span (0042_span.sql).  On the writer's thread, in its transaction: beside
+ * row id its span, unless the row before (0: none) was in it; when rows have gone, the spans before the oldest that is
+ * left go. */
+int forms_span_put(struct db *db, int64_t before, int64_t id, struct err *err) MUST_CHECK;
 int forms_spans_drop(struct db *db, struct err *err) MUST_CHECK;
 
 /* What is kept beside at most BLOCK_PAYLOADS_MAX records in blocks, to be changed on the writer's thread, in its
@@ -198,5 +199,22 @@ enum {
 	FORMS_LEAN_TAIL_MAX = 1 << 17,  /* of these, rows that are in no block: what is asked of them reads all of a log */
 };
 int forms_make_lean(struct db *db, bool *ret_made, struct err *err) MUST_CHECK;
+
+/* Rows of one transaction, each with its payload, that are inserted together (decision 0173).  The writer's thread. */
+struct forms_batch;
+struct forms_batch *forms_batch_new(void);        /* free() */
+void forms_batch_drop(struct forms_batch *rows);  /* what waits is forgotten */
+/* Copied.  False: there is no room for it, with so many bytes of payload. */
+bool forms_batch_add(struct forms_batch *rows, const struct audit_row *r, const uint8_t leaf[TREE_HASH],
+		    size_t payload) MUST_CHECK;
+/* All that waits.  last: the number that the last of them gets; ERR_INTERNAL when it gets another. */
+int forms_batch_insert(struct forms_batch *rows, struct db *db, int64_t last, struct err *err) MUST_CHECK;
+/* ret_id: or NULL. */
+int forms_row_insert(struct db *db, const struct audit_row *r, const uint8_t leaf[TREE_HASH], int64_t *ret_id,
+		     struct err *err) MUST_CHECK;
+/* What is kept of row rec, which was the last: it waits if that does.  kept: not the salt alone. */
+struct forms_payload { int64_t rec; bool kept; struct digest_part salt, nonce, ct; };
+int forms_payload_put(struct forms_batch *rows, struct db *db, const struct forms_payload *p,
+		      struct err *err) MUST_CHECK;
 
 #endif

@@ -93,6 +93,17 @@ INSERT INTO main.rec(enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, 
 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
   ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46);
 
+-- audit_logs_insert(): the same of some rows at once, columns in the order of the table, id NULL.
+-- name: audit_insert_recs
+-- takes: row
+-- only: sqlite
+INSERT OR FAIL INTO main.rec(id, enc, log, idx, kind, ts, mono, boot, call, cred, prn, actor, authn, tport, rev, tool,
+  tdef, build, rule, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, trace, obj, ext, leaf, sbox, clk, obo,
+  peer, client, pol, scope, cm, sh, n_sto, "key", cpu, rss, sys, mdl)
+SELECT c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, c20, c21, c22, c23,
+  c24, c25, c26, c27, c28, c29, c30, c31, c32, c33, c34, c35, c36, c37, c38, c39, c40, c41, c42, c43, c44, c45, c46 FROM
+  rows_in(?1);
+
 -- audit_last_kind().  rec_pos.
 -- name: audit_last_kind
 -- takes: int

@@ -12,6 +12,12 @@ INSERT INTO main.pay(rec, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4);
 -- only: pgsql
 INSERT INTO pay(log, idx, ts, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4, ?5, ?6);
 
+-- audit_logs_insert(): of some records at once.
+-- name: payload_insert_all
+-- takes: row
+-- only: sqlite
+INSERT OR FAIL INTO main.pay(rec, salt, nonce, ct) SELECT c0, c1, c2, c3 FROM rows_in(?1);
+
 -- audit_open_record(): one record with what is kept of it.  rec_pos, primary key.
 -- name: payload_get
 -- takes: int int

@@ -21,31 +21,23 @@
 
 #include "audit_int.h"
 
-static void bind_row(const struct audit_row *row, struct db_stmt *st, unsigned pos)
+void audit_logs_gather(struct audit_logs *logs, bool on)
 {
-	for (unsigned col = 0; col < COL_COUNT; col++, pos++) {
-		const struct audit_value *v = &row->v[col];
-
-		if (!v->present)
-			db_bind_null(st, pos);
-		else if (audit_columns[col].form == FORM_BLOB)
-			db_bind_blob(st, pos, v->p, v->len);
-		else
-			db_bind_i64(st, pos, v->n);
-	}
+	logs->gather = on && !logs->shared;
 }
 
-static int insert_row(struct audit_logs *logs, struct db *db, const struct audit_row *r, uint8_t leaf[TREE_HASH],
-		      struct err *err)
+bool audit_logs_is_lost(const struct audit_logs *logs)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_INSERT_REC);
+	return logs->lost;
+}
 
-	audit_row_encode(r, &logs->bytes);
-	tree_leaf(logs->bytes.p, logs->bytes.len, leaf);
-	db_bind_i64(st, 1, AUDIT_ENC);
-	db_bind_blob(st, 2, leaf, TREE_HASH);
-	bind_row(r, st, 3);
-	return db_run(&st, err);
+int audit_logs_insert(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	int rc = !logs->lost ? forms_batch_insert(logs->gathered, db, logs->last_id, err) :
+		err_set(err, ERR_INTERNAL, "audit", "records of this transaction could not be inserted");
+
+	logs->lost = rc < 0;
+	return rc;
 }
 
 static bool ends_call(int64_t kind)
@@ -74,14 +66,16 @@ static int end_open(struct db *db, const struct audit_open *o, struct err *err)
 	return db_run(&st, err);
 }
 
-/* A row whose log, idx and beg are still open; *log moves on. */
-static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err)
+/* A row whose log, idx and beg are still open; *log moves on.  f: its payload, or NULL. */
+static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row,
+		  const struct audit_filled *f, struct err *err)
 {
 	const int64_t kind = row->v[COL_KIND].n;
 	const uint8_t *call = row->v[COL_CALL].p;
+	const size_t payload = !f || !f->any ? 0 : sizeof(f->salt) + sizeof(f->nonce) + (f->kept ? logs->ct.len : 0);
 	uint8_t leaf[TREE_HASH];
 	struct audit_open *o = NULL;
-	int64_t id = 0;
+	int64_t id = logs->last_id + 1;
 	int rc = log->tail ? 0 : audit_tail_open(log, db, err);
 
 	if (rc < 0)
@@ -95,12 +89,14 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 			audit_row_int(row, COL_BEG, o->beg);
 	}
 	rc = o && o->folded ? end_open(db, o, err) : 0;
-	if (rc == 0)
-		rc = insert_row(logs, db, row, leaf, err);
-	if (rc == 0 && logs->shared)
-		id = logs->last_id + 1;         /* an order of its own; there rows have none */
-	else if (rc == 0)
-		rc = forms_span_put(db, logs->last_id, &id, err);
+	audit_row_encode(row, &logs->bytes);
+	tree_leaf(logs->bytes.p, logs->bytes.len, leaf);
+	if (rc == 0 && !(logs->gather && forms_batch_add(logs->gathered, row, leaf, payload))) {
+		rc = audit_logs_insert(logs, db, err);
+		rc = rc < 0 ? rc : forms_row_insert(db, row, leaf, logs->shared ? NULL : &id, err);
+	}
+	if (rc == 0 && !logs->shared)   /* shared: id is an order of its own, there rows have none */
+		rc = forms_span_put(db, logs->last_id, id, err);
 	if (rc < 0)
 		return rc;
 	audit_tail_add(log->tail, leaf);
@@ -159,18 +155,19 @@ static void fill_numbers(const struct audit_event *ev, struct audit_row *row)
 static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_row *row,
 		      struct err *err)
 {
-	char tdef[65];
 	const struct {
 		enum audit_column col;
 		const char *text;
 	} texts[] = {
 		{ COL_BOOT, logs->boot }, { COL_BUILD, logs->build }, { COL_CRED, ev->cred }, { COL_PRN, ev->prn },
-		{ COL_REV, ev->rev }, { COL_TOOL, ev->tool }, { COL_TDEF, ev->tdef ? tdef : NULL }, { COL_RULE, ev->rule },
+		{ COL_REV, ev->rev }, { COL_TOOL, ev->tool }, { COL_TDEF, ev->tdef ? logs->tdef.hex : NULL }, { COL_RULE, ev->rule },
 		{ COL_SBOX, ev->sbox }, { COL_OBJ, ev->obj }, { COL_SYS, ev->sys }, { COL_MDL, ev->mdl },
 	};
 
-	if (ev->tdef)
-		text_hex(ev->tdef, 32, tdef);
+	if (ev->tdef && (!*logs->tdef.hex || memcmp(ev->tdef, logs->tdef.digest, sizeof(logs->tdef.digest)) != 0)) {
+		memcpy(logs->tdef.digest, ev->tdef, sizeof(logs->tdef.digest));
+		text_hex(ev->tdef, 32, logs->tdef.hex);
+	}
 	for (size_t i = 0; i < NELEMS(texts); i++) {
 		int rc = texts[i].text ? audit_row_intern(row, texts[i].col, texts[i].text, logs, db, err) : 0;
 
@@ -203,7 +200,7 @@ static int append_row(struct audit_logs *logs, struct db *db, struct audit_log *
 	int rc = audit_row_fill(logs, db, log, ev, row, &filled, err);
 
 	if (rc == 0)
-		rc = insert(logs, db, log, row, err);
+		rc = insert(logs, db, log, row, &filled, err);
 	return rc < 0 ? rc : audit_payload_store(logs, db, row, &filled, err);
 }
 
@@ -372,7 +369,7 @@ static int recover_one(struct audit_logs *logs, struct db *db, const struct audi
 		rc = audit_row_intern(&row, COL_BOOT, logs->boot, logs, db, err);
 	if (rc == 0)
 		rc = audit_row_intern(&row, COL_BUILD, logs->build, logs, db, err);
-	return rc < 0 ? rc : insert(logs, db, log, &row, err);
+	return rc < 0 ? rc : insert(logs, db, log, &row, NULL, err);
 }
 
 int audit_recover_node(struct audit_logs *logs, struct db *db, const char *boot, int64_t since_us, size_t *ret_count,

@@ -106,6 +106,9 @@ struct audit_logs {
 	struct second second;
 	int64_t found, signed_before;   /* records of the system log at the start; of these, signed */
 	struct audit_bytes bytes, ext;  /* of the record that is being appended */
+	struct { uint8_t digest[32]; char hex[65]; } tdef;      /* the last that was written down */
+	bool gather, lost;              /* rows wait; some that waited could not be inserted */
+	struct forms_batch *gathered;    /* those that wait */
 };
 
 void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what);

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "forms/forms.h"
 #include "keys/keys.h"
 
 #include "audit_int.h"
@@ -273,26 +274,25 @@ int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audi
 int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_row *row,
 			const struct audit_filled *f, struct err *err)
 {
+	const struct forms_payload p = { logs->last_id, f->kept, { f->salt, sizeof(f->salt) }, { f->nonce, sizeof(f->nonce) },
+		{ logs->ct.p, logs->ct.len } };
 	struct db_stmt *st;
-	unsigned at = 1;
 
 	if (!f->any)
 		return 0;
-	st = db_stmt_get(db, logs->shared ? SQL_PAYLOAD_INSERT_AT : SQL_PAYLOAD_INSERT);
-	if (logs->shared) {
-		db_bind_i64(st, at++, row->v[COL_LOG].n);
-		db_bind_i64(st, at++, row->v[COL_IDX].n);
-		db_bind_i64(st, at++, row->v[COL_TS].n);
-	} else {
-		db_bind_i64(st, at++, logs->last_id);
-	}
-	db_bind_blob(st, at++, f->salt, sizeof(f->salt));
+	if (!logs->shared)
+		return forms_payload_put(logs->gathered, db, &p, err);
+	st = db_stmt_get(db, SQL_PAYLOAD_INSERT_AT);
+	db_bind_i64(st, 1, row->v[COL_LOG].n);
+	db_bind_i64(st, 2, row->v[COL_IDX].n);
+	db_bind_i64(st, 3, row->v[COL_TS].n);
+	db_bind_blob(st, 4, f->salt, sizeof(f->salt));
 	if (f->kept) {
-		db_bind_blob(st, at++, f->nonce, sizeof(f->nonce));
-		db_bind_blob(st, at, logs->ct.p, logs->ct.len);
+		db_bind_blob(st, 5, f->nonce, sizeof(f->nonce));
+		db_bind_blob(st, 6, logs->ct.p, logs->ct.len);
 	} else {
-		db_bind_null(st, at++);
-		db_bind_null(st, at);
+		db_bind_null(st, 5);
+		db_bind_null(st, 6);
 	}
 	return db_run(&st, err);
 }

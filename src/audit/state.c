@@ -512,6 +512,8 @@ struct audit_mark audit_logs_mark(const struct audit_logs *logs)
 void audit_logs_rollback(struct audit_logs *logs, struct audit_mark mark)
 {
 	assert(mark.undo <= logs->undo_len);
+	forms_batch_drop(logs->gathered);
+	logs->lost = false;
 	while (logs->undo_len > mark.undo)
 		undo_one(logs, &logs->undo[--logs->undo_len]);
 	if (logs->undo_len == 0 && logs->keys)
@@ -764,6 +766,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	logs->calls = map_new();
 	logs->aliases = map_new();
 	logs->near = near_new(NEAR_SETS);
+	logs->gathered = forms_batch_new();
 	logs->near_aliases = near_new(NEAR_SETS);
 	list_init(&logs->open);
 	list_init(&logs->dirty);
@@ -818,6 +821,7 @@ void audit_logs_close(struct audit_logs **lp)
 	free(logs->ct.p);
 	free(logs->bytes.p);
 	free(logs->ext.p);
+	free(logs->gathered);
 	free(logs->undo);
 	free(logs);
 }

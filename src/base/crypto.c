@@ -89,13 +89,41 @@ static void spare_end(EVP_MD_CTX *ctx, uint8_t ret[DIGEST_SIZE])
 	context_start(ctx);
 }
 
+/* What is short goes in as one: each step of it costs as much as a block. */
+struct gathered { size_t len, most; uint8_t p[512]; };
+
+static void gathered_flush(EVP_MD_CTX *ctx, struct gathered *g)
+{
+	if (g->len > 0)
+		must(EVP_DigestUpdate(ctx, g->p, g->len));
+	g->most = g->len > g->most ? g->len : g->most;
+	g->len = 0;
+}
+
+static void put_parts(EVP_MD_CTX *ctx, struct gathered *g, const struct digest_part *part, size_t nparts)
+{
+	for (size_t i = 0; i < nparts; i++) {
+		if (part[i].len <= sizeof(g->p) - g->len && (g->len > 0 || i + 1 < nparts)) {
+			if (part[i].len > 0)
+				memcpy(g->p + g->len, part[i].p, part[i].len);
+			g->len += part[i].len;
+			continue;
+		}
+		gathered_flush(ctx, g);
+		must(EVP_DigestUpdate(ctx, part[i].p, part[i].len));
+	}
+	gathered_flush(ctx, g);
+}
+
 void digest_sha256_parts(const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
 {
 	EVP_MD_CTX *ctx = spare_get();
+	struct gathered g;
 
-	for (size_t i = 0; i < nparts; i++)
-		must(EVP_DigestUpdate(ctx, part[i].p, part[i].len));
+	g.len = g.most = 0;
+	put_parts(ctx, &g, part, nparts);
 	spare_end(ctx, ret);
+	sodium_memzero(g.p, g.most);
 }
 
 void digest_sha256(const void *p, size_t n, uint8_t ret[DIGEST_SIZE])
@@ -154,17 +182,17 @@ static void hmac_pass(const struct digest_part *key, uint8_t pad, const struct d
 		      uint8_t ret[DIGEST_SIZE])
 {
 	EVP_MD_CTX *ctx = spare_get();
-	uint8_t block[HMAC_BLOCK];
+	struct gathered g;
 
-	memset(block, 0, sizeof(block));
-	memcpy(block, key->p, key->len);
-	for (size_t i = 0; i < sizeof(block); i++)      /* of a known length: a few instructions for all */
-		block[i] ^= pad;
-	must(EVP_DigestUpdate(ctx, block, sizeof(block)));
-	for (size_t i = 0; i < nparts; i++)
-		must(EVP_DigestUpdate(ctx, part[i].p, part[i].len));
+	g.len = HMAC_BLOCK;
+	g.most = 0;
+	memset(g.p, 0, HMAC_BLOCK);
+	memcpy(g.p, key->p, key->len);
+	for (size_t i = 0; i < HMAC_BLOCK; i++)         /* of a known length: a few instructions for all */
+		g.p[i] ^= pad;
+	put_parts(ctx, &g, part, nparts);
 	spare_end(ctx, ret);
-	sodium_memzero(block, sizeof(block));
+	sodium_memzero(g.p, g.most);
 }
 
 static void hmac(const struct digest_part *key, const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "db/server.h"
+#include "db/vtab.h"
 
 #include "db_int.h"
 
@@ -173,6 +174,14 @@ void db_bind_row(struct db_stmt *st, unsigned pos)
 {
 	db_bind_null(st, pos);
 	st->row_param = pos;
+}
+
+void db_bind_rows(struct db_stmt *st, unsigned pos, const struct db_value *v, size_t width, size_t n)
+{
+	db_bind_row(st, pos);
+	st->rows = v;
+	st->rows_width = width < DB_ROWS_IN_MAX ? width : DB_ROWS_IN_MAX;
+	st->rows_n = n;
 }
 
 /* What the caller forgot, before the first step of a named statement. */

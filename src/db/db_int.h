@@ -104,6 +104,7 @@ struct db_stmt {
 	uint64_t bound;                         /* bit pos - 1 */
 	uint64_t filled;                        /* the same: what SQLite has is not NULL */
 	struct db_row *row;                     /* of row_out(), or NULL */
+	const struct db_value *rows; size_t rows_width, rows_n;         /* db_bind_rows() */
 	unsigned params;
 	const char *types;                      /* of them, a letter each (contrib/sqlgen.awk); NULL of an ad hoc one */
 	struct db_value bind[];                 /* borrowed; an ad hoc one's are NULL until they are bound */
@@ -163,9 +164,9 @@ static inline void db_digest_column(struct digest *d, const char *p, size_t len)
 bool db_before_for(const char *path, int known, int64_t version, char ret_name[DB_BEFORE_NAME_SIZE]);
 /* A private store in memory with this program's schema, to compare with. */
 int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
-/* --- row_out() */
+/* --- row_out(), rows_in() */
 #define DB_ROW_POINTER "db_stmt"
-FOR_TESTS int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
+FOR_TESTS int db_row_define(sqlite3 *native);             /* both; a result code of SQLite */
 /* How SQLite opens files; once (foreign.c). */
 void db_set_calls(void);
 /* The VFS of who writes: frames of a commit wait, and are one write, before its flush and before a reader can know of

@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/vtab.h"
 
 #include "db_int.h"
 
@@ -99,10 +100,128 @@ static void row_out(sqlite3_context *ctx, int n, sqlite3_value **value)
 	sqlite3_result_int64(ctx, ++st->row->number);
 }
 
+/* --- rows_in(): values in memory as a table, c0, c1, … */
+
+struct rows_cursor { sqlite3_vtab_cursor base; const struct db_value *at, *end; size_t width; };
+
+static int rows_connect(sqlite3 *native, void *arg, int argc, const char *const *argv, sqlite3_vtab **ret, char **why)
+{
+	struct str text = STR_INIT;
+	int rc;
+
+	(void)arg, (void)argc, (void)argv, (void)why;
+	for (int i = 0; i < DB_ROWS_IN_MAX; i++)
+		str_printf(&text, "%sc%d", i == 0 ? "CREATE TABLE x(" : ", ", i);
+	str_puts(&text, ", rows HIDDEN)");
+	rc = sqlite3_declare_vtab(native, str_text(&text));
+	str_fini(&text);
+	if (rc != SQLITE_OK)
+		return rc;
+	(void)sqlite3_vtab_config(native, SQLITE_VTAB_DIRECTONLY);
+	*ret = mem_zalloc(sizeof(**ret));
+	return SQLITE_OK;
+}
+
+static int rows_disconnect(sqlite3_vtab *table)
+{
+	free(table);
+	return SQLITE_OK;
+}
+
+static int rows_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
+{
+	(void)table;
+	for (int i = 0; i < info->nConstraint; i++) {
+		if (info->aConstraint[i].iColumn != DB_ROWS_IN_MAX || !info->aConstraint[i].usable)
+			continue;
+		info->aConstraintUsage[i].argvIndex = 1;
+		info->aConstraintUsage[i].omit = 1;
+		return SQLITE_OK;
+	}
+	return SQLITE_CONSTRAINT;
+}
+
+static int rows_open(sqlite3_vtab *table, sqlite3_vtab_cursor **ret)
+{
+	struct rows_cursor *c = mem_zalloc(sizeof(*c));
+
+	(void)table;
+	*ret = &c->base;
+	return SQLITE_OK;
+}
+
+static int rows_close(sqlite3_vtab_cursor *cursor)
+{
+	free(cursor);
+	return SQLITE_OK;
+}
+
+static int rows_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int n, sqlite3_value **value)
+{
+	struct rows_cursor *c = (struct rows_cursor *)cursor;
+	const struct db_stmt *st = n == 1 ? sqlite3_value_pointer(value[0], DB_ROW_POINTER) : NULL;
+
+	(void)number, (void)text;
+	if (!st || !st->rows)
+		return SQLITE_MISUSE;
+	c->at = st->rows;
+	c->width = st->rows_width;
+	c->end = c->at + st->rows_n * c->width;
+	return SQLITE_OK;
+}
+
+static int rows_next(sqlite3_vtab_cursor *cursor)
+{
+	struct rows_cursor *c = (struct rows_cursor *)cursor;
+
+	c->at += c->width;
+	return SQLITE_OK;
+}
+
+static int rows_eof(sqlite3_vtab_cursor *cursor)
+{
+	const struct rows_cursor *c = (const struct rows_cursor *)cursor;
+
+	return c->at >= c->end;
+}
+
+/* NULL is what a column is of which nothing is said. */
+static int rows_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
+{
+	const struct rows_cursor *c = (const struct rows_cursor *)cursor;
+	const struct db_value *v = &c->at[i];
+
+	if (i < 0 || (size_t)i >= c->width)
+		return SQLITE_OK;
+	if (v->type == DB_INT)
+		sqlite3_result_int64(ctx, v->n);
+	else if (v->type == DB_BLOB)
+		sqlite3_result_blob64(ctx, v->p, v->len, SQLITE_STATIC);
+	else if (v->type == DB_TEXT)
+		sqlite3_result_text64(ctx, v->p, v->len, SQLITE_STATIC, SQLITE_UTF8);
+	else if (v->type == DB_FLOAT)
+		sqlite3_result_double(ctx, v->d);
+	return SQLITE_OK;
+}
+
+static int rows_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
+{
+	*ret = (sqlite3_int64)(intptr_t)((const struct rows_cursor *)cursor)->at;
+	return SQLITE_OK;
+}
+
+static const sqlite3_module rows_in = {
+	.xConnect = rows_connect, .xBestIndex = rows_best_index, .xDisconnect = rows_disconnect, .xOpen = rows_open,
+	.xClose = rows_close, .xFilter = rows_filter, .xNext = rows_next, .xEof = rows_eof, .xColumn = rows_column,
+	.xRowid = rows_rowid,
+};
+
 int db_row_define(sqlite3 *native)
 {
-	return sqlite3_create_function_v2(native, "row_out", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, row_out, NULL,
-					  NULL, NULL);
+	int rc = sqlite3_create_function_v2(native, "row_out", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, row_out, NULL,
+					    NULL, NULL);
+
+	return rc == SQLITE_OK ? sqlite3_create_module_v2(native, "rows_in", &rows_in, NULL, NULL) : rc;
 }
 
 static int64_t lite_i64(const struct db_stmt *st, unsigned col);
@@ -194,6 +313,7 @@ static void lite_reset(struct db_stmt *st)
 {
 	/* Before its next step all is bound again, so that what it knows of these is not looked at any more. */
 	sqlite3_reset(st->native);
+	st->rows = NULL;
 }
 
 static void lite_finish(struct db_stmt *st)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/server.h"
+#include "db/vtab.h"
 #include "forms/forms.h"
 
 #include "forms_int.h"
@@ -330,15 +331,14 @@ int forms_group_read(struct db *db, int64_t log, int64_t idx, struct forms_group
 	return rc;
 }
 
-int forms_span_put(struct db *db, int64_t before, int64_t *ret, struct err *err)
+int forms_span_put(struct db *db, int64_t before, int64_t id, struct err *err)
 {
 	struct db_stmt *st;
 
-	*ret = db_last_id(db);
-	if (before != 0 && *ret >> SPAN_BITS == before >> SPAN_BITS)
+	if (before != 0 && id >> SPAN_BITS == before >> SPAN_BITS)
 		return 0;
 	st = db_stmt_get(db, SQL_FORMS_PUT_SPAN);
-	db_bind_i64(st, 1, *ret);
+	db_bind_i64(st, 1, id);
 	return db_run(&st, err);
 }
 
@@ -471,4 +471,147 @@ int forms_make_lean(struct db *db, bool *ret_made, struct err *err)
 		*ret_made = db_col_i64(st, 0);
 	db_stmt_put(&st);
 	return rc < 0 || !*ret_made ? (rc < 0 ? rc : 0) : db_make_lean(db, left, err);
+}
+
+/* --- rows that are inserted together */
+
+/* Columns of rec as the table has them, which spares SQLite a copy of each; COL_COUNT: one of those below. */
+static const uint8_t rec_columns[] = {
+	COL_COUNT, COL_COUNT, COL_LOG, COL_IDX, COL_KIND, COL_TS, COL_MONO, COL_BOOT, COL_CALL, COL_CRED, COL_PRN, COL_ACTOR,
+	COL_AUTHN, COL_TPORT, COL_REV, COL_TOOL, COL_TDEF, COL_BUILD, COL_RULE, COL_N_REQ, COL_N_RES, COL_FLAGS, COL_OUTCOME,
+	COL_XSTAT, COL_SIG, COL_DUR, COL_BEG, COL_PREV, COL_TRACE, COL_OBJ, COL_EXT, COL_COUNT, COL_SBOX, COL_CLK, COL_OBO,
+	COL_PEER, COL_CLIENT, COL_POL, COL_SCOPE, COL_CM, COL_SH, COL_N_STO, COL_KEY, COL_CPU, COL_RSS, COL_SYS, COL_MDL,
+};
+enum { REC_ID, REC_ENC, REC_LEAF = 31, REC_WIDTH = NELEMS(rec_columns), PAY_WIDTH = PAY_CT + 1, ROWS_MAX = 64,
+	ROWS_BYTES = 128 << 10 };
+_Static_assert((int)REC_WIDTH <= (int)DB_ROWS_IN_MAX, "rows_in() has as many columns");
+
+struct forms_batch {
+	size_t nrec, npay, used;
+	struct db_value rec[ROWS_MAX][REC_WIDTH], pay[ROWS_MAX][PAY_WIDTH];
+	uint8_t bytes[ROWS_BYTES];              /* that values lead to */
+};
+
+struct forms_batch *forms_batch_new(void)
+{
+	return mem_zalloc(sizeof(struct forms_batch));
+}
+
+void forms_batch_drop(struct forms_batch *rows)
+{
+	rows->nrec = rows->npay = rows->used = 0;
+}
+
+static struct db_value number(int64_t n)
+{
+	return (struct db_value){ .type = DB_INT, .n = n };
+}
+
+static struct db_value bytes(struct forms_batch *rows, const void *p, size_t len)
+{
+	uint8_t *to = rows->bytes + rows->used;
+
+	if (len > 0)
+		memcpy(to, p, len);
+	rows->used += len;
+	return (struct db_value){ .type = DB_BLOB, .p = to, .len = len };
+}
+
+bool forms_batch_add(struct forms_batch *rows, const struct audit_row *r, const uint8_t leaf[TREE_HASH], size_t payload)
+{
+	static const uint8_t blobs[] = { COL_CALL, COL_PREV, COL_TRACE, COL_EXT, COL_CM, COL_SH };
+	struct db_value *v = rows->rec[rows->nrec];
+	size_t len = TREE_HASH + payload;
+
+	if (rows->nrec == ROWS_MAX)
+		return false;
+	for (size_t i = 0; i < NELEMS(blobs); i++)
+		len += r->v[blobs[i]].present ? r->v[blobs[i]].len : 0;
+	if (len > sizeof(rows->bytes) - rows->used)
+		return false;
+	for (size_t i = 0; i < NELEMS(rec_columns); i++) {
+		const struct audit_value *a = rec_columns[i] < COL_COUNT ? &r->v[rec_columns[i]] : NULL;
+
+		if (!a || !a->present)
+			v[i].type = DB_NULL;
+		else if (audit_columns[rec_columns[i]].form == FORM_BLOB)
+			v[i] = bytes(rows, a->p, a->len);
+		else
+			v[i] = number(a->n);
+	}
+	v[REC_ENC] = number(AUDIT_ENC);
+	v[REC_LEAF] = bytes(rows, leaf, TREE_HASH);
+	rows->nrec++;
+	return true;
+}
+
+int forms_batch_insert(struct forms_batch *rows, struct db *db, int64_t last, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = 0;
+
+	if (rows->nrec == 0)
+		return 0;
+	st = db_stmt_get(db, SQL_AUDIT_INSERT_RECS);
+	db_bind_rows(st, 1, rows->rec[0], REC_WIDTH, rows->nrec);
+	rc = db_run(&st, err);
+	if (rc == 0 && db_last_id(db) != last)          /* what stands in rows->pay */
+		rc = err_set(err, ERR_INTERNAL, "audit", "rows got other numbers than those that come next");
+	if (rc == 0 && rows->npay > 0) {
+		st = db_stmt_get(db, SQL_PAYLOAD_INSERT_ALL);
+		db_bind_rows(st, 1, rows->pay[0], PAY_WIDTH, rows->npay);
+		rc = db_run(&st, err);
+	}
+	forms_batch_drop(rows);
+	return rc;
+}
+
+int forms_row_insert(struct db *db, const struct audit_row *r, const uint8_t leaf[TREE_HASH], int64_t *ret_id,
+		     struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_INSERT_REC);
+	int rc;
+
+	db_bind_i64(st, 1, AUDIT_ENC);
+	db_bind_blob(st, 2, leaf, TREE_HASH);
+	for (unsigned col = 0; col < COL_COUNT; col++) {
+		const struct audit_value *v = &r->v[col];
+
+		if (!v->present)
+			db_bind_null(st, 3 + col);
+		else if (audit_columns[col].form == FORM_BLOB)
+			db_bind_blob(st, 3 + col, v->p, v->len);
+		else
+			db_bind_i64(st, 3 + col, v->n);
+	}
+	rc = db_run(&st, err);
+	if (rc == 0 && ret_id)
+		*ret_id = db_last_id(db);
+	return rc;
+}
+
+int forms_payload_put(struct forms_batch *rows, struct db *db, const struct forms_payload *p, struct err *err)
+{
+	struct db_stmt *st;
+
+	if (rows->nrec > 0) {
+		struct db_value *v = rows->pay[rows->npay++];
+
+		v[PAY_REC] = number(p->rec);
+		v[PAY_SALT] = bytes(rows, p->salt.p, p->salt.len);
+		v[PAY_NONCE] = p->kept ? bytes(rows, p->nonce.p, p->nonce.len) : (struct db_value){ .type = DB_NULL };
+		v[PAY_CT] = p->kept ? bytes(rows, p->ct.p, p->ct.len) : (struct db_value){ .type = DB_NULL };
+		return 0;
+	}
+	st = db_stmt_get(db, SQL_PAYLOAD_INSERT);
+	db_bind_i64(st, 1, p->rec);
+	db_bind_blob(st, 2, p->salt.p, p->salt.len);
+	if (p->kept) {
+		db_bind_blob(st, 3, p->nonce.p, p->nonce.len);
+		db_bind_blob(st, 4, p->ct.p, p->ct.len);
+	} else {
+		db_bind_null(st, 3);
+		db_bind_null(st, 4);
+	}
+	return db_run(&st, err);
 }

@@ -37,6 +37,7 @@ struct keys {
 	bool pending;                   /* a transaction is open */
 	int64_t last_kek, last_dek;     /* ids given; -1 = not read yet */
 	int64_t past_kek, past_dek;     /* given before, as the store remembers */
+	struct { time_t day; int64_t month; } asked;    /* month_of() */
 };
 
 static void wipe_values(struct map **map, size_t size)
@@ -360,13 +361,18 @@ int keys_token(struct keys *k, struct db *store, int64_t tenant_id, const uint8_
 
 /* --- deks */
 
-static int64_t month_of(uint64_t time_us)
+/* Asked for each record; a day is in one month. */
+static int64_t month_of(struct keys *k, uint64_t time_us)
 {
-	time_t s = (time_t)(time_us / 1000000);
+	const time_t s = (time_t)(time_us / 1000000), day = s / 86400;
 	struct tm tm;
 
-	gmtime_r(&s, &tm);
-	return (tm.tm_year + 1900) * INT64_C(100) + tm.tm_mon + 1;
+	if (k->asked.month == 0 || k->asked.day != day) {
+		gmtime_r(&s, &tm);
+		k->asked.day = day;
+		k->asked.month = (tm.tm_year + 1900) * INT64_C(100) + tm.tm_mon + 1;
+	}
+	return k->asked.month;
 }
 
 static struct dek *dek_keep(struct keys *k, int64_t id, int64_t tenant_id, const uint8_t key[32])
@@ -448,7 +454,7 @@ static int make_dek(struct keys *k, const struct kek *kek, int64_t tenant_id, co
 int keys_dek(struct keys *k, struct db *store, int64_t tenant_id, const char *subject, uint64_t time_us,
 	     const struct keys_dek **ret, struct err *err)
 {
-	struct { int64_t tenant_id, month; char subject[KEYS_SUBJECT_SIZE]; } at = { tenant_id, month_of(time_us), "" };
+	struct { int64_t tenant_id, month; char subject[KEYS_SUBJECT_SIZE]; } at = { tenant_id, month_of(k, time_us), "" };
 	size_t len = strnlen(subject, sizeof(at.subject));
 	struct kek *kek = NULL;
 	struct dek *dek;

@@ -423,28 +423,34 @@ static int run_job(struct writer *w, struct wjob *j)
 	return db_item_end(w->db, rc < 0 ? rc : 0, &j->err);
 }
 
+/* Rows of events wait; those of what has a savepoint do not, and go behind them. */
+static int run_item(struct writer *w, struct witem *it, struct err *err)
+{
+	struct wevent *e = it->is_job ? NULL : CONTAINER_OF(it, struct wevent, item);
+	struct wjob *j = it->is_job ? CONTAINER_OF(it, struct wjob, item) : NULL;
+	int rc = e && !e->change ? 0 : audit_logs_insert(w->logs, w->db, err);
+
+	audit_logs_gather(w->logs, e && !e->change && !w->singly);
+	if (rc == 0 && e)
+		rc = e->change ? run_change(w, e, err) : run_event(w, e, err);
+	else if (rc == 0 && (rc = run_job(w, j)) < 0)
+		*err = j->err;
+	audit_logs_gather(w->logs, false);
+	return rc;
+}
+
 /* One after the other; negative when the transaction as a whole has no future. */
 static int run_items(struct writer *w, struct witem *first, struct err *err)
 {
 	for (struct witem *it = first; it; it = it->next) {
-		if (it->is_job) {
-			struct wjob *j = CONTAINER_OF(it, struct wjob, item);
-
-			if (j->job.between)
-				continue;
-			it->rc = run_job(w, j);
-			if (it->rc < 0)
-				*err = j->err;
-		} else {
-			struct wevent *e = CONTAINER_OF(it, struct wevent, item);
-
-			it->rc = e->change ? run_change(w, e, err) : run_event(w, e, err);
-		}
-		if (it->rc == ERR_AUDIT || it->rc == ERR_IO || (it->rc < 0 && !db_txn_alive(w->db)) ||
+		if (it->is_job && CONTAINER_OF(it, struct wjob, item)->job.between)
+			continue;
+		it->rc = run_item(w, it, err);
+		if (it->rc == ERR_AUDIT || it->rc == ERR_IO || audit_logs_is_lost(w->logs) || (it->rc < 0 && !db_txn_alive(w->db)) ||
 		    (it->rc == ERR_BUSY && w->node && !it->is_job))
 			return it->rc;
 	}
-	return audit_logs_flush_rows(w->logs, w->db, err);
+	return audit_logs_insert(w->logs, w->db, err) < 0 ? err->code : audit_logs_flush_rows(w->logs, w->db, err);
 }
 
 #ifdef CRASH_POINTS
@@ -545,6 +551,7 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 	if (rc == 0 && w->node)
 		rc = wnode_move(w, changes(first), err);
 	crash_around(first, "begin.before", "end.before", "admin.item", "task.before");
+	w->singly = audit_logs_is_lost(w->logs);
 	rc = db_txn_end(w->db, rc, err);
 	if (rc == ERR_UNCERTAIN && w->node)
 		rc = wnode_resolve(w, gives_up, err);

@@ -155,6 +155,7 @@ struct writer {
 	struct audit_logs *logs;
 	struct witem *kept;             /* must stay, and the disk was full */
 	struct wfails fails;
+	bool singly;                    /* rows that were inserted together failed: the next time one has its own error */
 	int64_t headed;                 /* rec.id of the newest record as the heads were due last */
 	struct writer_guard guard;
 	struct wbegin begin;

@@ -13,6 +13,7 @@
 #include <sqlite3.h>
 
 
+#include "audit/fold.h"
 #include "audit/recover.h"
 #include "audit_rig.h"
 #include "base/tally.h"
@@ -413,9 +414,67 @@ static void what_heads_do_not_know_is_looked_at_by_a_start(void **state)
 	}
 }
 
-static void everything_that_is_stored_is_read(void **state)
+/* A row by nobody, where the next record of a log is to stand. */
+static void put_in_the_way(struct fix *f, int64_t log, int64_t idx)
+{
+	struct db_stmt *st = db_stmt_get(f->db, SQL_AUDIT_INSERT_REC);
+
+	for (unsigned i = 1; i <= 46; i++)
+		db_bind_null(st, i);
+	db_bind_i64(st, 1, 1);
+	db_bind_i64(st, 3, log);
+	db_bind_i64(st, 4, idx);
+	db_bind_i64(st, 6, 1);
+	db_bind_i64(st, 19, 1);
+	OK(db_run(&st, &f->err));
+}
+
+/* Decision 0173. */
+static void rows_that_waited_in_vain_are_said_to_be_lost(void **state)
 {
 	struct fix *f = *state;
+	struct audit_mark none = { 0 };
+
+	begin(f);
+	audit_logs_gather(f->logs, true);
+	assert_int_equal(append(f, AUDIT_CALL_BEGIN, ACME, 1).idx, 1);
+	assert_int_equal(append(f, AUDIT_CALL_BEGIN, OTHER, 2).idx, 1);
+	audit_logs_gather(f->logs, false);
+	put_in_the_way(f, 2, 1);
+	assert_int_equal(audit_logs_insert(f->logs, f->db, &f->err), ERR_CONFLICT);
+	assert_true(audit_logs_is_lost(f->logs));
+	assert_int_equal(audit_logs_insert(f->logs, f->db, &f->err), ERR_INTERNAL);
+	assert_int_equal(db_txn_end(f->db, ERR_CONFLICT, &f->err), ERR_CONFLICT);
+	audit_logs_rollback(f->logs, none);
+	assert_false(audit_logs_is_lost(f->logs));
+	begin(f);
+	assert_int_equal(append(f, AUDIT_CALL_BEGIN, ACME, 1).idx, 1);
+	commit(f);
+	begin(f);                                       /* a number that is not the next would be that of another payload */
+	audit_logs_gather(f->logs, true);
+	append(f, AUDIT_CALL_BEGIN, ACME, 3);
+	put_in_the_way(f, 3, 1);
+	assert_int_equal(audit_logs_insert(f->logs, f->db, &f->err), ERR_INTERNAL);
+	assert_int_equal(db_txn_end(f->db, ERR_INTERNAL, &f->err), ERR_INTERNAL);
+	audit_logs_rollback(f->logs, none);
+	begin(f);                                       /* nothing waits behind a roll back */
+	append(f, AUDIT_CALL_BEGIN, ACME, 4);
+	audit_logs_rollback(f->logs, none);
+	OK(audit_logs_insert(f->logs, f->db, &f->err));
+	assert_int_equal(db_txn_end(f->db, ERR_CANCELLED, &f->err), ERR_CANCELLED);
+	audit_logs_gather(f->logs, false);
+	assert_int_equal(count(f, "SELECT count(*) FROM rec WHERE kind = 1001"), 1);
+}
+
+static void store_and_read_all(struct fix *f, bool waits);
+static void everything_that_is_stored_is_read(void **state)
+{
+	store_and_read_all(*state, false);
+	store_and_read_all(*state, true);
+}
+
+static void store_and_read_all(struct fix *f, bool waits)
+{
 	struct audit_event ev = event(AUDIT_CALL_END, ACME, 5);
 	uint8_t digest[32];
 	struct audit_filter all = ALL(ACME);
@@ -444,7 +503,17 @@ static void everything_that_is_stored_is_read(void **state)
 	ev.generation = 1ULL << 40;
 	ev.receivers = 3;
 	begin(f);
+	audit_logs_gather(f->logs, waits);
 	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+	audit_logs_gather(f->logs, false);
+	OK(audit_logs_insert(f->logs, f->db, &f->err));
+	OK(audit_logs_flush_rows(f->logs, f->db, &f->err));
+	OK(db_txn_end(f->db, 0, &f->err));
+	audit_logs_commit(f->logs);
+	reopen(f);
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, OTHER, 2);
+	append(f, AUDIT_CALL_BEGIN, ACME, 3);           /* reads what no head has, with its leaves */
 	commit(f);
 	all.limit = 1;
 	s = query(f, all);
@@ -690,7 +759,7 @@ SINGLE_THREAD_SUITE(log)
 		T(recovery_closes_what_a_crash_left), T(recovery_starts_at_the_oldest_open_call), T(missing_records_stop_the_start),
 		T(a_start_reads_what_heads_do_not_know), T(a_head_is_written_when_it_is_due),
 		T(what_heads_do_not_know_is_looked_at_by_a_start),
-		T(everything_that_is_stored_is_read), T(filters_narrow_newest_first), T(texts_have_limits),
+		T(everything_that_is_stored_is_read), T(rows_that_waited_in_vain_are_said_to_be_lost), T(filters_narrow_newest_first), T(texts_have_limits),
 		T(damaged_ext_is_found), T(further_fields_stand_among_the_common_ones), T(fields_have_an_order_and_a_limit),
 		T(origin_is_not_given_twice), T(last_kind_of_a_log), cmocka_unit_test(names_and_codes_agree),
 	};

@@ -17,6 +17,7 @@
 #include <sqlite3.h>
 
 #include "audit/erase.h"
+#include "audit/fold.h"
 #include "audit/payload.h"
 #include "base/crypto.h"
 #include "base/path.h"
@@ -510,6 +511,47 @@ static void value_that_was_changed_does_not_open(void **state)
 	keys_close(&keys);
 }
 
+/* Decision 0173: however many there are, and however large, with records of pseudonyms between them. */
+static void rows_that_wait_are_what_rows_one_by_one_are(void **state)
+{
+	enum { ROWS = 140, LARGE = 60000 };
+	struct fix *f = *state;
+	char *large = mem_alloc(LARGE), peer[16];
+	int64_t at[ROWS];
+
+	memset(large, 'x', LARGE);
+	begin(f);
+	for (int i = 0; i < ROWS; i++) {
+		const bool is_large = i > 20 && i < 26;
+		const struct audit_payload payload = { .level = AUDIT_REQUEST, .n = i % 5 > 0,
+			.value = { { .ctag = AUDIT_C_ARGUMENTS, .p = large, .len = is_large ? LARGE : (size_t)i, .keep = i % 5 > 1 } } };
+		struct audit_event ev = event(AUDIT_CALL_END, "prn_alice", &payload);
+
+		ev.peer = i % 7 == 0 ? peer : NULL;
+		(void)snprintf(peer, sizeof(peer), "192.0.2.%d", i);
+		audit_logs_gather(f->logs, true);
+		OK(try_append(f, &ev));
+		audit_logs_gather(f->logs, false);
+		at[i] = f->idx;
+	}
+	OK(audit_logs_insert(f->logs, f->db, &f->err));
+	OK(audit_logs_flush_rows(f->logs, f->db, &f->err));
+	OK(db_txn_end(f->db, 0, &f->err));      /* without heads, so that a start reads what is stored, with its leaves */
+	audit_logs_commit(f->logs);
+	close_store(f);
+	open_keys(f);
+	append_value(f, AUDIT_METADATA, AUDIT_C_RESULT, "x", 1, false);
+	assert_int_equal(number(f, "SELECT count(*) FROM rec WHERE log = 2 AND idx < (SELECT size FROM head WHERE log = 2)"), f->idx + 1);
+	for (int i = 0; i < ROWS; i++) {
+		struct seen s = look(f, at[i]);
+
+		assert_int_equal(s.n, i % 5 > 0);
+		if (s.n > 0)
+			assert_int_equal(s.v[0].len, i % 5 <= 1 ? 0 : i > 20 && i < 26 ? LARGE : i);
+	}
+	free(large);
+}
+
 SINGLE_THREAD_SUITE(payload)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
@@ -520,7 +562,7 @@ SINGLE_THREAD_SUITE(payload)
 		T(values_that_look_alike_have_pseudonyms_of_their_own),
 		T(pseudonyms_undone_are_made_again), T(new_addresses_are_bounded_by_the_day), T(erased_record_is_in_no_file),
 		T(erased_subject_takes_nobody_else_along), T(erased_tenant_goes_as_a_whole), T(erased_alias_goes_alone),
-		T(value_that_was_changed_does_not_open),
+		T(rows_that_wait_are_what_rows_one_by_one_are), T(value_that_was_changed_does_not_open),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

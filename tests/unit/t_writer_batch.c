@@ -172,6 +172,52 @@ static int change_with_record(struct db *db, struct audit_logs *logs, struct err
 	return rc < 0 ? rc : audit_append(logs, db, &ev, NULL, err);
 }
 
+/* A record, and a row where the next one of its log is to stand. */
+static int be_in_the_way(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct audit_receipt at;
+	struct audit_event ev;
+	struct db_stmt *st;
+	int rc;
+
+	audit_event_init(&ev, AUDIT_GRANT_ADD, 1);
+	rc = audit_append(logs, db, &ev, &at, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_AUDIT_INSERT_REC);
+	for (unsigned i = 1; i <= 46; i++)
+		db_bind_null(st, i);
+	db_bind_i64(st, 1, 1);
+	db_bind_i64(st, 3, at.log);
+	db_bind_i64(st, 4, at.idx + 1);
+	db_bind_i64(st, 6, 1);
+	db_bind_i64(st, 19, 1);
+	return db_run(&st, err);
+}
+
+/* Decision 0173: nobody is told of a record that is not there, and the end of a call is kept and tried on its own. */
+static void rows_that_cannot_be_inserted_together_fail_together(void **state)
+{
+	struct fix *f = *state;
+
+	hang(f);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
+	assert_int_equal(submit_job(f, 2, false, be_in_the_way), 0);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 3), 0);
+	assert_int_equal(submit(f, AUDIT_CALL_END, 1, 4), 0);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 1), ERR_AUDIT);
+	assert_int_equal(rc_of(f, 2), ERR_AUDIT);
+	assert_int_equal(rc_of(f, 3), ERR_AUDIT);
+	assert_int_equal(rc_of(f, -4), 0);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1002"), 1);
+	assert_int_equal(ask(f, "SELECT count(*) = max(idx) + 1 FROM rec WHERE log = 2"), 1);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 5), 0);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 5), 0);
+}
+
 static void item_fails_alone(void **state)
 {
 	struct fix *f = *state;
@@ -434,7 +480,7 @@ SUITE(batch)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_waits_is_one_transaction), T(what_one_turn_submits_is_one_transaction), T(tenants_take_turns),
-		T(batch_has_a_limit), T(what_a_burst_left_is_given_back), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(tk37_a_change_is_one), T(texts_are_copied),
+		T(batch_has_a_limit), T(what_a_burst_left_is_given_back), T(full_queue_refuses_call), T(item_fails_alone), T(rows_that_cannot_be_inserted_together_fail_together), T(change_without_record_is_undone), T(tk37_a_change_is_one), T(texts_are_copied),
 		T(close_commits_what_waits), T(start_and_stop_alternate), T(log_file_stays_small),
 		T(heads_are_saved_behind_so_many_records), T(notices_need_no_callback),
 		T(missing_store_is_an_error), T(empty_file_becomes_a_store), T(sc604_the_writer_has_random_bytes_by_the_page),
