@@ -41,7 +41,8 @@ void audit_opening(const uint8_t dek[32], const uint8_t salt[AUDIT_SALT_SIZE], c
 		   uint8_t ret[32]);
 void audit_commitment(const uint8_t opening[32], unsigned ctag, const void *value, size_t len, uint8_t ret[32]);
 void audit_salt_check(const uint8_t salt[AUDIT_SALT_SIZE], uint8_t ret[16]);
-FOR_TESTS void audit_payload_key(const uint8_t dek[32], uint8_t ret[32]);
+/* What values are encrypted with: ekey of what follows.  struct keys_dek has it. */
+void audit_payload_key(const uint8_t dek[32], uint8_t ret[32]);
 
 /* Commitments as column cm holds them: 2 bytes tag, 32 bytes, ascending.  False: not of that form. */
 struct audit_cm { unsigned ctag; const uint8_t *commitment; };
@@ -52,16 +53,16 @@ struct audit_kept { unsigned ctag; const uint8_t *p; size_t len; };
 bool audit_kept_read(const uint8_t *p, size_t len, struct audit_kept ret[AUDIT_COMMITS_MAX], size_t *ret_n);
 
 /* The payload of one record, encrypted: ret has len + 16 bytes (AEAD_TAG). */
-void audit_payload_seal(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
+void audit_payload_seal(const uint8_t ekey[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
 			const struct audit_at *at, const uint8_t *values, size_t len, uint8_t ret_nonce[24], uint8_t *ret);
 /* ret has len - 16 bytes.  ERR_CORRUPT: not what was sealed there. */
-int audit_payload_open(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
+int audit_payload_open(const uint8_t ekey[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
 		       const struct audit_at *at, const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret) MUST_CHECK;
 
 /* The clear name behind a pseudonym, encrypted in its row; kind: enum audit_pseudonym. */
-void audit_pseudonym_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+void audit_pseudonym_seal(const uint8_t ekey[32], int64_t key_id, int kind, const char *origin, const char *name,
 		      const void *value, size_t len, uint8_t ret_nonce[24], uint8_t *ret);
-int audit_pseudonym_open(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+int audit_pseudonym_open(const uint8_t ekey[32], int64_t key_id, int kind, const char *origin, const char *name,
 		     const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret) MUST_CHECK;
 
 #endif

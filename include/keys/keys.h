@@ -25,6 +25,7 @@ struct keys;
 struct keys_dek {
 	int64_t id;                     /* rec.key */
 	uint8_t key[32];
+	uint8_t ekey[32];               /* made of it: audit_payload_key() */
 };
 
 /* The writer's: makes the file when it is missing; keys_begin() asks first. */

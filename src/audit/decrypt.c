@@ -69,7 +69,7 @@ static int decrypt(struct stood *s, const struct keys_dek *dek, struct err *err)
 		return corrupt(err, idx, "the payload is damaged");
 	len = s->ct_len - AEAD_TAG;
 	s->values = mem_alloc(len + 1);
-	if (audit_payload_open(dek->key, s->key, s->salt, &s->at, s->nonce, s->ct, s->ct_len, s->values) < 0 ||
+	if (audit_payload_open(dek->ekey, s->key, s->salt, &s->at, s->nonce, s->ct, s->ct_len, s->values) < 0 ||
 	    !audit_kept_read(s->values, len, s->kept, &s->nkept))
 		return corrupt(err, idx, "the payload does not open");
 	return 0;
@@ -166,7 +166,7 @@ static int open_row(struct db_stmt *st, struct keys *keys, int64_t tenant_id, co
 	if (!nonce || len < AEAD_TAG)
 		return err_set(err, ERR_CORRUPT, "audit", "the row of %s is damaged", pseudonym);
 	value = mem_zalloc(len - AEAD_TAG + 1);
-	rc = audit_pseudonym_open(dek->key, key, (int)db_col_i64(st, 1), origin, pseudonym, nonce, ct, len, (uint8_t *)value);
+	rc = audit_pseudonym_open(dek->ekey, key, (int)db_col_i64(st, 1), origin, pseudonym, nonce, ct, len, (uint8_t *)value);
 	if (rc < 0) {
 		free(value);
 		return err_set(err, ERR_CORRUPT, "audit", "the row of %s does not open", pseudonym);

@@ -235,7 +235,7 @@ static void seal(const struct fill *f)
 		ct->cap = 2 * ct->len;
 		ct->p = mem_realloc(ct->p, ct->cap);
 	}
-	audit_payload_seal(f->dek->key, f->dek->id, f->out->salt, &f->at, (const uint8_t *)str_text(kept), kept->len,
+	audit_payload_seal(f->dek->ekey, f->dek->id, f->out->salt, &f->at, (const uint8_t *)str_text(kept), kept->len,
 			   f->out->nonce, ct->p);
 	f->out->kept = true;
 }

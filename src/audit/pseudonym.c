@@ -116,7 +116,7 @@ static int insert_alias(struct asked *a, const char *name, int64_t idx, struct e
 
 	if (rc < 0)
 		return rc;
-	audit_pseudonym_seal(dek->key, dek->id, a->kind, a->log->origin, name, a->value, a->len, nonce, ct);
+	audit_pseudonym_seal(dek->ekey, dek->id, a->kind, a->log->origin, name, a->value, a->len, nonce, ct);
 	st = db_stmt_get(a->db, SQL_ALIAS_INSERT);
 	db_bind_i64(st, 1, a->log->id);
 	db_bind_i64(st, 2, a->kind);

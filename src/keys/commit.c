@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/crypto.h"
-#include "base/text.h"
+#include "base/mem.h"
 #include "keys/commit.h"
 
 /* All numbers are big-endian; labels end with 0x00.
@@ -124,84 +124,99 @@ bool audit_kept_read(const uint8_t *p, size_t len, struct audit_kept ret[AUDIT_C
 	return true;
 }
 
-/* Associated data of a payload. */
-static void put_place(struct str *ad, int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE], const struct audit_at *at)
+/* Associated data.  PLACE_ROOM holds that of a usual origin. */
+enum { PLACE_ROOM = 512 };
+struct place { uint8_t *p; size_t len; uint8_t room[PLACE_ROOM]; };
+
+static void place_begin(struct place *ad, size_t size)
+{
+	ad->p = size <= sizeof(ad->room) ? ad->room : mem_alloc(size);
+	ad->len = 0;
+}
+
+static void place_put(struct place *ad, const void *p, size_t len)
+{
+	memcpy(ad->p + ad->len, p, len);
+	ad->len += len;
+}
+
+static void place_end(struct place *ad)
+{
+	if (ad->p != ad->room)
+		free(ad->p);
+}
+
+/* Of a payload. */
+static void put_place(struct place *ad, int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE], const struct audit_at *at)
 {
 	uint8_t numbers[16];
 
 	put_be(numbers, at->idx, 8);
 	put_be(numbers + 8, (uint64_t)key_id, 8);
-	str_put(ad, label_p, sizeof(label_p));
-	str_put(ad, salt, AUDIT_SALT_SIZE);
-	str_put(ad, numbers, sizeof(numbers));
-	str_put(ad, at->origin, at->origin_len);
+	place_begin(ad, sizeof(label_p) + AUDIT_SALT_SIZE + sizeof(numbers) + at->origin_len);
+	place_put(ad, label_p, sizeof(label_p));
+	place_put(ad, salt, AUDIT_SALT_SIZE);
+	place_put(ad, numbers, sizeof(numbers));
+	place_put(ad, at->origin, at->origin_len);
 }
 
-void audit_payload_seal(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
+void audit_payload_seal(const uint8_t ekey[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
 			const struct audit_at *at, const uint8_t *values, size_t len, uint8_t ret_nonce[24], uint8_t *ret)
 {
-	struct str ad = STR_INIT;
-	uint8_t ekey[32];
+	struct place ad;
 
 	put_place(&ad, key_id, salt, at);
-	audit_payload_key(dek, ekey);
 	aead_encrypt(ekey, ad.p, ad.len, values, len, ret_nonce, ret);
-	secret_wipe(ekey, sizeof(ekey));
-	str_fini(&ad);
+	place_end(&ad);
 }
 
-static int open_with(const uint8_t dek[32], struct str *ad, const uint8_t nonce[24], const uint8_t *ct, size_t len,
+static int open_with(const uint8_t ekey[32], struct place *ad, const uint8_t nonce[24], const uint8_t *ct, size_t len,
 		     uint8_t *ret)
 {
-	uint8_t ekey[32];
-	int rc;
+	int rc = aead_decrypt(ekey, ad->p, ad->len, nonce, ct, len, ret);
 
-	audit_payload_key(dek, ekey);
-	rc = aead_decrypt(ekey, ad->p, ad->len, nonce, ct, len, ret);
-	secret_wipe(ekey, sizeof(ekey));
-	str_fini(ad);
+	place_end(ad);
 	return rc < 0 ? ERR_CORRUPT : 0;
 }
 
-int audit_payload_open(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
+int audit_payload_open(const uint8_t ekey[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
 		       const struct audit_at *at, const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret)
 {
-	struct str ad = STR_INIT;
+	struct place ad;
 
 	put_place(&ad, key_id, salt, at);
-	return open_with(dek, &ad, nonce, ct, len, ret);
+	return open_with(ekey, &ad, nonce, ct, len, ret);
 }
 
-static void put_alias_place(struct str *ad, int64_t key_id, int kind, const char *origin, const char *name)
+static void put_alias_place(struct place *ad, int64_t key_id, int kind, const char *origin, const char *name)
 {
+	const size_t origin_len = strlen(origin) + 1, name_len = strlen(name);
 	uint8_t numbers[16];
 
 	put_be(numbers, (uint64_t)kind, 8);
 	put_be(numbers + 8, (uint64_t)key_id, 8);
-	str_put(ad, label_a, sizeof(label_a));
-	str_put(ad, numbers, sizeof(numbers));
-	str_put(ad, origin, strlen(origin) + 1);
-	str_puts(ad, name);
+	place_begin(ad, sizeof(label_a) + sizeof(numbers) + origin_len + name_len);
+	place_put(ad, label_a, sizeof(label_a));
+	place_put(ad, numbers, sizeof(numbers));
+	place_put(ad, origin, origin_len);
+	place_put(ad, name, name_len);
 }
 
-void audit_pseudonym_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+void audit_pseudonym_seal(const uint8_t ekey[32], int64_t key_id, int kind, const char *origin, const char *name,
 		      const void *value, size_t len, uint8_t ret_nonce[24], uint8_t *ret)
 {
-	struct str ad = STR_INIT;
-	uint8_t ekey[32];
+	struct place ad;
 
 	put_alias_place(&ad, key_id, kind, origin, name);
-	audit_payload_key(dek, ekey);
 	aead_encrypt(ekey, ad.p, ad.len, value, len, ret_nonce, ret);
-	secret_wipe(ekey, sizeof(ekey));
-	str_fini(&ad);
+	place_end(&ad);
 }
 
-int audit_pseudonym_open(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+int audit_pseudonym_open(const uint8_t ekey[32], int64_t key_id, int kind, const char *origin, const char *name,
 		     const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret)
 {
-	struct str ad = STR_INIT;
+	struct place ad;
 
 	put_alias_place(&ad, key_id, kind, origin, name);
-	return open_with(dek, &ad, nonce, ct, len, ret);
+	return open_with(ekey, &ad, nonce, ct, len, ret);
 }

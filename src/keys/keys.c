@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "keys/commit.h"
 #include "keys/keys.h"
 
 #define KEYS_PURPOSE "toolcrib/kek/1"   /* of the key, derived from a key file, that KEKs are wrapped with */
@@ -382,6 +383,7 @@ static struct dek *dek_keep(struct keys *k, int64_t id, int64_t tenant_id, const
 	dek->face.id = id;
 	dek->tenant_id = tenant_id;
 	memcpy(dek->face.key, key, sizeof(dek->face.key));
+	audit_payload_key(key, dek->face.ekey);
 	map_set_u64(k->by_id, (uint64_t)id, dek);
 	return dek;
 }

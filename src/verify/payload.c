@@ -211,7 +211,7 @@ static bool look_with_key(const struct seen *s, const struct keys_dek *dek)
 	struct audit_kept kept[AUDIT_COMMITS_MAX];
 	size_t n = 0, total = 0, len = s->ct_len - AEAD_TAG;
 	uint8_t *values = mem_alloc(len + 1);
-	bool good = audit_payload_open(dek->key, s->key, s->salt, &s->at, s->nonce, s->ct, s->ct_len, values) == 0 &&
+	bool good = audit_payload_open(dek->ekey, s->key, s->salt, &s->at, s->nonce, s->ct, s->ct_len, values) == 0 &&
 		    audit_kept_read(values, len, kept, &n);
 
 	for (size_t i = 0; i < n && good; i++) {
@@ -301,7 +301,7 @@ static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const st
 	const char *name;
 
 	if (!nonce || !salt || len < AEAD_TAG || len - AEAD_TAG > AUDIT_ALIAS_VALUE_MAX ||
-	    audit_pseudonym_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin,
+	    audit_pseudonym_open(dek->ekey, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin,
 				 db_col_text(st, A_NAME, NULL),
 			     nonce, ct, len, value) < 0)
 		return false;
