@@ -83,6 +83,10 @@ struct forms_absent {
  * and call.recovered) it has: a block, or with chapters = 1 a chapter where one is whole.  NULL where its zone does not
  * say: of rows, all of which are one part, and at the edges of positions and times.
  *
+ * meets: asked by log, since, until, lo, hi, of_tool, of_prn, of_cred, of_outcome and of_kind; positions (idx) from lo
+ * to hi, the newest first, of records of that time that are no call.begin and have each of these ids, -1: any.  Sums of
+ * chapters and books leave out those in which no record has all, whatever their zones have.
+ *
  * Whether the store has blocks or not; outside of statements. */
 int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;
 

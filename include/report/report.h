@@ -43,6 +43,7 @@ struct report_way {
 	bool counted;                   /* by sums of chapters: the header says how many have none (SC-407) */
 	int kind[REPORT_KINDS], outcome;        /* walked: its rows have one of these kinds, this outcome; 0: any */
 	bool either;                    /* one of the kinds or the outcome, and not both */
+	bool own;                       /* its rows are records that have all that is asked themselves */
 	const struct report_column *columns;    /* texts.c makes its rows of what the statement hands over; or NULL */
 	bool chosen;                    /* its header says which records were chosen, if not all were */
 	bool drawn;                     /* a sample: what limits its rows is how many were asked for */
@@ -129,6 +130,11 @@ static inline enum report_scope report_ask_scope(const struct report_ask *ask)
  * several they are merged by time, each log's in its order; sums are added up, others come log by log.  Not of tail and
  * export. */
 int report_answer(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
+
+/* The first and the last record of a log by time, from since to before until: 1; 0: there is none, and *ret_first and
+ * *ret_last stay. */
+int report_span(struct db *db, int64_t log, int64_t since, int64_t until, int64_t *ret_first, int64_t *ret_last,
+		struct err *err) MUST_CHECK;
 
 /* Of tail and export: not all records are wanted. */
 static inline bool report_is_chosen(const struct report_ask *ask)

@@ -144,6 +144,11 @@ SELECT sums FROM main.chap WHERE log = ?1 AND first = ?2;
 -- takes: int int int int
 SELECT cnt, ts_min, ts_max, sums FROM main.book WHERE log = ?1 AND first = ?2 AND ts_min >= ?3 AND ts_max < ?4;
 
+-- The book that a record is in, or the one before it.  Primary key.
+-- name: forms_book_around
+-- takes: int int
+SELECT first, cnt, sums FROM main.book WHERE log = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1;
+
 -- forms_book_count(): the chapters that a book is of.  Primary key.
 -- name: forms_book_chapters
 -- takes: int int int

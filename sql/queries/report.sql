@@ -374,6 +374,15 @@ WITH p(idx, x) AS (
 SELECT s.hash AS hash, v.time AS time, v.idx AS "index", v.tool AS tool, v.principal AS principal, v.outcome AS outcome, v.call AS call
 FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.idx;
 
+-- Where there are blocks: whether there is a call at a position, and what the statement above says of it.  rec_pos.
+-- name: report_sample_hash_call
+-- takes: int int int text text text int int int int
+SELECT 1 FROM rec WHERE log = ?1 AND idx = ?10 AND kind <> 1001 AND call IS NOT NULL AND ts >= ?2 AND ts < ?3;
+
+-- name: report_sample_hash_row
+-- takes: int int int text text text int int int int text int
+SELECT ?12 AS hash, time, idx AS "index", tool, principal, outcome, call FROM v_records WHERE log_id = ?1 AND idx = ?10;
+
 -- The same of a kind.  rec_kind.
 -- name: report_sample_kind_hash
 -- takes: int int int text text text int int int int text int
@@ -1126,7 +1135,7 @@ WHERE r.kind = 1002 AND r.log = ?1 AND r.ts >= ?2 AND r.ts < ?3 AND r.call IS NO
 SELECT l.origin, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), h.size, l.min_idx
 FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
 
--- The header: positions of the first and last record in a span of time.  rec_ts.
+-- Positions of the first and last record in a span of time.  rec_ts.
 -- name: report_head_span
 -- takes: int int int
 SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts, idx LIMIT 1),
@@ -1141,6 +1150,12 @@ SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts 
   (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
     AND ts >= (SELECT ts FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT 1)
     ORDER BY ts DESC, idx DESC LIMIT 1);
+
+-- Of a store with blocks: the first and the last record by position that are of a span of time.  Times of blocks.
+-- name: report_edges
+-- takes: int int int
+SELECT (SELECT idx FROM rec WHERE log = ?1 AND ts >= ?2 AND ts < ?3 ORDER BY idx LIMIT 1),
+  (SELECT idx FROM rec WHERE log = ?1 AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT 1);
 
 -- The header: the newest record of a verification, of those that are signed.  rec_kind.
 -- name: report_head_verified
@@ -1348,6 +1363,17 @@ SELECT 1 FROM rec WHERE log = ?1 AND outcome = ?6 AND ts >= ?2 AND ts < ?3 AND i
 -- name: report_forms_kind
 -- takes: int int int int int int
 SELECT 1 FROM rec WHERE log = ?1 AND kind = ?6 AND ts >= ?2 AND ts < ?3 AND idx >= ?4 AND idx <= ?5 LIMIT 1;
+
+-- The same of several ids that one record has to have: the newest such one that is no begin; a tool, a pseudonym and a key, NULL:
+-- any, an outcome and a kind, -1: any.  Sums.
+-- name: report_meets
+-- takes: int int int int int text text text int int
+-- only: sqlite
+SELECT idx FROM meets WHERE log = ?1 AND since = ?2 AND until = ?3 AND lo = ?4 AND hi = ?5
+  AND of_tool = CASE WHEN ?6 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 34 AND text = ?6), -2) END
+  AND of_prn = CASE WHEN ?7 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 17 AND text = ?7), -2) END
+  AND of_cred = CASE WHEN ?8 IS NULL THEN -1 ELSE coalesce((SELECT id FROM dict WHERE kind = 16 AND text = ?8), -2) END
+  AND of_outcome = ?9 AND of_kind = ?10 LIMIT 1;
 
 -- The record at a position of a log or the next one behind it, and the last one below.  rec_pos.
 -- name: report_place_from

@@ -22,15 +22,12 @@ struct forms_book { int64_t first, cnt, ts_min, ts_max; unsigned chapters; bool 
 
 #define NUMBERS (BLOCK_COLUMN(COL_DUR) | BLOCK_COLUMN(COL_N_REQ) | BLOCK_COLUMN(COL_N_RES))
 
-/* A block that is open. */
-struct place { struct forms_slot *slot; int64_t first, cnt; };
-
 struct counting {
 	struct forms *f;
 	int64_t log, sealed;
 	struct forms_book *book;
 	struct block_summer *summer;
-	struct place record, begin;     /* whose records are apart, and where their begins are */
+	struct forms_place record, begin;     /* whose records are apart, and where their begins are */
 	int64_t *apart; size_t aparts, room;
 };
 
@@ -44,42 +41,15 @@ static uint64_t columns_of(void)
 	return columns;
 }
 
-static int open_block(struct counting *c, int64_t idx, struct place *at, struct err *err)
-{
-	struct forms_walk w = { .f = NULL };
-	struct block b = { 0 };
-	int rc;
-
-	forms_slot_put(&at->slot);
-	forms_walk_begin(&w, c->f, c->log, c->sealed, false);
-	forms_walk_over(&w, idx, idx);
-	rc = forms_walk_step(&w, err);
-	if (rc == 1) {
-		b = (struct block){ .first = db_col_i64(w.st, 0), .cnt = db_col_i64(w.st, 1), .fmt = db_col_i64(w.st, 2),
-			.ts_min = db_col_i64(w.st, 3), .ts_max = db_col_i64(w.st, 4) };
-		rc = forms_walk_bytes(&w, &b, err);
-		if (rc == 0)
-			rc = forms_slot_get(c->f, c->log, w.file, &b, columns_of(), &at->slot, err);
-	} else if (rc == 0) {
-		rc = err_set(err, ERR_CORRUPT, "", "the block of record %" PRId64 " of log %" PRId64 " is missing", idx, c->log);
-	}
-	at->first = b.first;
-	at->cnt = b.cnt;
-	forms_walk_end(&w);
-	return rc;
-}
-
 /* A record by itself, and whose end it is; -1: nobody's. */
-static int find(struct counting *c, int64_t idx, struct place *at, struct block_sum *ret, int64_t *ret_beg,
+static int find(struct counting *c, int64_t idx, struct forms_place *at, struct block_sum *ret, int64_t *ret_beg,
 		struct err *err)
 {
-	int rc = 0;
+	int rc = forms_place_open(c->f, c->log, c->sealed, idx, columns_of(), at, err);
 
-	if (!at->slot || idx < at->first || idx >= at->first + at->cnt)
-		rc = open_block(c, idx, at, err);
-	if (rc == 0 && (idx < at->first || idx >= at->first + at->cnt))
-		rc = err_set(err, ERR_CORRUPT, "", "the block of record %" PRId64 " of log %" PRId64 " is missing", idx, c->log);
 	if (rc == 0)
+		rc = err_set(err, ERR_UNREACHABLE, "", "the file of record %" PRId64 " of log %" PRId64 " is not here", idx, c->log);
+	if (rc == 1)
 		rc = forms_slot_sum(at->slot, at->first, idx - at->first, BLOCK_SUM_ALL, NUMBERS, ret, err);
 	if (rc == 0)
 		rc = forms_slot_number(at->slot, COL_BEG, idx - at->first, ret_beg, err);

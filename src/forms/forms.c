@@ -20,7 +20,8 @@
 #define COLUMN_TEXT(sym, name, tag, form, size) ", \"" name "\" " TYPE_OF_##form
 
 enum { IN_LOG = FORMS_FIRST + COL_LOG, IN_IDX = FORMS_FIRST + COL_IDX, IN_TS = FORMS_FIRST + COL_TS,
-       IN_CALL = FORMS_FIRST + COL_CALL, IN_KIND = FORMS_FIRST + COL_KIND, CALL_SIZE = 16 };
+       IN_CALL = FORMS_FIRST + COL_CALL, IN_KIND = FORMS_FIRST + COL_KIND, CALL_SIZE = 16,
+       KIND_BEGIN = 1001 };
 
 /* --- what is asked for */
 
@@ -174,9 +175,11 @@ struct cursor {
 	struct db_stmt *chapters;       /* NULL: all blocks that are left are asked for */
 	struct range left;              /* positions whose blocks are still to be asked for */
 	struct range skip;              /* a chapter that has nothing, beside the blocks that are asked for; lo -1: none */
+	struct forms_meeting meeting;   /* what is asked for by forms_rec_meet() */
+	struct forms_meet meet;         /* asked NULL: it is not */
 };
 
-static void *rec_open(void *arg)
+void *forms_rec_open(void *arg)
 {
 	struct cursor *c = mem_zalloc(sizeof(*c));
 
@@ -193,6 +196,7 @@ static void rest(struct cursor *c)
 	forms_walk_end(&c->walk);
 	if (c->chapters)
 		db_stmt_put(&c->chapters);
+	forms_slot_put(&c->meet.at.slot);
 	c->stage = AT_END;
 }
 
@@ -202,7 +206,7 @@ static void leave(struct cursor *c)
 	rest(c);
 }
 
-static void rec_close(void *cursor)
+void forms_rec_close(void *cursor)
 {
 	struct cursor *c = cursor;
 
@@ -251,6 +255,8 @@ static int ask_blocks(struct cursor *c, struct err *err)
 	forms_walk_begin(&c->walk, c->f, c->log, sealed, c->w.backwards);
 	c->stage = AT_BLOCKS;
 	c->edge = c->skip.lo = -1;
+	c->meet.sealed = sealed;
+	c->meet.book_end = c->meet.book = 0;
 	c->left = (struct range){ larger(c->w.idx.lo, 0), smaller(c->w.idx.hi, c->line - 1) };
 	if (!all) {
 		c->chapters = db_stmt_get(c->f->db, c->w.backwards ? SQL_FORMS_CHAPTERS_DOWN : SQL_FORMS_CHAPTERS_UP);
@@ -462,6 +468,8 @@ static int next_chapter(struct cursor *c, struct err *err)
 			return 1;               /* not that far yet */
 		if (c->w.backwards ? end > c->left.lo : b.first <= c->left.hi) {
 			rc = may_have(c, &b, c->chapters, 4, NULL, err);
+			if (rc == 1 && c->meet.asked)
+				rc = forms_meet_may(&c->meet, b.first, b.cnt, err);
 			if (rc == 0)
 				pass_chapter(c, b.first, end);
 			else if (rc == 1)
@@ -639,7 +647,7 @@ static int next_of_stage(struct cursor *c, struct err *err)
 	}
 }
 
-static int rec_next(void *cursor, struct err *err)
+int forms_rec_next(void *cursor, struct err *err)
 {
 	struct cursor *c = cursor;
 	int rc = 0;
@@ -674,17 +682,57 @@ static int rec_filter(void *cursor, const struct db_vtab_ask *ask, struct err *e
 	struct cursor *c = cursor;
 
 	read_ask(ask, &c->w);
+	c->meet.asked = NULL;
 	if (!c->w.nothing && is_open(c)) {
 		c->stage = AT_BLOCKS;
 		c->at = c->w.idx.lo - c->first + (c->w.backwards ? 1 : -1);
-		return rec_next(c, err);
+		return forms_rec_next(c, err);
 	}
 	leave(c);
 	if (c->w.nothing || c->w.id.lo > c->w.id.hi)
 		return 0;
 	if (c->w.id.lo == c->w.id.hi && c->w.id.lo >= 0)
 		ask_rows(c);
-	return rec_next(c, err);
+	return forms_rec_next(c, err);
+}
+
+static void add_test(struct want *w, enum audit_column col, enum db_vtab_op op, int64_t v)
+{
+	struct test *t = &w->test[w->tests++];
+
+	*t = (struct test){ .col = col, .op = op, .n = 1, .v = t->few, .few = { v } };
+	w->columns |= BLOCK_COLUMN(col);
+}
+
+int forms_rec_meet(void *cursor, const struct forms_meeting *asked, struct err *err)
+{
+	static const struct db_vtab_ask nothing = { .backwards = true };
+	struct cursor *c = cursor;
+	struct want *w = &c->w;
+
+	leave(c);
+	read_ask(&nothing, w);
+	c->meeting = *asked;
+	c->meet.f = c->f;
+	c->meet.asked = &c->meeting;
+	w->log = (struct range){ asked->log, asked->log };
+	w->idx = (struct range){ asked->lo, asked->hi };
+	w->ts = (struct range){ asked->since, asked->until };
+	w->zoned = true;
+	add_test(w, COL_KIND, DB_VTAB_NE, KIND_BEGIN);
+	add_test(w, COL_TS, DB_VTAB_GE, asked->since);
+	add_test(w, COL_TS, DB_VTAB_LT, asked->until);
+	for (unsigned k = 0; k < SUM_KEYS; k++)
+		if (asked->keys >> k & 1)
+			add_test(w, block_sum_columns[k], DB_VTAB_EQ, asked->is[k]);
+	return forms_rec_next(c, err);
+}
+
+int64_t forms_rec_idx(const void *cursor)
+{
+	const struct cursor *c = cursor;
+
+	return c->slot ? c->first + c->at : db_col_i64(c->st, IN_IDX);
 }
 
 static int tail_value(struct db_stmt *st, unsigned col, struct db_value *ret)
@@ -780,8 +828,8 @@ static void rec_plan(void *arg, struct db_vtab_plan *plan)
 
 static const struct db_vtab forms_rec = {
 	.name = "rec", .columns = "id INTEGER, enc INTEGER, leaf BLOB" AUDIT_COLUMNS(COLUMN_TEXT),
-	.plan = rec_plan, .open = rec_open, .filter = rec_filter, .next = rec_next, .column = rec_column, .id = rec_id,
-	.close = rec_close, .free = forms_free,
+	.plan = rec_plan, .open = forms_rec_open, .filter = rec_filter, .next = forms_rec_next, .column = rec_column,
+	.id = rec_id, .close = forms_rec_close, .free = forms_free,
 };
 
 /* --- who sees them */

@@ -34,7 +34,7 @@ struct forms {
 	struct forms_file *file[FORMS_FILES];
 	struct forms_absent *absent;    /* NULL: a file that is not here is an error */
 };
-extern const struct db_vtab forms_pay, forms_parts;
+extern const struct db_vtab forms_pay, forms_parts, forms_meets;
 
 /* --- files.c */
 
@@ -84,5 +84,39 @@ int forms_slot_sum(struct forms_slot *slot, int64_t first, int64_t i, uint64_t w
 /* The value of any column of table rec.  Borrowed until the next of this slot. */
 int forms_slot_value(struct forms_slot *slot, unsigned col, int64_t i, struct db_value *ret,
 		     struct err *err) MUST_CHECK;
+
+/* --- meet.c */
+
+/* The block that a cursor has open beside what it is at, for records at places; all zero: none.  The slot is put by
+ * who has it. */
+struct forms_place { struct forms_slot *slot; int64_t first, cnt; };
+/* Opens the block of a log's record idx, unless it is the one that is open; columns: as forms_slot_get() has them.  1;
+ * 0: it is in a file that is not here.  ERR_CORRUPT: it is missing. */
+int forms_place_open(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
+		     struct forms_place *at, struct err *err) MUST_CHECK;
+
+/* Records of a log, positions from lo to hi, times from since to before until, that are no begin and have one id in
+ * each of some columns: bit k of keys, is[k]. */
+struct forms_meeting { int64_t log, lo, hi, since, until; uint32_t keys; int64_t is[SUM_KEYS]; };
+/* Which chapters may have one, by their sums and those of their books; what is beside the question is where it was
+ * asked last.  at: put by who has it. */
+struct forms_meet {
+	struct forms *f;
+	const struct forms_meeting *asked;
+	int64_t sealed;
+	int64_t book, book_end;         /* the book that was looked at last, */
+	bool book_may;                  /* and whether it may have one */
+	struct forms_place at;
+};
+/* 1: a record of the chapter may be such a one; 0: none is.  The sums are believed, as zones are. */
+int forms_meet_may(struct forms_meet *m, int64_t first, int64_t cnt, struct err *err) MUST_CHECK;
+
+/* --- forms.c: a cursor of rec (its table's functions), and what it is asked for those records, the newest first */
+
+void *forms_rec_open(void *forms);
+int forms_rec_meet(void *cursor, const struct forms_meeting *asked, struct err *err) MUST_CHECK;
+int forms_rec_next(void *cursor, struct err *err) MUST_CHECK;
+int64_t forms_rec_idx(const void *cursor);
+void forms_rec_close(void *cursor);
 
 #endif

@@ -16,6 +16,7 @@
 
 enum { KIND_BEGIN = 1001, KIND_END = 1002 };
 enum { ENTRIES_MAX = 16384 };   /* a part of the log that would make more is handed on by itself */
+enum { NEAR_BITS = 10 };        /* entries that were met last, which are found without hashing all their words well */
 
 /* Columns of rollup: what is asked, then the words of struct block_sum. */
 enum {
@@ -61,6 +62,7 @@ struct cursor {
 	struct block_zones *zones;
 	/* what was counted */
 	struct map *table;              /* by the words of the key -> place in v, from 1 on */
+	uint32_t near[1 << NEAR_BITS];  /* such places, or 0 */
 	struct block_sum *v;
 	size_t n, cap, next;
 };
@@ -86,16 +88,35 @@ static bool passes(const struct cursor *c, const int64_t *word, unsigned from, u
 	return true;
 }
 
+static uint32_t *near_of(struct cursor *c, const int64_t *word)
+{
+	uint64_t sum = 0;
+
+	for (unsigned w = 0; w < W_COUNT; w++)
+		sum += (uint64_t)word[w] * (2 * w + 1);
+	return &c->near[sum * UINT64_C(0x9e3779b97f4a7c15) >> (64 - NEAR_BITS)];
+}
+
+/* The place of an entry with these words, from 1 on; 0: there is none yet. */
+static size_t find_entry(struct cursor *c, uint32_t *near, const int64_t *word)
+{
+	if (*near == 0 || memcmp(words_of(&c->v[*near - 1]), word, W_COUNT * sizeof(*word)) != 0)
+		*near = (uint32_t)(uintptr_t)map_get(c->table, word, W_COUNT * sizeof(*word));
+	return *near;
+}
+
 static int put_entry(struct cursor *c, const struct block_sum *one, struct err *err)
 {
 	struct block_sum e = *one, *to;
 	int64_t *word = words_of(&e);
+	uint32_t *near;
 	size_t at;
 
 	for (unsigned w = 0; w < W_COUNT; w++)
 		if (!(c->words >> w & 1))
 			word[w] = -1;
-	at = (size_t)(uintptr_t)map_get(c->table, word, W_COUNT * sizeof(*word));
+	near = near_of(c, word);
+	at = find_entry(c, near, word);
 	if (at == 0) {
 		if (c->n == c->cap) {
 			c->cap = c->cap ? 2 * c->cap : 64;
@@ -103,6 +124,7 @@ static int put_entry(struct cursor *c, const struct block_sum *one, struct err *
 		}
 		c->v[c->n++] = e;
 		(void)map_set(c->table, word, W_COUNT * sizeof(*word), (void *)(uintptr_t)c->n);
+		*near = (uint32_t)c->n;
 		return 0;
 	}
 	to = &c->v[at - 1];
@@ -655,6 +677,7 @@ static int count_on(struct cursor *c, struct err *err)
 
 	map_free(&c->table);
 	c->table = map_new();
+	memset(c->near, 0, sizeof(c->near));
 	c->n = c->next = 0;
 	while (rc == 0 && c->stage != AT_END && c->n < ENTRIES_MAX) {
 		if (c->stage == AT_CHAPTERS)
@@ -927,5 +950,6 @@ int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err)
 		return rc;
 	}
 	rc = db_vtab_make(db, &forms_parts, f, err);
+	rc = rc < 0 ? rc : db_vtab_make(db, &forms_meets, f, err);
 	return rc < 0 ? rc : db_vtab_make(db, &hist_table, f, err);     /* which frees it */
 }

@@ -59,16 +59,25 @@ static int64_t cursor_of(const struct report_feed *job, const char *origin)
 /* The first record at or behind since, the end when there is none. */
 static int find_since(struct db *db, const struct report_feed *job, struct place *p, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
+	int64_t last;
+	int rc = report_span(db, p->log, (int64_t)job->ask->since_us, INT64_MAX, &p->next, &last, err);
+
+	if (rc == 0)
+		p->next = p->end;
+	return rc < 0 ? rc : 0;
+}
+
+/* Behind the last one before until.  Of a store with blocks: rows have no index that says it. */
+static int find_until(struct db *db, const struct report_feed *job, struct place *p, struct err *err)
+{
+	int64_t first, last = -1;
 	int rc;
 
-	db_bind_i64(st, 1, p->log);
-	db_bind_i64(st, 2, (int64_t)job->ask->since_us);
-	db_bind_i64(st, 3, INT64_MAX);
-	rc = db_step(st, err);
-	if (rc == 1)
-		p->next = db_col_type(st, 0) == DB_NULL ? p->end : db_col_i64(st, 0);
-	db_stmt_put(&st);
+	if (job->ask->until_us == 0 || job->ask->until_us > INT64_MAX || job->ask->follow || !forms_seen(db))
+		return 0;
+	rc = report_edges(db, p->log, 0, (int64_t)job->ask->until_us, &first, &last, err);
+	if (rc >= 0 && last + 1 < p->end)
+		p->end = last + 1;
 	return rc < 0 ? rc : 0;
 }
 
@@ -135,7 +144,11 @@ static int add_place(struct report_feed *job, struct db *db, int64_t log, int64_
 	db_stmt_put(&st);
 	if (rc != 1)
 		return rc;
-	rc = 0;
+	rc = find_until(db, job, &p, err);
+	if (rc < 0)
+		free(p.origin);
+	if (rc < 0)
+		return rc;
 	if (cursor_of(job, p.origin) > 0)
 		p.next = cursor_of(job, p.origin);
 	else if (job->ask->newest >= 0 && !job->begun && job->chosen)

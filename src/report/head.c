@@ -231,12 +231,44 @@ static int read_stepped(struct db *db, bool *ret, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
+static int two_of(struct db *db, enum sql_id id, int64_t log, int64_t since, int64_t until, int64_t *ret_first,
+		  int64_t *ret_last, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, id);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, since);
+	db_bind_i64(st, 3, until);
+	rc = db_step(st, err);
+	if (rc == 1 && db_col_type(st, 0) == DB_NULL)
+		rc = 0;
+	if (rc == 1) {
+		*ret_first = db_col_i64(st, 0);
+		*ret_last = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int report_span(struct db *db, int64_t log, int64_t since, int64_t until, int64_t *ret_first, int64_t *ret_last,
+		struct err *err)
+{
+	return two_of(db, forms_seen(db) ? SQL_REPORT_HEAD_SPAN_FORMS : SQL_REPORT_HEAD_SPAN, log, since, until, ret_first,
+		      ret_last, err);
+}
+
+int report_edges(struct db *db, int64_t log, int64_t since, int64_t until, int64_t *ret_first, int64_t *ret_last,
+		 struct err *err)
+{
+	return two_of(db, SQL_REPORT_EDGES, log, since, until, ret_first, ret_last, err);
+}
+
 /* The first and the last record of the span.  Where nothing bounds it, or the clock was set, those of the log: all of
  * it is looked through. */
 static int read_span(struct db *db, const struct basis *b, int64_t log, struct coverage *cov, struct err *err)
 {
 	const struct report_ask *ask = b->ask;
-	struct db_stmt *st;
 	int rc = forms_see(db, err);
 
 	if (rc < 0)
@@ -247,16 +279,8 @@ static int read_span(struct db *db, const struct basis *b, int64_t log, struct c
 			rc = one_of(db, SQL_REPORT_PLACE_BELOW, log, INT64_MAX, &cov->to, err);
 		return rc < 0 ? rc : 0;
 	}
-	st = db_stmt_get(db, forms_seen(db) ? SQL_REPORT_HEAD_SPAN_FORMS : SQL_REPORT_HEAD_SPAN);
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, (int64_t)ask->since_us);
-	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : INT64_MAX);
-	rc = db_step(st, err);
-	if (rc == 1 && db_col_type(st, 0) != DB_NULL) {
-		cov->from = db_col_i64(st, 0);
-		cov->to = db_col_i64(st, 1);
-	}
-	db_stmt_put(&st);
+	rc = report_span(db, log, (int64_t)ask->since_us, ask->until_us ? (int64_t)ask->until_us : INT64_MAX, &cov->from,
+			 &cov->to, err);
 	return rc < 0 ? rc : 0;
 }
 

@@ -18,8 +18,19 @@ int report_cursor_text(struct db *db, const struct report_ask *ask, const struct
 void report_bind(struct db_stmt *st, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
 		 int64_t rows);
 
+/* look.c: a place in a log; the record that a statement finds at one, or beside it: 1; 0: there is none. */
+struct report_record { int64_t idx, id, ts; };
+int report_record_at(struct db *db, enum sql_id id, int64_t log, int64_t idx, struct report_record *ret,
+		     struct err *err) MUST_CHECK;
+/* What is kept from one look to the next; free(steps) in the end. */
+struct report_look { const struct report_ask *ask; struct report_steps *steps; };
 /* Whether a part of a log may have a row that the question chooses, by what says so beside the records (SC-206): 1, or
- * 0 when there is none. */
+ * 0 when there is none; *ret_newest: where the newest one is, or -1, when nobody knows. */
+int report_look(struct report_look *l, struct db *db, int64_t log, int64_t low, int64_t below, int64_t *ret_newest,
+		struct err *err) MUST_CHECK;
+/* Not all records are wanted; so by several ids that sums know where they meet (SC-206). */
+bool report_is_filtered(const struct report_ask *ask);
+bool report_is_met(const struct report_ask *ask, const struct db *db);
 int report_may_have(struct db *db, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
 		    struct err *err) MUST_CHECK;
 #define REPORT_LOOK 1024                /* positions of a part that is read when not all records are wanted */
@@ -41,6 +52,21 @@ int report_verified(struct db *db, const struct report_ask *ask, int64_t log, st
 /* The next log behind *log, 0 = there is none; *ret_tenant may be NULL.  Blocks that have come are seen then. */
 int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
 
+/* The span of time that is asked, as statements have it. */
+static inline int64_t report_since(const struct report_ask *ask)
+{
+	return ask->since_us < INT64_MAX ? (int64_t)ask->since_us : INT64_MAX;
+}
+static inline int64_t report_until(const struct report_ask *ask)
+{
+	return ask->until_us && ask->until_us < INT64_MAX ? (int64_t)ask->until_us : INT64_MAX;
+}
+
+/* As report_span(), but by position: where the clock was set back these are others.  Of a store with blocks, whose
+ * times say it. */
+int report_edges(struct db *db, int64_t log, int64_t since, int64_t until, int64_t *ret_first, int64_t *ret_last,
+		 struct err *err) MUST_CHECK;
+
 /* texts.c: rows of statements that hand over records (row_out()), with the columns that are listed there, then more. */
 struct report_column { const char *name; uint8_t how, at, begin; uint16_t more; };      /* ended by name NULL */
 extern const struct report_column report_calls_columns[], report_tail_columns[], report_export_columns[];
@@ -57,11 +83,12 @@ void report_texts_basics(struct db_stmt *st, int64_t *ret_ts, int *ret_kind, int
 /* The members of a row. */
 int report_texts_row(struct report_texts *t, struct db_stmt *st, struct reply *o, struct err *err) MUST_CHECK;
 
-/* Bodies of reports[]; that of samples is sample.c. */
+/* Bodies of reports[]; those of samples are sample.c. */
 int report_tool_health(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_stats(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_export_check(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_segments(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 int report_sample(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
+int report_sample_hash(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 
 #endif

@@ -273,7 +273,7 @@ struct rows {
 	int64_t left;                   /* rows that may still be said */
 	int64_t got, ts, idx;           /* rows of the page, and where its last one stands */
 	size_t met;                     /* of the logs that the cursor names */
-	struct steps *steps;
+	struct report_look look;
 	struct report_texts *texts;     /* what makes rows, or NULL: they are the statement's */
 	struct lane *lane;              /* where they wait; NULL: they are said at once */
 	struct sums *sums;              /* or where they are added up */
@@ -295,20 +295,10 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static int64_t until_of(const struct report_ask *ask)
-{
-	return ask->until_us && ask->until_us < INT64_MAX ? (int64_t)ask->until_us : INT64_MAX;
-}
-
-static int64_t since_of(const struct report_ask *ask)
-{
-	return ask->since_us < INT64_MAX ? (int64_t)ask->since_us : INT64_MAX;
-}
-
 void report_bind(struct db_stmt *st, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
 		 int64_t rows)
 {
-	const int64_t number[PARAMS] = { log, since_of(ask), until_of(ask), 0, 0, 0, ask->outcome, rows, below, low, 0,
+	const int64_t number[PARAMS] = { log, report_since(ask), report_until(ask), 0, 0, 0, ask->outcome, rows, below, low, 0,
 		ask->number };
 	const char *const text[PARAMS] = { [3] = or_null(ask->tool), [4] = or_null(ask->pseudonym),
 		[5] = or_null(ask->key), [10] = ask->as_text ? ask->text : NULL };
@@ -428,214 +418,11 @@ static int ask_page(struct rows *r, struct db *db, int64_t log, int64_t low, int
 	return rc;
 }
 
-/* --- where to look: the indexes end in times, so a part of a log is asked with the times that its records can have */
+/* --- parts that are worth reading */
 
-#define SLACK_US 60000000               /* a record may be as much older than one before it; more is a finding (TIME) */
 #define WALK_ROWS 65536                 /* of a part that is read record by record */
 #define WALK_FILTERED REPORT_LOOK       /* the same when not all records are wanted: half of them are read in vain */
-#define STEPS_MAX 4096
-#define SYSTEM_LOG 1
-
-/* When the clock was set, by the records of that; those of before `from` are pruned. */
-struct steps { int64_t from; size_t n; struct step { int64_t id, ts; } at[STEPS_MAX]; };
-struct place { int64_t idx, id, ts; };
-/* Positions, and the ids and times that the records there can have; times before the last one. */
-struct stretch { int64_t low, below, from_id, to_id, from_us, before_us; };
-
-static int read_place(struct db *db, enum sql_id id, int64_t log, int64_t idx, struct place *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, id);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, idx);
-	rc = db_step(st, err);
-	if (rc == 1)
-		*ret = (struct place){ db_col_i64(st, 0), db_col_i64(st, 1), db_col_i64(st, 2) };
-	db_stmt_put(&st);
-	return rc;
-}
-
-static int read_steps(struct rows *r, struct db *db, struct err *err)
-{
-	struct steps *s = mem_zalloc(sizeof(*s));
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_STEPS);
-	struct place first;
-	int rc;
-
-	db_bind_i64(st, 1, STEPS_MAX);
-	while ((rc = db_step(st, err)) == 1)
-		s->at[s->n++] = (struct step){ db_col_i64(st, 0), db_col_i64(st, 1) };
-	db_stmt_put(&st);
-	if (rc == 0)
-		rc = read_place(db, SQL_REPORT_PLACE_FROM, SYSTEM_LOG, 0, &first, err);
-	if (rc == 1)
-		s->from = first.idx > 0 ? first.id : 0;
-	r->steps = s;
-	return rc < 0 ? rc : 0;
-}
-
-/* Between the two, or just behind them: that a clock was set is noticed within a second.  True as well when nobody
- * knows. */
-static bool was_set(const struct steps *s, const struct place *first, const struct place *last)
-{
-	const struct step *next = NULL;
-
-	for (size_t i = 0; i < s->n; i++) {
-		const struct step *at = &s->at[i];
-
-		if (at->id > first->id && at->id <= last->id)
-			return true;
-		if (at->id > last->id && (!next || at->id < next->id))
-			next = at;
-	}
-	return s->n == STEPS_MAX || first->id < s->from ||
-		(next && next->ts < last->ts + 2 * SLACK_US && next->ts > last->ts - 2 * SLACK_US);
-}
-
-/* Of a store with blocks positions say it: blocks know them, their times, and what ids they have. */
-static int bound_in_forms(struct rows *r, struct stretch *p)
-{
-	*p = (struct stretch){ p->low, p->below, p->low, p->below - 1, since_of(r->ask), until_of(r->ask) };
-	return p->from_us < p->before_us;
-}
-
-/* Where several may write, by their clocks, the records themselves say their times: 1; 0: one alone writes, by one. */
-static int bound_by_times(struct rows *r, struct db *db, int64_t log, struct stretch *p, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_PART_TIMES);
-	int rc;
-
-	for (unsigned i = 0; i < 3; i++)
-		db_bind_i64(st, i + 1, (int64_t[]){ log, p->low, p->below }[i]);
-	rc = db_step(st, err);
-	if (rc == 1 && bound_in_forms(r, p)) {
-		p->before_us = db_col_type(st, 1) == DB_NULL ? 0 : least(p->before_us, db_col_i64(st, 1) + 1);
-		p->from_us = -least(-p->from_us, -db_col_i64(st, 0));
-	}
-	db_stmt_put(&st);
-	return rc;
-}
-
-/* 0: the part has no record that the span of time can have. */
-static int bound_part(struct rows *r, struct db *db, int64_t log, struct stretch *p, struct err *err)
-{
-	struct place first, last;
-	int rc;
-
-	if (forms_seen(db))
-		return bound_in_forms(r, p);
-	if ((rc = bound_by_times(r, db, log, p, err)) != 0)
-		return rc < 0 ? rc : p->from_us < p->before_us;
-	if (r->steps || (rc = read_steps(r, db, err)) == 0)
-		rc = read_place(db, SQL_REPORT_PLACE_FROM, log, p->low, &first, err);
-	if (rc == 1)
-		rc = read_place(db, SQL_REPORT_PLACE_BELOW, log, p->below, &last, err);
-	if (rc != 1 || first.idx > last.idx)
-		return rc < 0 ? rc : 0;
-	*p = (struct stretch){ p->low, p->below, first.id, last.id, since_of(r->ask), until_of(r->ask) };
-	if (!was_set(r->steps, &first, &last)) {
-		p->before_us = least(p->before_us, last.ts + SLACK_US + 1);
-		if (p->from_us < first.ts - SLACK_US)
-			p->from_us = first.ts - SLACK_US;
-	}
-	return p->from_us < p->before_us;
-}
-
-enum probe { PROBE_OUT, PROBE_KIND, PROBE_TOOL, PROBE_CRED, PROBE_PRN };
-static const enum sql_id probes[][2] = {        /* of rows, of blocks */
-	[PROBE_OUT] = { SQL_REPORT_PROBE_OUT, SQL_REPORT_FORMS_OUT },
-	[PROBE_KIND] = { SQL_REPORT_PROBE_KIND, SQL_REPORT_FORMS_KIND },
-	[PROBE_TOOL] = { SQL_REPORT_PROBE_TOOL, SQL_REPORT_FORMS_TOOL },
-	[PROBE_CRED] = { SQL_REPORT_PROBE_CRED, SQL_REPORT_FORMS_CRED },
-	[PROBE_PRN] = { SQL_REPORT_PROBE_PRN, SQL_REPORT_FORMS_PRN },
-};
-
-static int probe(struct db *db, enum probe which, int64_t log, const struct stretch *p, const char *text,
-		 int64_t number, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, probes[which][forms_seen(db)]);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, p->from_us);
-	db_bind_i64(st, 3, p->before_us);
-	db_bind_i64(st, 4, p->from_id);
-	db_bind_i64(st, 5, p->to_id);
-	if (text)
-		db_bind_textz(st, 6, text);
-	else
-		db_bind_i64(st, 6, number);
-	rc = db_step(st, err);
-	db_stmt_put(&st);
-	return rc;
-}
-
-static int outcome_of(const struct report_ask *ask)
-{
-	return ask->way->outcome ? ask->way->outcome : ask->outcome;
-}
-
-static bool is_filtered(const struct report_ask *ask)
-{
-	return outcome_of(ask) > 0 || *ask->tool || *ask->key || *ask->pseudonym || ask->way->kind[0] || ask->kind;
-}
-
-/* Begins and ends of calls are everywhere, and no index of rows has them. */
-static bool is_rare(int64_t kind)
-{
-	return kind && kind != AUDIT_CALL_BEGIN && kind != AUDIT_CALL_END;
-}
-
-/* 1 as well when any kind will do. */
-static int probe_kinds(struct db *db, int64_t log, const struct stretch *p, const struct report_way *way,
-		       struct err *err)
-{
-	int rc = way->kind[0] == 0;
-
-	for (size_t i = 0; rc == 0 && i < REPORT_KINDS && way->kind[i]; i++)
-		rc = probe(db, PROBE_KIND, log, p, NULL, way->kind[i], err);
-	return rc;
-}
-
-/* Whether there may be a row in a part: 1, or 0 when there is none.  An outcome comes first, for it is the rarest
- * (SC-405); of several filters each must have found something. */
-static int may_have(struct rows *r, struct db *db, int64_t log, struct stretch *p, struct err *err)
-{
-	const struct report_ask *ask = r->ask;
-	int rc;
-
-	if (!is_filtered(ask) && ask->since_us == 0 && ask->until_us == 0)
-		return 1;
-	rc = bound_part(r, db, log, p, err);
-	if (rc == 1 && outcome_of(ask) > 0) {
-		rc = probe(db, PROBE_OUT, log, p, NULL, outcome_of(ask), err);
-		if (rc == 0 && ask->way->either)
-			rc = probe_kinds(db, log, p, ask->way, err);
-	}
-	if (rc == 1 && !ask->way->either)
-		rc = probe_kinds(db, log, p, ask->way, err);
-	if (rc == 1 && is_rare(ask->kind))
-		rc = probe(db, PROBE_KIND, log, p, NULL, ask->kind, err);
-	if (rc == 1 && *ask->tool)
-		rc = probe(db, PROBE_TOOL, log, p, ask->tool, 0, err);
-	if (rc == 1 && *ask->key)
-		rc = probe(db, PROBE_CRED, log, p, ask->key, 0, err);
-	if (rc == 1 && *ask->pseudonym)
-		rc = probe(db, PROBE_PRN, log, p, ask->pseudonym, 0, err);
-	return rc;
-}
-
-int report_may_have(struct db *db, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
-		    struct err *err)
-{
-	struct rows r = { .ask = ask };
-	struct stretch p = { .low = low, .below = below };
-	int rc = may_have(&r, db, log, &p, err);
-
-	free(r.steps);
-	return rc;
-}
+#define WALK_MET (1 << 20)              /* where sums say it: eight chapters or more */
 
 /* Then it is said where to go on (CONSOLE C-501).  Something has been looked at by then, so that who asks gets on. */
 static bool is_enough(struct rows *r)
@@ -649,27 +436,33 @@ static bool is_enough(struct rows *r)
  * nothing is grow, the others are narrowed until they are small. */
 static int next_part(struct rows *r, struct db *db, struct walk *w, int64_t *ret_low, struct err *err)
 {
-	const int64_t most = is_filtered(r->ask) ? WALK_FILTERED : WALK_ROWS;
+	const int64_t most = report_is_filtered(r->ask) ? WALK_FILTERED : WALK_ROWS;
 
 	*ret_low = 0;
 	if (!r->ask->way->walked)
 		return w->below > 0;
 	if (w->width == 0)
-		w->width = most;
+		w->width = report_is_met(r->ask, db) ? WALK_MET : most;
 	while (w->below > 0 && !is_enough(r)) {
-		struct stretch p = { .low = w->below > w->width ? w->below - w->width : 0, .below = w->below };
-		int rc = may_have(r, db, w->log, &p, err);
+		const int64_t low = w->below > w->width ? w->below - w->width : 0;
+		int64_t newest;
+		int rc = report_look(&r->look, db, w->log, low, w->below, &newest, err);
 
 		if (rc < 0)
 			return rc;
+		if (rc == 1 && newest >= 0) {
+			w->below = newest + 1;
+			*ret_low = w->below > most ? w->below - most : 0;
+			return 1;
+		}
 		if (rc == 0) {
-			w->below = p.low;
+			w->below = low;
 			r->looked++;
 			w->width = least(4 * w->width, INT64_MAX / 8);
-		} else if (p.below - p.low > most) {
-			w->width = (p.below - p.low) / 4 > most ? (p.below - p.low) / 4 : most;
+		} else if (w->below - low > most) {
+			w->width = (w->below - low) / 4 > most ? (w->below - low) / 4 : most;
 		} else {
-			*ret_low = p.low;
+			*ret_low = low;
 			return 1;
 		}
 	}
@@ -702,9 +495,9 @@ static int ask_rows(struct rows *r, struct db *db, struct walk *w, int64_t rows,
 static int open_walk(struct rows *r, struct db *db, int64_t log, struct walk *w, struct err *err)
 {
 	const struct report_cursor *from = r->from;
-	struct place last;
+	struct report_record last;
 	size_t i = 0;
-	int rc = read_place(db, SQL_REPORT_PLACE_BELOW, log, INT64_MAX, &last, err);
+	int rc = report_record_at(db, SQL_REPORT_PLACE_BELOW, log, INT64_MAX, &last, err);
 
 	*w = (struct walk){ .log = log, .below = rc == 1 ? last.idx + 1 : 0 };
 	if (rc < 0 || !from)
@@ -735,8 +528,8 @@ static int64_t one_more(const struct rows *r)
 /* It goes on at the record below; when that was, says how far back this was looked for. */
 static int stop_at(struct rows *r, struct db *db, const struct walk *w, struct err *err)
 {
-	struct place next;
-	int rc = read_place(db, SQL_REPORT_PLACE_BELOW, w->log, w->below, &next, err);
+	struct report_record next;
+	int rc = report_record_at(db, SQL_REPORT_PLACE_BELOW, w->log, w->below, &next, err);
 
 	r->out->more = rc == 1;
 	r->out->looked_us = rc == 1 ? (uint64_t)next.ts : 0;
@@ -961,7 +754,7 @@ static int put_head(struct rows *r, struct db *db, struct err *err)
 static int put_rows(struct report_out *out, struct db *db, const struct report_ask *ask,
 		    const struct report_cursor *from, struct err *err)
 {
-	struct rows r = { .out = out, .ask = ask, .from = from, .tenant_id = ask->tenant_id,
+	struct rows r = { .out = out, .ask = ask, .look = { .ask = ask }, .from = from, .tenant_id = ask->tenant_id,
 			  .left = ask->limit > 0 ? ask->limit : INT64_MAX, .until_us = clock_mono_us() + REPORT_LOOK_US };
 	const int64_t before = report_ask_scope(ask) == SCOPE_TENANTS ? 1 : 0;  /* the first log is the system's */
 	int rc;
@@ -978,7 +771,7 @@ static int put_rows(struct report_out *out, struct db *db, const struct report_a
 	for (size_t i = 0; i < r.lanes; i++)
 		free_lane(r.heap[i]);
 	free(r.heap);
-	free(r.steps);
+	free(r.look.steps);
 	sums_free(&r.sums);
 	report_texts_free(&r.texts);
 	return rc;

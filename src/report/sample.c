@@ -266,17 +266,18 @@ static int find(const struct population *p, struct db *db, const struct pieces *
 
 /* --- rows */
 
-static int put_row(struct report_out *out, struct db *db, const struct report_ask *ask, int64_t rank, int64_t idx,
-		   struct err *err)
+/* number: its rank, or hash. */
+static int put_row(struct report_out *out, struct db *db, const struct report_ask *ask, enum sql_id id, int64_t number,
+		   int64_t idx, struct err *err)
 {
 	struct db_stmt *st;
 	int rc = forms_see(db, err);
 
 	if (rc < 0)
 		return rc;
-	st = db_stmt_get(db, ask->way->sql);
+	st = db_stmt_get(db, id);
 	report_bind(st, ask, ask->log, idx, 0, 0);
-	db_bind_i64(st, 12, rank);
+	db_bind_i64(st, 12, number);
 	rc = db_step(st, err);
 	if (rc == 1) {
 		reply_row_begin(out->reply);
@@ -309,7 +310,7 @@ static int put_rows(struct report_out *out, struct db *db, const struct populati
 	draw((uint64_t)ask->number, (uint64_t)p->total, n, rank);
 	rc = find(p, db, pieces, 0, &search, err);
 	for (size_t i = 0; rc == 0 && i < n && !reply_full(out->reply); i++) {
-		rc = put_row(out, db, ask, rank[i], idx[i], err);
+		rc = put_row(out, db, ask, ask->way->sql, rank[i], idx[i], err);
 		if (rc == 0 && out->part && out->reply->text.len >= PASSED_BYTES)
 			rc = out->part(out->arg, err);
 	}
@@ -335,5 +336,146 @@ int report_sample(struct report_out *out, struct db *db, struct report_ask *ask,
 	if (rc == 0)
 		rc = put_rows(out, db, &p, &pieces, err);
 	free(pieces.v);
+	return rc;
+}
+
+/* --- by hash, as samples were drawn once: which says nothing of a record but where it stands, so that positions are
+ * hashed unread, and those with the smallest hashes looked at until there are enough calls */
+
+#define HASH_PRIME INT64_C(2147483647)
+#define HASHED_MAX 1024                 /* calls that are looked for so; of more all are hashed by the engine */
+#define HASHED_TRIED 4                  /* positions for each of them, and some more */
+#define HASHED_MORE 64
+
+struct hashed { int64_t hash, idx; };
+struct best { struct hashed v[HASHED_MAX * HASHED_TRIED + HASHED_MORE]; size_t n, cap; };   /* the largest on top */
+
+static int64_t hash_of(int64_t idx, int64_t seed)
+{
+	const int64_t x = (idx * 48271 + seed * 69621 + 1) % HASH_PRIME;
+	const int64_t y = (x * x + seed) % HASH_PRIME;
+
+	return (y * y + x) % HASH_PRIME;
+}
+
+static bool is_less(const struct hashed *a, const struct hashed *b)
+{
+	return a->hash != b->hash ? a->hash < b->hash : a->idx < b->idx;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+	return is_less(a, b) ? -1 : is_less(b, a);
+}
+
+static int by_idx(const void *a, const void *b)
+{
+	return ascending(&((const struct hashed *)a)->idx, &((const struct hashed *)b)->idx);
+}
+
+static void rise(struct best *b, struct hashed one)
+{
+	size_t i = b->n++;
+
+	for (; i > 0 && is_less(&b->v[(i - 1) / 2], &one); i = (i - 1) / 2)
+		b->v[i] = b->v[(i - 1) / 2];
+	b->v[i] = one;
+}
+
+/* In the place of the largest. */
+static void sink(struct best *b, struct hashed one)
+{
+	size_t i = 0;
+
+	for (size_t child; (child = 2 * i + 1) < b->n; i = child) {
+		if (child + 1 < b->n && is_less(&b->v[child], &b->v[child + 1]))
+			child++;
+		if (!is_less(&one, &b->v[child]))
+			break;
+		b->v[i] = b->v[child];
+	}
+	b->v[i] = one;
+}
+
+static void hash_positions(struct best *b, int64_t from, int64_t below, int64_t seed)
+{
+	for (int64_t idx = from; idx < below; idx++) {
+		const struct hashed one = { hash_of(idx, seed), idx };
+
+		if (b->n < b->cap)
+			rise(b, one);
+		else if (is_less(&one, b->v))
+			sink(b, one);
+	}
+	qsort(b->v, b->n, sizeof(b->v[0]), by_hash);
+}
+
+/* The calls among them come first, as many as are wanted; *ret_n. */
+static int choose_calls(struct best *b, struct db *db, const struct report_ask *ask, size_t *ret_n, struct err *err)
+{
+	int rc = 0;
+
+	*ret_n = 0;
+	for (size_t i = 0; rc >= 0 && i < b->n && *ret_n < (size_t)ask->limit; i++) {
+		struct db_stmt *st = db_stmt_get(db, SQL_REPORT_SAMPLE_HASH_CALL);
+
+		report_bind(st, ask, ask->log, b->v[i].idx, 0, 0);
+		rc = db_step(st, err);
+		if (rc == 1)
+			b->v[(*ret_n)++] = b->v[i];
+		db_stmt_put(&st);
+	}
+	qsort(b->v, *ret_n, sizeof(b->v[0]), by_idx);
+	return rc < 0 ? rc : 0;
+}
+
+/* 1: *ret_n of them are what is asked for; 0: too few were calls, or the engine has to say it. */
+static int draw_hashed(struct best *b, struct db *db, const struct report_ask *ask, size_t *ret_n, struct err *err)
+{
+	int64_t from = 0, last = -1, below;
+	int rc;
+
+	if (!forms_seen(db) || ask->limit < 1 || ask->limit > HASHED_MAX || ask->number < 0 || ask->number > UINT32_MAX)
+		return 0;
+	rc = report_edges(db, ask->log, report_since(ask), report_until(ask), &from, &last, err);
+	below = ask->to >= 0 && ask->to < last ? ask->to + 1 : last + 1;
+	if (rc != 1)
+		return rc;
+	b->cap = (size_t)ask->limit * HASHED_TRIED + HASHED_MORE;
+	hash_positions(b, from, below, ask->number);
+	rc = choose_calls(b, db, ask, ret_n, err);
+	return rc < 0 ? rc : *ret_n == (size_t)ask->limit || b->n < b->cap;
+}
+
+static int put_all(struct report_out *out, struct db *db, const struct report_ask *ask, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, ask->way->sql);
+	int rc = 0;
+
+	report_bind(st, ask, ask->log, 0, ask->to >= 0 ? ask->to + 1 : INT64_MAX, ask->limit > 0 ? ask->limit : INT64_MAX);
+	while (!reply_full(out->reply) && (rc = db_step(st, err)) == 1) {
+		reply_row_begin(out->reply);
+		report_columns(out->reply, ask, st);
+		reply_row_end(out->reply);
+		out->seen(out->arg, ask->tenant_id, db_col_i64(st, 2));
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int report_sample_hash(struct report_out *out, struct db *db, struct report_ask *ask, struct err *err)
+{
+	struct best *best = mem_zalloc(sizeof(*best));
+	size_t n = 0;
+	int rc = forms_see(db, err), drawn;
+
+	out->seen(out->arg, ask->tenant_id, -1);
+	if (rc == 0)
+		rc = put_head(out, db, ask, err);
+	drawn = rc == 0 ? draw_hashed(best, db, ask, &n, err) : rc;
+	rc = drawn == 0 ? put_all(out, db, ask, err) : drawn < 0 ? drawn : 0;
+	for (size_t i = 0; rc == 0 && drawn == 1 && i < n && !reply_full(out->reply); i++)
+		rc = put_row(out, db, ask, SQL_REPORT_SAMPLE_HASH_ROW, best->v[i].hash, best->v[i].idx, err);
+	free(best);
 	return rc;
 }

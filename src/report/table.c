@@ -21,12 +21,13 @@
 static const struct report reports[] = {
 	{ "audit", "calls", SCOPE_TENANTS,
 	  .way = { { .option = "group-by", .sql = SQL_REPORT_CALLS_GROUPED, COUNTED, .sums = true },
-		   { .sql = SQL_REPORT_CALLS, WALKED, .columns = report_calls_columns } },
+		   { .sql = SQL_REPORT_CALLS, WALKED, .own = true, .columns = report_calls_columns } },
 	  .text = "group-by", .text_list = true,
 	  .text_in = " client obo tool principal key outcome transport revision day tenant " },
 	{ "audit", "denied", SCOPE_TENANT,
 	  .way = { { .option = "by", .sql = SQL_REPORT_DENIED_BY, COUNTED },
-		   { .sql = SQL_REPORT_DENIED, WALKED, .kind = { AUDIT_CALL_DENIED, AUDIT_CALL_DENIED_SUMMARY } } },
+		   { .sql = SQL_REPORT_DENIED, WALKED, .own = true,
+		     .kind = { AUDIT_CALL_DENIED, AUDIT_CALL_DENIED_SUMMARY } } },
 	  .text = "by", .text_in = " rule tool principal key outcome day " },
 	{ "audit", "auth-failures", SCOPE_ALL,
 	  .way = { { .option = "by", .sql = SQL_REPORT_AUTH_FAILURES_BY, .sums = true },
@@ -47,7 +48,7 @@ static const struct report reports[] = {
 	  .reads = " own sys around bounds days newest " },
 	{ "audit", "sample", SCOPE_EITHER,
 	  .way = { { .option = "kind", .method = "hash", .sql = SQL_REPORT_SAMPLE_KIND_HASH, .drawn = true },
-		   { .method = "hash", .sql = SQL_REPORT_SAMPLE_HASH, .drawn = true },
+		   { .method = "hash", .sql = SQL_REPORT_SAMPLE_HASH, .drawn = true, .body = report_sample_hash },
 		   { .option = "kind", .sql = SQL_REPORT_SAMPLE_KIND, .drawn = true, .body = report_sample },
 		   { .sql = SQL_REPORT_SAMPLE, .drawn = true, .body = report_sample } } },
 	{ "audit", "after-revocation", SCOPE_TENANTS,
@@ -104,9 +105,9 @@ static const struct report reports[] = {
 	{ "audit", "tool-health", SCOPE_TENANT, BODY(SQL_REPORT_DURATIONS, report_tool_health) },
 	{ "audit", "stats", SCOPE_TENANTS, BODY(SQL_REPORT_DURATIONS_BY_TIME, report_stats) },
 	{ "audit", "tail", SCOPE_ALL,
-	  .way = { { .sql = SQL_REPORT_RECORDS, .columns = report_tail_columns, .chosen = true } } },
+	  .way = { { .sql = SQL_REPORT_RECORDS, .columns = report_tail_columns, .chosen = true, .own = true } } },
 	{ "audit", "export", SCOPE_ALL,
-	  .way = { { .sql = SQL_REPORT_RECORDS, .columns = report_export_columns, .chosen = true } } },
+	  .way = { { .sql = SQL_REPORT_RECORDS, .columns = report_export_columns, .chosen = true, .own = true } } },
 	{ "audit", "export-check", SCOPE_ALL,
 	  .way = { { .sql = SQL_REPORT_EXPORT_CHECK, .must_be_empty = true, .body = report_export_check } } },
 	{ "key", "list", SCOPE_TENANTS,
@@ -137,7 +138,7 @@ static bool is_in(const char *list, const char *word)
 
 bool report_may_read(const void *report, const char *table, const char *column)
 {
-	static const char all[] = " rec rec_tail rec_at span meta blk chap book seg rollup rollup_hist parts log "
+	static const char all[] = " rec rec_tail rec_at span meta blk chap book seg rollup rollup_hist parts meets log "
 		"tenant principal dict head cp tile limit_row system sqlite_master ";      /* the last: whether rows have indexes */
 	static const char of_cred[] = " id tenant_id principal_id accessor label created_us expires_us revoked_us rotated_us "
 		"suspended_us last_used_us scopes ROWID ";

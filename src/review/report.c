@@ -345,15 +345,11 @@ static int review_check(struct command_call *c, struct err *err)
 /* Behind the newest record that the review covers; 0: there is none. */
 static int last_of(struct db *db, const struct report_ask *ask, int64_t *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
-	int rc;
+	int64_t first, last = -1;
+	int rc = report_span(db, ask->log, (int64_t)ask->since_us,
+			     ask->until_us ? (int64_t)ask->until_us : (int64_t)clock_wall_us(), &first, &last, err);
 
-	db_bind_i64(st, 1, ask->log);
-	db_bind_i64(st, 2, (int64_t)ask->since_us);
-	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : (int64_t)clock_wall_us());
-	rc = db_step(st, err);
-	*ret = rc == 1 && db_col_type(st, 1) != DB_NULL ? db_col_i64(st, 1) + 1 : 0;
-	db_stmt_put(&st);
+	*ret = last + 1;
 	return rc < 0 ? rc : 0;
 }
 

@@ -88,6 +88,22 @@ QUESTIONS = [
     ("Q39", SMALL, "audit anchors", {}),
 ]
 
+# Of several ids, which meet often, seldom or never: two that are common are in each part of a log.
+MEETING = [
+    ("", PAGED, "audit calls", {**T, "tool": "{common[tool]}", "principal": "{common[principal]}", "limit": "0"}),
+    ("", PAGED, "audit calls", {**T, "tool": "{common[tool]}", "outcome": "ok", "limit": "10"}),
+    ("", PAGED, "audit calls", {**T, "key": "{common[key]}", "outcome": "timeout", "limit": "0"}),
+    ("", RARE, "audit calls", {**T, "tool": "rare", "principal": "seldom"}),
+    ("", PAGED, "audit calls", {"tool": "{common[tool]}", "outcome": "denied", "limit": "30"}),
+    ("", PAGED, "audit calls", {**T, "tool": "{common[tool]}", "outcome": "timeout", "since": "4d", "until": "1d"}),
+    ("", PAGED, "audit denied", {**T, "tool": "{common[tool]}", "limit": "0"}),
+    ("", PAGED, "audit denied", {**T, "key": "{common[key]}", "outcome": "rate_limited", "limit": "0"}),
+    ("", PAGED, "audit tail", {**T, "tool": "{common[tool]}", "principal": "{common[principal]}", "number": "20"}),
+    ("", PAGED, "audit tail", {**T, "tool": "{common[tool]}", "kind": "call.denied", "number": "20"}),
+    ("", ALL, "audit export", {**T, "tool": "{common[tool]}", "outcome": "timeout"}),
+    ("", ALL, "audit export", {**T, "since": "4d", "until": "2d"}),
+]
+
 
 def filled(args, planted):
     """The arguments with what was planted in its places."""

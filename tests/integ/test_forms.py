@@ -14,12 +14,12 @@ import subprocess
 import sys
 
 import crib
-from questions import QUESTIONS, filled, title
+from questions import MEETING, QUESTIONS, filled, title
 
 FILL = ("--tenants", 3, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 5, "--level", "request")
 FOLDS = (("--block", 512, "--chapter", 2), ("--block", 100, "--tail", 40, "--leftovers", "--chapter", 16),
          ("--block", 4096, "--tail", 1, "--seed", 3, "--chapter", 1),
-         ("--block", 300, "--chapter", 3, "--partial"))
+         ("--block", 300, "--chapter", 3, "--partial"), ("--block", 60, "--chapter", 4, "--book", 2, "--tail", 30))
 if crib.sanitized("toolcrib-report"):   # which want each line of the code once; other borders are in the build that users get
     FOLDS = FOLDS[1::2]
 # What the server would start: it keeps the question, and nobody gets an answer.
@@ -93,7 +93,7 @@ class Asked(crib.Case):
         self.crib.env["TOOLCRIB_REPORT"] = str(listener)
         self.crib.start()
         asked = []
-        for question in QUESTIONS:
+        for question in [*QUESTIONS, *MEETING]:
             if "tables" in question[3] or question[2] == "audit segments":      # these are about files
                 continue
             self.crib.ask(question[2], **filled(question[3], planted))

@@ -3,6 +3,7 @@ records, as rows and with nearly all of them in small blocks and chapters.  No s
 (SC-903), whatever its plan says: those that still do stand in report_walks.txt, of rows, and report_walks_blocks.txt, each with its
 reason, and leave it when they do not."""
 import collections
+import datetime
 import json
 import pathlib
 import re
@@ -18,7 +19,7 @@ RECORDS, TIMES = 4000, 10
 MORE = 1.5              # times the work that ten times the records may take
 FEW = 2000              # steps that are nothing: a level more in a tree, a few more looks into an index
 FILL = ("--tenants", 2, "--zipf", 4, "--principals", 4, "--tools", 4, "--failures", 0.2, "--days", 5, "--hour", 10)
-OWN = re.compile("audit_list_leaves|fold_|baseline_")   # what the server asks when it likes: its notary, what makes blocks, usual calls
+OWN = re.compile("audit_list_leaves|fold_|baseline_|meta_list_schema")    # what the server asks when it likes: its notary, what makes blocks, usual calls, a reader
 FORMS = "rows", "blocks"
 TAIL = 50
 ROW_STEPS = 46          # columns of a row that is read from behind the blocks: it takes as many steps at least
@@ -240,6 +241,49 @@ class Work(crib.Case):
             with self.subTest(**question):
                 runs = store.counted(lambda: store.said("audit calls", {**T, **question}))[1]
                 self.assertEqual(sum(name == "forms_chapter_sums" for name, *_ in runs), most)
+
+    def read(self, store, command, args):
+        """How often a block, and the sums of a chapter and of a book, were read for it; and its rows."""
+        got, runs = store.counted(lambda: store.said(command, args))
+        names = collections.Counter(name for name, *_ in runs)
+        return [names["forms_block_bytes"], names["forms_chapter_sums"], names["forms_book_around"]], got.count(b'{"row":')
+
+    def test_two_ids_that_meet_seldom_are_found_by_sums(self):
+        """SC-206, decision 0141: what each part has of both, and no record of both at once, costs the sums of its books."""
+        self.serve("blocks")
+        store = self.stores[1]
+        of = "FROM {} WHERE log = (SELECT l.id FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE t.name = ?)"
+        blocks, books, loose = (store.crib.rows(what, T["tenant"])[0][0] for what in (
+            "SELECT count(*) " + of.format("blk"), "SELECT count(*) " + of.format("book"),
+            "SELECT count(*) " + of.format("blk") + " AND first >= (SELECT max(first + cnt) FROM chap WHERE log = blk.log)"))
+        self.assertGreater(blocks, 20 * FOLD[FOLD.index("--chapter") + 1])
+        planted = store.planted["tool_error"]
+        for args, rows, chapters in (({"tool": planted["tool"], "outcome": "tool_error"}, len(planted["calls"]), len(planted["calls"])),
+                                     ({"principal": "seldom", "outcome": "crashed"}, 0, 0)):
+            with self.subTest(**args):
+                (opened, sums, around), got = self.read(store, "audit calls", {**T, **args})
+                self.assertEqual(got, rows)
+                self.assertLess(opened, loose + (chapters + 1) * 2 * FOLD[FOLD.index("--chapter") + 1])
+                self.assertLessEqual(sums, books)
+                self.assertLess(around, 4 * books)
+
+    def test_an_export_begins_and_ends_where_its_times_do(self):
+        """Blocks of other times are left out by their times, before and behind."""
+        self.serve("blocks")
+        store = self.stores[1]
+        log, blocks = store.crib.rows("SELECT b.log, count(*) FROM blk b JOIN log l ON l.id = b.log JOIN tenant t ON t.id = l.tenant_id "
+                                      "WHERE t.name = ?", T["tenant"])[0]
+        times = [self.crib_time(us) for us, in store.crib.rows("SELECT ts_min FROM blk WHERE log = ? ORDER BY first LIMIT ?", log, blocks)]
+        for since, until, part in ((None, times[blocks // 20], 20), (times[-blocks // 20], None, 20), (times[blocks // 2], times[blocks // 2 + 3], 100)):
+            args = {name: value for name, value in (("since", since), ("until", until)) if value}
+            with self.subTest(**args):
+                (opened, *_), rows = self.read(store, "audit export", {**T, **args})
+                self.assertGreater(rows, 30)
+                self.assertLess(opened, 3 * blocks / part + 30)
+
+    @staticmethod
+    def crib_time(us):
+        return datetime.datetime.fromtimestamp(us // 1000000, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def test_sc407_what_counts_by_sums_is_marked(self):
         """SC-407: so that its header says how many chapters have none."""

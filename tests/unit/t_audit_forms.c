@@ -302,7 +302,23 @@ static const char parts_said[] = "SELECT sum(coalesce(n, (SELECT count(*) FROM r
 	"AND chapters = @ % 2 AND of_kind = -1";
 static const char parts_meant[] = "SELECT (SELECT count(*) FROM main.rec e WHERE log = 2 AND idx >= 5 AND idx < 444 AND %s), 5, 444, 439";
 static const char calls_then[] = "e.ts >= @ AND e.ts < # AND e.kind IN (1002, 1003, 1004)";
-enum { SLOTS_ASKED = 4, PARTS_ASKED = 8 };
+/* And of where ids meet; @ and # are times, and what is asked as of sums. */
+static const char meets_said[] = "SELECT idx FROM meets WHERE log = 2 AND since = @ AND until = # AND lo = 5 AND hi = 1300 AND %s";
+static const char meets_meant[] = "SELECT e.idx FROM main.rec e WHERE e.log = 2 AND e.kind <> 1001 AND e.ts >= @ AND e.ts < # "
+	"AND e.idx BETWEEN 5 AND 1300 AND %s ORDER BY e.idx DESC";
+#define ID(text) "(SELECT id FROM dict WHERE text = '" text "')"
+static const struct asked met[] = {
+	{ "of_tool = " ID("seldom") " AND of_prn = " ID("prn_d") " AND of_cred = -1 AND of_outcome = -1 AND of_kind = -1",
+	  "e.tool = " ID("seldom") " AND e.prn = " ID("prn_d") },
+	{ "of_tool = " ID("echo") " AND of_prn = " ID("prn_c") " AND of_cred = -1 AND of_outcome = -1 AND of_kind = 1003",
+	  "e.tool = " ID("echo") " AND e.prn = " ID("prn_c") " AND e.kind = 1003" },
+	{ "of_tool = " ID("weather") " AND of_prn = -1 AND of_cred = -1 AND of_outcome = 0 AND of_kind = 1002",
+	  "e.tool = " ID("weather") " AND e.outcome = 0 AND e.kind = 1002" },
+	{ "of_tool = " ID("seldom") " AND of_prn = -1 AND of_cred = -1 AND of_outcome = -1 AND of_kind = 1101", "0" },
+	{ "of_tool = -2 AND of_prn = " ID("prn_a") " AND of_cred = -1 AND of_outcome = -1 AND of_kind = -1", "0" },
+	{ "of_tool = -1 AND of_prn = -1 AND of_cred = -1 AND of_outcome = -1 AND of_kind = -1", "1" },
+};
+enum { SLOTS_ASKED = 4, PARTS_ASKED = 8, MEETS_ASKED = NELEMS(met) * 4 };
 
 static void fill_in(struct str *ret, const char *frame, const char *what, int64_t since, int64_t until)
 {
@@ -343,7 +359,8 @@ static struct db *reader_of_sums(struct fix *f)
 	return db;
 }
 
-enum { SUMS_ASKED = NELEMS(asked) * 4, PARTS_FROM = SUMS_ASKED + SLOTS_ASKED, ALL_ASKED = PARTS_FROM + PARTS_ASKED + 2 };
+enum { SUMS_ASKED = NELEMS(asked) * 4, PARTS_FROM = SUMS_ASKED + SLOTS_ASKED, MEETS_FROM = PARTS_FROM + PARTS_ASKED,
+       ALL_ASKED = MEETS_FROM + MEETS_ASKED + 2 };
 
 /* The i-th question, of sums or of records; the last two compare forms alone. */
 static void ask_one(struct db *db, bool sums, size_t i, uint64_t seed, struct str *out)
@@ -351,13 +368,16 @@ static void ask_one(struct db *db, bool sums, size_t i, uint64_t seed, struct st
 	static const char by[] = "SELECT tool, day, cred IS NULL, sum(n) FROM rollup WHERE log = 2 AND since = 0 AND until = " LAST
 		" AND \"by\" = ',tool,day,' GROUP BY 1, 2 ORDER BY 1, 2", hist[] = "SELECT tool, class, step, sum(n) FROM rollup_hist "
 		"WHERE log = 2 AND since = 0 AND until = " LAST " AND of_tool = -1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
-	const struct asked *a = i < SUMS_ASKED ? &asked[i % NELEMS(asked)] : &of_slots;
+	const struct asked *a = i < SUMS_ASKED ? &asked[i % NELEMS(asked)] : i < MEETS_FROM ? &of_slots
+		: &met[i % NELEMS(met)];
 
 	str_reset(out);
-	if (i >= PARTS_FROM + PARTS_ASKED)
+	if (i >= MEETS_FROM + MEETS_ASKED)
 		answer(db, i == ALL_ASKED - 1 ? hist : by, out);
 	else if (i < SUMS_ASKED)
 		ask_sums(db, sums ? sums_said : sums_meant, sums ? a->sums : a->records, seed + i, out);
+	else if (i >= MEETS_FROM)
+		ask_sums(db, sums ? meets_said : meets_meant, sums ? a->sums : a->records, seed + i, out);
 	else if (i >= PARTS_FROM)
 		ask_sums(db, sums ? parts_said : parts_meant, calls_then, seed + i, out);
 	else

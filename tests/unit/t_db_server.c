@@ -356,8 +356,8 @@ static void roles_do_what_they_need_and_no_more(void **state)
 static bool is_of_sqlite(const char *name)
 {
 	static const char *const begins[] = { "fold_", "forms_", "seal_", "segment_", "drill_", "verify_", "meta_", "keys_",
-		"report_sample_parts", "report_room_in_forms", "restore_list_logs", "audit_list_forms", "audit_list_leftovers",
-		"audit_find_call_forms", "audit_list_logless", "audit_insert_recs", "payload_insert_all" };
+		"report_meets", "report_sample_parts", "report_room_in_forms", "restore_list_logs", "audit_list_forms",
+		"audit_list_leftovers", "audit_find_call_forms", "audit_list_logless", "audit_insert_recs", "payload_insert_all" };
 
 	for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
 		if (strncmp(name, begins[i], strlen(begins[i])) == 0)

@@ -26,7 +26,8 @@ static const char computed[] = "CREATE TEMP TABLE rollup(log, since, until, \"by
 	"n_req, n_res, idx_min, idx_max, ts_min, ts_max, PRIMARY KEY(log, since, until));"
 	"CREATE TEMP TABLE rollup_hist(log, since, until, of_tool, every, slot, tool, kind, outcome, class, step, n, dur_max, "
 	"PRIMARY KEY(log, since, until));"
-	"CREATE TEMP TABLE parts(log, since, until, lo, hi, chapters, of_kind, first, below, n, PRIMARY KEY(log, since, until));";
+	"CREATE TEMP TABLE parts(log, since, until, lo, hi, chapters, of_kind, first, below, n, PRIMARY KEY(log, since, until));"
+	"CREATE TEMP TABLE meets(log, since, until, lo, hi, of_tool, of_prn, of_cred, of_outcome, of_kind, idx, PRIMARY KEY(log, since, until));";
 
 static sqlite3 *raw, *raw_keys, *raw_segment;
 static char *dir;
