@@ -3,6 +3,7 @@
 
 #include "base/map.h"
 #include "ev/child.h"
+#include "ev/again.h"
 #include "ev/ev.h"
 
 #include <pthread.h>
@@ -76,6 +77,7 @@ struct ev_loop {
 	struct ev_nursery nursery;
 	struct list leavers;    /* struct ev_leaver */
 	struct list behind;     /* struct ev_io.node: ready to be read, behind all else */
+	void *pieces[EV_PIECES]; unsigned npieces;
 };
 
 void ev_assert_thread(const struct ev_loop *loop);

@@ -78,6 +78,21 @@ static void ev_run_late(struct ev_loop *loop)
 	loop->late.len = 0;
 }
 
+void *ev_piece_take(struct ev_loop *loop)
+{
+	ev_assert_thread(loop);
+	return loop->npieces > 0 ? loop->pieces[--loop->npieces] : mem_try_realloc(NULL, EV_PIECE);
+}
+
+void ev_piece_give(struct ev_loop *loop, void *p)
+{
+	ev_assert_thread(loop);
+	if (loop->npieces < EV_PIECES)
+		loop->pieces[loop->npieces++] = p;
+	else
+		free(p);
+}
+
 /* --- One-shot timers */
 
 /* A binary heap of our own over one timerfd. libevent's timers are either late by up to 4 ms or cost a system call
@@ -430,6 +445,13 @@ static void toggle(struct event *ev, bool *on, bool want)
 	*on = want;
 }
 
+void ev_io_hand(struct ev_io *io, ev_io_fn *fn, void *arg)
+{
+	ev_assert_thread(io->loop);
+	io->fn = fn;
+	io->arg = arg;
+}
+
 void ev_io_want(struct ev_io *io, bool read, bool write)
 {
 	if (io->queued)
@@ -640,6 +662,8 @@ void ev_loop_free(struct ev_loop **ploop)
 	ev_timers_fini(loop);
 	ev_queue_fini(&loop->deferred);
 	ev_queue_fini(&loop->late);
+	while (loop->npieces > 0)
+		free(loop->pieces[--loop->npieces]);
 	event_base_free(loop->base);
 	free(loop);
 }

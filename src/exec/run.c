@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
+#include "ev/again.h"
 #include "ev/child.h"
 #include "ev/ev.h"
 #include "exec/exec.h"
@@ -83,6 +84,7 @@ static void exec_put_tail(const struct str *tail, struct str *out)
 
 #define EXEC_TERM_MS 2000               /* between TERM and KILL (SEC S-513) */
 struct exec_proc;
+struct exec_pipe { int fd; struct ev_io *io; };  /* io NULL: nothing has been awaited of it yet */
 struct exec_key {                       /* whom a kept process may serve */
 	uint8_t handler[32];
 	int64_t tenant_id;
@@ -106,7 +108,7 @@ struct exec_proc {
 	struct ev_loop *loop;
 	struct ev_child *child;
 	enum proc_state state;
-	int fds[3];                     /* our ends of its 0, 1, 2, while no run has them; else -1 */
+	struct exec_pipe pipes[3];      /* our ends of its 0, 1, 2, while no run has them; else -1 */
 	exec_ended_fn *ended; void *arg;        /* PROC_BUSY: the run */
 	struct ev_child_usage usage;            /* while ended() runs, as is why */
 	const char *why;
@@ -115,7 +117,6 @@ struct exec_proc {
 	unsigned calls;
 	unsigned keep; bool surplus;    /* PROC_IDLE: how many of its kind are kept; there were as many before it */
 	struct ev_timer *timer;
-	struct ev_io *out, *diag;       /* PROC_IDLE, and diag also PROC_LEAVES */
 };
 
 struct exec_workers {
@@ -133,11 +134,12 @@ struct exec_workers *exec_workers_new(struct ev_loop *loop)
 	return w;
 }
 
-static void close_fd(int *fd)
+static void pipe_close(struct exec_pipe *p)
 {
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
+	ev_io_free(&p->io);
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
 }
 
 static void proc_free(struct exec_proc *p)
@@ -146,10 +148,8 @@ static void proc_free(struct exec_proc *p)
 	if (p->workers && p->state == PROC_IDLE)
 		p->workers->nidle--;
 	ev_timer_free(&p->timer);
-	ev_io_free(&p->out);
-	ev_io_free(&p->diag);
 	for (int i = 0; i < 3; i++)
-		close_fd(&p->fds[i]);
+		pipe_close(&p->pipes[i]);
 	free(p);
 }
 
@@ -189,12 +189,15 @@ static int exec_proc_start(struct ev_loop *loop, const struct sandbox_policy *po
 	p->ended = ended;
 	p->arg = arg;
 	p->born_us = ev_now_us(loop);
-	int rc = ev_child_start(loop, &req, p->fds, &p->child, err);
-	if (rc < 0)
+	int fds[3], rc = ev_child_start(loop, &req, fds, &p->child, err);
+	if (rc < 0) {
 		free(p);
-	else
-		*ret = p;
-	return rc;
+		return rc;
+	}
+	for (int i = 0; i < 3; i++)
+		p->pipes[i].fd = fds[i];
+	*ret = p;
+	return 0;
 }
 
 static struct ev_child_usage exec_proc_usage(const struct exec_proc *p)
@@ -202,12 +205,25 @@ static struct ev_child_usage exec_proc_usage(const struct exec_proc *p)
 	return p->workers ? (struct ev_child_usage){ 0 } : p->usage;
 }
 
-/* our ends of its 0, 1, 2; taken by the caller */
-static void exec_proc_fds(struct exec_proc *p, int ret_fds[3])
+/* Our end of its 0, 1 or 2; taken by the caller. */
+static struct exec_pipe exec_proc_pipe(struct exec_proc *p, int i)
 {
-	memcpy(ret_fds, p->fds, sizeof(p->fds));
-	for (int i = 0; i < 3; i++)
-		p->fds[i] = -1;
+	struct exec_pipe pipe = p->pipes[i];
+
+	p->pipes[i] = (struct exec_pipe){ -1, NULL };
+	return pipe;
+}
+
+/* What there is to read is fn's, whoever had it before. */
+static void pipe_hear(struct exec_pipe *p, struct ev_loop *loop, ev_io_fn *fn, void *arg)
+{
+	if (p->fd < 0)
+		return;
+	if (p->io)
+		ev_io_hand(p->io, fn, arg);
+	else
+		p->io = ev_io_new(loop, p->fd, fn, arg);
+	ev_io_want(p->io, true, false);
 }
 
 /* In ended() alone: what it used for its one run; nothing of one that may have served others as well. */
@@ -224,8 +240,8 @@ static void on_diag(void *arg, bool readable, bool writable)
 	struct exec_proc *p = arg;
 	char buf[4096];
 
-	if (read(p->fds[2], buf, sizeof(buf)) <= 0)
-		ev_io_want(p->diag, false, false);      /* closed; its end is told by its pidfd */
+	if (read(p->pipes[2].fd, buf, sizeof(buf)) <= 0)
+		ev_io_want(p->pipes[2].io, false, false);       /* closed; its end is told by its pidfd */
 }
 
 static void on_leave_timer(void *arg)
@@ -241,8 +257,8 @@ static void leave(struct exec_proc *p)
 	if (p->workers && p->state == PROC_IDLE)
 		p->workers->nidle--;
 	p->state = PROC_LEAVES;
-	ev_io_free(&p->out);
-	close_fd(&p->fds[0]);
+	ev_io_free(&p->pipes[1].io);
+	pipe_close(&p->pipes[0]);
 	ev_timer_free(&p->timer);
 	p->timer = ev_timer_new(p->loop, on_leave_timer, p);
 	ev_timer_start(p->timer, LEAVE_MS * 1000ull);
@@ -261,7 +277,7 @@ static bool key_equal(const struct exec_key *a, const struct exec_key *b)
 
 static bool is_quiet(const struct exec_proc *p)
 {
-	struct pollfd fd = { .fd = p->fds[1], .events = POLLIN };
+	struct pollfd fd = { .fd = p->pipes[1].fd, .events = POLLIN };
 
 	return poll(&fd, 1, 0) == 0;
 }
@@ -316,8 +332,6 @@ static struct exec_proc *exec_workers_take(struct exec_workers *w, const struct 
 		p->ended = ended;
 		p->arg = arg;
 		ev_timer_free(&p->timer);
-		ev_io_free(&p->out);
-		ev_io_free(&p->diag);
 		metric_inc(METRIC_workers_reused);
 		return p;
 	}
@@ -345,19 +359,17 @@ static void drop_oldest(struct exec_workers *w)
 	}
 }
 
-/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 =
+/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  pipes are taken; -1 =
  * closed, and then it goes. */
-static void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned keep)
+static void exec_workers_put(struct exec_proc *p, const struct exec_pipe pipes[3], unsigned keep)
 {
 	struct exec_workers *w = p->workers;
 
-	memcpy(p->fds, fds, sizeof(p->fds));
+	memcpy(p->pipes, pipes, sizeof(p->pipes));
+	ev_io_free(&p->pipes[0].io);
 	p->calls++;
-	if (p->fds[2] >= 0) {
-		p->diag = ev_io_new(p->loop, p->fds[2], on_diag, p);
-		ev_io_want(p->diag, true, false);
-	}
-	if (!w || p->fds[0] < 0 || p->fds[1] < 0 || is_worn(p)) {
+	pipe_hear(&p->pipes[2], p->loop, on_diag, p);
+	if (!w || p->pipes[0].fd < 0 || p->pipes[1].fd < 0 || is_worn(p)) {
 		leave(p);
 		return;
 	}
@@ -370,8 +382,7 @@ static void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned kee
 	/* The one that has waited longest is the first to go. */
 	list_unlink(&p->node);
 	list_push_back(&w->procs, &p->node);
-	p->out = ev_io_new(p->loop, p->fds[1], on_out, p);
-	ev_io_want(p->out, true, false);
+	pipe_hear(&p->pipes[1], p->loop, on_out, p);
 	p->timer = ev_timer_new(p->loop, on_idle_timer, p);
 	ev_timer_start(p->timer, (p->surplus ? SURPLUS_MS : IDLE_MS) * 1000ull);
 }
@@ -381,8 +392,6 @@ static void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned kee
 					 * in them */
 #define LOG_SHOWN 512                   /* bytes of stderr in the log */
 #define NOTICE_MAX (8u << 20)           /* bytes of progress and log lines of one run */
-
-struct exec_pipe { int fd; struct ev_io *io; };
 
 struct exec_op {
 	struct backend_op op;
@@ -411,19 +420,10 @@ struct exec_op {
 	char call[ID_TEXT_SIZE];
 };
 
-static void pipe_close(struct exec_pipe *p)
-{
-	ev_io_free(&p->io);
-	if (p->fd >= 0)
-		close(p->fd);
-	p->fd = -1;
-}
-
-/* Its descriptor is somebody else's now. */
+/* It is somebody else's now. */
 static void pipe_release(struct exec_pipe *p)
 {
-	ev_io_free(&p->io);
-	p->fd = -1;
+	*p = (struct exec_pipe){ -1, NULL };
 }
 
 static void exec_free(struct exec_op *x)
@@ -616,6 +616,8 @@ static void drain(struct exec_op *x)
 
 /* --- input */
 
+static void on_in(void *arg, bool readable, bool writable);
+
 /* A child that does not read, or is gone, is no error of ours (SEC S-512). */
 static void push_input(struct exec_op *x)
 {
@@ -624,6 +626,8 @@ static void push_input(struct exec_op *x)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
+			if (!x->in.io)
+				x->in.io = ev_io_new(x->op.loop, x->in.fd, on_in, x);
 			ev_io_want(x->in.io, false, true);
 			return;
 		}
@@ -632,10 +636,10 @@ static void push_input(struct exec_op *x)
 		x->sent += (size_t)n;
 	}
 	x->fed = x->sent == x->input.len;
-	if (x->plan->reuse && x->fed)
-		ev_io_want(x->in.io, false, false);
-	else
+	if (!x->plan->reuse || !x->fed)
 		pipe_close(&x->in);
+	else if (x->in.io)
+		ev_io_want(x->in.io, false, false);
 	str_wipe(&x->input);
 	x->sent = 0;
 }
@@ -812,15 +816,15 @@ static void give_back(struct exec_op *x)
 
 	for (int i = 0; i < 16 && x->diag.fd >= 0 && pipe_read(x, &x->diag, take_diag); i++)
 		;
-	const int fds[3] = { x->in.fd, clean ? x->out.fd : -1, x->diag.fd };
 	if (!clean)
 		pipe_close(&x->out);
+	const struct exec_pipe pipes[3] = { x->in, x->out, x->diag };
 	pipe_release(&x->in);
 	pipe_release(&x->out);
 	pipe_release(&x->diag);
 	x->proc = NULL;
 	x->kept = true;
-	exec_workers_put(proc, fds, x->plan->reuse);
+	exec_workers_put(proc, pipes, x->plan->reuse);
 	blank_tail(x);
 	log_tail(x, 0);
 	give_stream_end(x, 0);
@@ -871,17 +875,12 @@ static int start_process(struct exec_op *x, const struct sandbox *sandbox, int64
 	return 0;
 }
 
-static struct exec_pipe pipe_open(struct exec_op *x, int fd, ev_io_fn *fn)
-{
-	return (struct exec_pipe){ fd, fd >= 0 ? ev_io_new(x->op.loop, fd, fn, x) : NULL };
-}
-
 /* One that waits for this very call, or a new one. */
 static int get_process(struct exec_op *x, const struct backend_env *env, const struct backend_req *req,
 		       const char *const *argv, const char *const *vars, struct err *err)
 {
 	struct exec_key key = { .tenant_id = req->tenant_id };
-	int fds[3], rc = 0;
+	int rc = 0;
 
 	if (x->plan->reuse) {
 		memcpy(key.handler, x->plan->handler, sizeof(key.handler));
@@ -895,13 +894,11 @@ static int get_process(struct exec_op *x, const struct backend_env *env, const s
 		if (x->plan->reuse)
 			exec_workers_add(env->workers, x->proc, &key);
 	}
-	exec_proc_fds(x->proc, fds);
-	x->in = pipe_open(x, fds[0], on_in);
-	x->out = pipe_open(x, fds[1], on_stdout);
-	x->diag = pipe_open(x, fds[2], on_stderr);
-	ev_io_want(x->out.io, true, false);
-	if (x->diag.io)
-		ev_io_want(x->diag.io, true, false);
+	x->in = exec_proc_pipe(x->proc, 0);
+	x->out = exec_proc_pipe(x->proc, 1);
+	x->diag = exec_proc_pipe(x->proc, 2);
+	pipe_hear(&x->out, x->op.loop, on_stdout, x);
+	pipe_hear(&x->diag, x->op.loop, on_stderr, x);
 	push_input(x);
 	return 0;
 }

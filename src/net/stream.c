@@ -17,18 +17,20 @@
 
 #include "base/mem.h"
 #include "base/metric.h"
+#include "ev/again.h"
 #include "ev/ev.h"
 #include "net/stream.h"
 #include "net/tls.h"
 
 /* One direction of a stream: what waits in one piece of memory. */
 
-#define BYTES_FIRST 4096                /* the least memory that is taken */
+#define BYTES_FIRST EV_PIECE            /* the least memory that is taken, and given back whenever nothing waits */
 
 struct bytes {                          /* what waits is p[start .. end) */
 	char *p;
 	size_t start, end, cap;
 	bool wiped;                     /* nothing stays in memory that is used no more */
+	struct ev_loop *loop;           /* whose pieces it takes */
 };
 
 static inline size_t bytes_waiting(const struct bytes *b)
@@ -50,7 +52,10 @@ static void wipe(const struct bytes *b, size_t from, size_t to)
 static void bytes_release(struct bytes *b)
 {
 	wipe(b, 0, b->cap);
-	free(b->p);
+	if (b->cap == BYTES_FIRST)
+		ev_piece_give(b->loop, b->p);
+	else
+		free(b->p);
 	b->p = NULL;
 	b->cap = 0;
 }
@@ -58,7 +63,7 @@ static void bytes_release(struct bytes *b)
 /* What a peer sizes: false when there is no memory for it. */
 static bool enlarge(struct bytes *b, size_t cap)
 {
-	char *p = mem_try_realloc(b->wiped ? NULL : b->p, cap);
+	char *p = cap == BYTES_FIRST ? ev_piece_take(b->loop) : mem_try_realloc(b->wiped ? NULL : b->p, cap);
 	if (!p) {
 		metric_inc(METRIC_budget_memory_refused);
 		return false;
@@ -103,15 +108,15 @@ static bool bytes_append(struct bytes *b, const void *p, size_t n)
 	return true;
 }
 
-/* The first n are done with; memory above keep is given back when they were all. */
-static void bytes_drop(struct bytes *b, size_t n, size_t keep)
+/* The first n are done with; when they were all, so is the memory. */
+static void bytes_drop(struct bytes *b, size_t n)
 {
 	wipe(b, b->start, b->start + n);
 	b->start += n;
 	if (b->start < b->end)
 		return;
 	b->start = b->end = 0;
-	if (b->cap > keep)
+	if (b->p)
 		bytes_release(b);
 }
 
@@ -368,7 +373,7 @@ static void flush(struct stream *s)
 		return;
 	}
 	if (n > 0)
-		bytes_drop(&s->out, (size_t)n, BYTES_FIRST);
+		bytes_drop(&s->out, (size_t)n);
 	after_write(s);
 	if (bytes_waiting(&s->out) > 0)
 		return;
@@ -418,10 +423,10 @@ static size_t write_direct(struct stream *s, const void *p, size_t len)
 		return 0;       /* the flush finds out why */
 	count_written(s, (size_t)n);
 	if ((size_t)n < before) {
-		bytes_drop(&s->out, (size_t)n, BYTES_FIRST);
+		bytes_drop(&s->out, (size_t)n);
 		return 0;
 	}
-	bytes_drop(&s->out, before, BYTES_FIRST);
+	bytes_drop(&s->out, before);
 	return (size_t)n - before;
 }
 
@@ -437,7 +442,7 @@ static size_t write_records(struct stream *s, const char *p, size_t len)
 			return 0;
 		s->answers += first;
 		n = put_bytes(s, s->out.p + s->out.start, bytes_waiting(&s->out));
-		bytes_drop(&s->out, n > 0 ? (size_t)n : 0, BYTES_FIRST);
+		bytes_drop(&s->out, n > 0 ? (size_t)n : 0);
 		if (bytes_waiting(&s->out) > 0)
 			return first;
 	}
@@ -486,7 +491,7 @@ static void offer_waiting(struct stream *s)
 	if (s->dead || bytes_waiting(&s->in) == 0)
 		return;
 	size_t n = offer(s, s->in.p + s->in.start, bytes_waiting(&s->in));
-	bytes_drop(&s->in, n, 0);
+	bytes_drop(&s->in, n);
 }
 
 /* As tls_read().  What comes once we have closed is dropped, so it need not be deciphered. */
@@ -671,7 +676,8 @@ struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in
 {
 	struct stream *s = mem_alloc(sizeof(*s));
 	*s = (struct stream){ .loop = loop, .in_fd = in_fd, .out_fd = out_fd, .in_max = in_max, .ops = ops,
-			      .arg = arg, .room = STREAM_TURN_BYTES, .stall_ms = STREAM_STALL_MS };
+			      .arg = arg, .room = STREAM_TURN_BYTES, .stall_ms = STREAM_STALL_MS,
+			      .in = { .loop = loop }, .out = { .loop = loop } };
 	s->in_io = s->out_io = ev_io_new(loop, in_fd, on_io, s);
 	if (out_fd != in_fd) {
 		s->out_io = ev_io_new(loop, out_fd, on_io, s);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "ev/again.h"
 #include "ev/ev.h"
 #include "suite.h"
 
@@ -355,6 +356,53 @@ static void io_may_be_freed_in_its_callback(void **state)
 	close(s[1]);
 }
 
+static void on_first(void *arg, bool readable, bool writable)
+{
+	(void)readable;
+	(void)writable;
+	note(arg, '1');
+}
+
+/* Who has it now hears what comes, and nothing has to be wanted again. */
+static void io_that_is_handed_over_is_the_others(void **state)
+{
+	struct fixture *f = *state;
+	int s[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
+	struct pipe_end e = { .f = f, .fd = s[0] };
+	e.io = ev_io_new(f->loop, s[0], on_first, f);
+	ev_io_want(e.io, true, false);
+	ev_io_hand(e.io, on_readable, &e);
+	assert_int_equal(write(s[1], "x", 1), 1);
+	run_until_done(f);
+	assert_string_equal(f->trace, "r");
+	close(s[0]);
+	close(s[1]);
+}
+
+static void so_many_pieces_stay_and_one_more_does_not(void **state)
+{
+	struct fixture *f = *state;
+	void *piece[EV_PIECES + 1], *last;
+
+	for (size_t i = 0; i < NELEMS(piece); i++) {
+		piece[i] = ev_piece_take(f->loop);
+		memset(piece[i], (int)i, EV_PIECE);
+	}
+	last = piece[EV_PIECES - 1];
+	for (size_t i = 0; i < NELEMS(piece); i++)
+		ev_piece_give(f->loop, piece[i]);       /* the last one goes */
+	assert_ptr_equal(ev_piece_take(f->loop), last);
+	ev_piece_give(f->loop, last);
+	mem_fail_above(EV_PIECE - 1);
+	for (size_t i = 0; i < EV_PIECES; i++)
+		assert_non_null(piece[i] = ev_piece_take(f->loop));
+	assert_null(ev_piece_take(f->loop));
+	mem_fail_above(SIZE_MAX);
+	for (size_t i = 0; i < EV_PIECES; i++)
+		ev_piece_give(f->loop, piece[i]);
+}
+
 static void on_signal(void *arg, int signo)
 {
 	struct fixture *f = arg;
@@ -629,6 +677,8 @@ SUITE(loop)
 		T(run_until_sees_what_a_deferred_call_did),
 		T(deadline_of_run_until_passes),
 		T(io_may_be_freed_in_its_callback),
+		T(io_that_is_handed_over_is_the_others),
+		T(so_many_pieces_stay_and_one_more_does_not),
 		T(signal_becomes_a_callback),
 		T(full_lane_is_busy_and_leaves_the_other_alone),
 		T(posts_of_another_thread_arrive_in_order_and_all),
