@@ -2,8 +2,8 @@
 
 -- name: grant_visible
 -- takes: int
--- reg_change_*: what a tenant's grants match; a pattern without a kind in front of it speaks of tools alone.  UNIQUE(tenant_id, glob); tool by name, or all of it for a pattern
--- (CROSS JOIN: the grants first, whatever the planner thinks of their number); UNIQUE(tool_id, version).
+-- reg_change_*: what a tenant's grants match; a pattern without a kind in front of it speaks of tools alone.  UNIQUE(tenant_id, glob); tool by name, or for a pattern what
+-- begins as it does (CROSS JOIN: the grants first, whatever the planner thinks of their number); UNIQUE(tool_id, version).
 SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri, v.version <> t.version,
   g.approve
 FROM tool_grant AS g CROSS JOIN tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = coalesce(g.version, t.version)
@@ -12,7 +12,12 @@ UNION ALL
 SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri, v.version <> t.version,
   g.approve
 FROM tool_grant AS g CROSS JOIN tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
-WHERE g.tenant_id = ?1 AND (instr(g.glob, '*') > 0 OR instr(g.glob, char(63)) > 0) AND t.name GLOB g.glob
+WHERE g.tenant_id = ?1 AND (instr(g.glob, '*') > 0 OR instr(g.glob, char(63)) > 0)
+-- only: sqlite
+AND t.name >= substr(g.glob, 1, min(ifnull(nullif(instr(g.glob, '*'), 0), 999), ifnull(nullif(instr(g.glob, char(63)), 0), 999)) - 1)
+AND t.name < substr(g.glob, 1, min(ifnull(nullif(instr(g.glob, '*'), 0), 999), ifnull(nullif(instr(g.glob, char(63)), 0), 999)) - 1) || char(1114111)
+-- only: all
+AND t.name GLOB g.glob
 AND (instr(g.glob, ':') > 0) = (instr(t.name, ':') > 0) AND t.state = 1;
 
 -- name: grant_tenants_of_tool
