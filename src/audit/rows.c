@@ -75,8 +75,7 @@ static void keep_field(struct str *kept, unsigned tag, const void *p, size_t len
 	str_put(kept, p, len);
 }
 
-/* "TCRR", 1, the kind, then the columns as fields: NULL is left out, integers have 8 bytes.  kept: the same bytes, or
- * NULL. */
+/* "TCRR", 1, the kind, then the columns as fields: no NULL, integers of 8 bytes.  kept: the same bytes, or NULL. */
 static void digest_row(struct db_stmt *st, unsigned kind, uint8_t ret[AUDIT_ROW_DIGEST], struct str *kept)
 {
 	struct digest *d = digest_new();

@@ -175,11 +175,11 @@ struct cursor {
 	struct db_stmt *chapters;       /* NULL: all blocks that are left are asked for */
 	struct range left;              /* positions whose blocks are still to be asked for */
 	struct range skip;              /* a chapter that has nothing, beside the blocks that are asked for; lo -1: none */
-	struct forms_meeting meeting;   /* what is asked for by forms_rec_meet() */
+	struct forms_meeting meeting;   /* what is asked for by rec_meet() */
 	struct forms_meet meet;         /* asked NULL: it is not */
 };
 
-void *forms_rec_open(void *arg)
+static void *rec_open(void *arg)
 {
 	struct cursor *c = mem_zalloc(sizeof(*c));
 
@@ -206,7 +206,7 @@ static void leave(struct cursor *c)
 	rest(c);
 }
 
-void forms_rec_close(void *cursor)
+static void rec_close(void *cursor)
 {
 	struct cursor *c = cursor;
 
@@ -647,7 +647,7 @@ static int next_of_stage(struct cursor *c, struct err *err)
 	}
 }
 
-int forms_rec_next(void *cursor, struct err *err)
+static int rec_next(void *cursor, struct err *err)
 {
 	struct cursor *c = cursor;
 	int rc = 0;
@@ -686,14 +686,14 @@ static int rec_filter(void *cursor, const struct db_vtab_ask *ask, struct err *e
 	if (!c->w.nothing && is_open(c)) {
 		c->stage = AT_BLOCKS;
 		c->at = c->w.idx.lo - c->first + (c->w.backwards ? 1 : -1);
-		return forms_rec_next(c, err);
+		return rec_next(c, err);
 	}
 	leave(c);
 	if (c->w.nothing || c->w.id.lo > c->w.id.hi)
 		return 0;
 	if (c->w.id.lo == c->w.id.hi && c->w.id.lo >= 0)
 		ask_rows(c);
-	return forms_rec_next(c, err);
+	return rec_next(c, err);
 }
 
 static void add_test(struct want *w, enum audit_column col, enum db_vtab_op op, int64_t v)
@@ -704,7 +704,7 @@ static void add_test(struct want *w, enum audit_column col, enum db_vtab_op op, 
 	w->columns |= BLOCK_COLUMN(col);
 }
 
-int forms_rec_meet(void *cursor, const struct forms_meeting *asked, struct err *err)
+static int rec_meet(void *cursor, const struct forms_meeting *asked, struct err *err)
 {
 	static const struct db_vtab_ask nothing = { .backwards = true };
 	struct cursor *c = cursor;
@@ -725,10 +725,10 @@ int forms_rec_meet(void *cursor, const struct forms_meeting *asked, struct err *
 	for (unsigned k = 0; k < SUM_KEYS; k++)
 		if (asked->keys >> k & 1)
 			add_test(w, block_sum_columns[k], DB_VTAB_EQ, asked->is[k]);
-	return forms_rec_next(c, err);
+	return rec_next(c, err);
 }
 
-int64_t forms_rec_idx(const void *cursor)
+static int64_t rec_idx(const void *cursor)
 {
 	const struct cursor *c = cursor;
 
@@ -828,8 +828,8 @@ static void rec_plan(void *arg, struct db_vtab_plan *plan)
 
 static const struct db_vtab forms_rec = {
 	.name = "rec", .columns = "id INTEGER, enc INTEGER, leaf BLOB" AUDIT_COLUMNS(COLUMN_TEXT),
-	.plan = rec_plan, .open = forms_rec_open, .filter = rec_filter, .next = forms_rec_next, .column = rec_column,
-	.id = rec_id, .close = forms_rec_close, .free = forms_free,
+	.plan = rec_plan, .open = rec_open, .filter = rec_filter, .next = rec_next, .column = rec_column,
+	.id = rec_id, .close = rec_close, .free = forms_free,
 };
 
 /* --- who sees them */
@@ -892,3 +892,99 @@ int forms_open_store(struct db_where at, struct db **ret, struct err *err)
 		*ret = db;
 	return rc;
 }
+
+/* --- where several ids meet, as table "meets": meet.c */
+
+enum { M_LOG, M_SINCE, M_UNTIL, M_LO, M_HI, M_OF_TOOL, M_OF_PRN, M_OF_CRED, M_OF_OUTCOME, M_OF_KIND, M_ASKED };
+enum { M_MUST = (1 << M_ASKED) - 1 };
+
+struct meets { void *rec; struct db_value given[M_ASKED]; };
+
+static void *meets_open(void *forms)
+{
+	struct meets *c = mem_zalloc(sizeof(*c));
+
+	c->rec = rec_open(forms);
+	return c;
+}
+
+static void meets_close(void *cursor)
+{
+	struct meets *c = cursor;
+
+	rec_close(c->rec);
+	free(c);
+}
+
+static int meets_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)
+{
+	static const enum block_sum_key of[] = { SUM_TOOL, SUM_PRN, SUM_CRED, SUM_OUTCOME, SUM_KIND };
+	struct meets *c = cursor;
+	struct forms_meeting m = { .keys = 0 };
+	unsigned said = 0;
+
+	for (unsigned i = 0; i < ask->terms; i++) {
+		c->given[ask->term[i].col] = *ask->term[i].value;
+		said |= ask->term[i].value->type == DB_INT ? 1u << ask->term[i].col : 0;
+	}
+	if (said != M_MUST)
+		return err_set(err, ERR_INTERNAL, "", "where ids meet is asked for without all that it goes by");
+	m.log = c->given[M_LOG].n;
+	m.since = c->given[M_SINCE].n;
+	m.until = c->given[M_UNTIL].n;
+	m.lo = c->given[M_LO].n;
+	m.hi = c->given[M_HI].n;
+	for (size_t i = 0; i < NELEMS(of); i++) {
+		m.is[of[i]] = c->given[M_OF_TOOL + i].n;
+		m.keys |= m.is[of[i]] == -1 ? 0 : UINT32_C(1) << of[i];
+	}
+	return rec_meet(c->rec, &m, err);
+}
+
+static int meets_next(void *cursor, struct err *err)
+{
+	return rec_next(((struct meets *)cursor)->rec, err);
+}
+
+static int64_t meets_id(const void *cursor)
+{
+	return rec_idx(((const struct meets *)cursor)->rec);
+}
+
+static int meets_column(void *cursor, unsigned col, struct db_value *ret, struct err *err)
+{
+	struct meets *c = cursor;
+
+	(void)err;
+	if (col < M_ASKED)
+		*ret = c->given[col];
+	else
+		*ret = (struct db_value){ .type = DB_INT, .n = meets_id(cursor) };
+	return 0;
+}
+
+static void meets_plan(void *arg, struct db_vtab_plan *plan)
+{
+	unsigned said = 0;
+
+	(void)arg;
+	for (unsigned i = 0; i < plan->terms; i++) {
+		struct db_vtab_term *t = &plan->term[i];
+
+		if (t->op != DB_VTAB_EQ || t->col >= M_ASKED)
+			continue;
+		t->use = true;
+		t->several = false;
+		said |= 1u << t->col;
+	}
+	plan->cost = said == M_MUST ? 1e4 : 1e15;
+	plan->rows = said == M_MUST ? 1000 : INT64_C(1000000000);
+}
+
+const struct db_vtab forms_meets = {
+	.name = "meets",
+	.columns = "log INTEGER, since INTEGER, until INTEGER, lo INTEGER, hi INTEGER, of_tool INTEGER, of_prn INTEGER, "
+		"of_cred INTEGER, of_outcome INTEGER, of_kind INTEGER, idx INTEGER",
+	.plan = meets_plan, .open = meets_open, .filter = meets_filter, .next = meets_next, .column = meets_column,
+	.id = meets_id, .close = meets_close,
+};

@@ -111,12 +111,4 @@ struct forms_meet {
 /* 1: a record of the chapter may be such a one; 0: none is.  The sums are believed, as zones are. */
 int forms_meet_may(struct forms_meet *m, int64_t first, int64_t cnt, struct err *err) MUST_CHECK;
 
-/* --- forms.c: a cursor of rec (its table's functions), and what it is asked for those records, the newest first */
-
-void *forms_rec_open(void *forms);
-int forms_rec_meet(void *cursor, const struct forms_meeting *asked, struct err *err) MUST_CHECK;
-int forms_rec_next(void *cursor, struct err *err) MUST_CHECK;
-int64_t forms_rec_idx(const void *cursor);
-void forms_rec_close(void *cursor);
-
 #endif

@@ -167,7 +167,7 @@ static int outcome_of(const struct report_ask *ask)
 	return ask->way->outcome ? ask->way->outcome : ask->outcome;
 }
 
-bool report_is_filtered(const struct report_ask *ask)
+static bool is_filtered(const struct report_ask *ask)
 {
 	return outcome_of(ask) > 0 || *ask->tool || *ask->key || *ask->pseudonym || ask->way->kind[0] || ask->kind;
 }
@@ -196,7 +196,7 @@ static const int *kinds_of(const struct report_ask *ask, int own[REPORT_KINDS])
 }
 
 /* Of what is no begin. */
-bool report_is_met(const struct report_ask *ask, const struct db *db)
+static bool is_met(const struct report_ask *ask, const struct db *db)
 {
 	int own[REPORT_KINDS] = { 0 };
 	const int kind = kinds_of(ask, own)[0];
@@ -204,6 +204,18 @@ bool report_is_met(const struct report_ask *ask, const struct db *db)
 	const bool ends = ask->way->walked || ask->outcome >= 0 || kind;
 
 	return ask->way->own && n > 1 && ends && kind != AUDIT_CALL_BEGIN && forms_seen(db);
+}
+
+#define PART_ROWS 65536
+#define PART_MET (1 << 20)              /* eight chapters or more */
+
+/* When not all records are wanted half of them are read in vain. */
+int64_t report_part(const struct report_ask *ask, const struct db *db, int64_t *ret_first)
+{
+	const int64_t most = is_filtered(ask) ? REPORT_LOOK : PART_ROWS;
+
+	*ret_first = is_met(ask, db) ? PART_MET : most;
+	return most;
 }
 
 /* The newest record of a part that has all of it, of one of the kinds: 1, *ret is where it stands; 0: there is none. */
@@ -244,10 +256,10 @@ int report_look(struct report_look *l, struct db *db, int64_t log, int64_t low, 
 	int rc;
 
 	*ret_newest = -1;
-	if (!report_is_filtered(ask) && ask->since_us == 0 && ask->until_us == 0)
+	if (!is_filtered(ask) && ask->since_us == 0 && ask->until_us == 0)
 		return 1;
 	rc = bound_part(l, db, log, p, err);
-	if (rc == 1 && report_is_met(ask, db))
+	if (rc == 1 && is_met(ask, db))
 		return find_meeting(db, ask, log, p, ret_newest, err);
 	if (rc == 1 && outcome_of(ask) > 0) {
 		rc = probe(db, PROBE_OUT, log, p, NULL, outcome_of(ask), err);

@@ -28,9 +28,9 @@ struct report_look { const struct report_ask *ask; struct report_steps *steps; }
  * 0 when there is none; *ret_newest: where the newest one is, or -1, when nobody knows. */
 int report_look(struct report_look *l, struct db *db, int64_t log, int64_t low, int64_t below, int64_t *ret_newest,
 		struct err *err) MUST_CHECK;
-/* Not all records are wanted; so by several ids that sums know where they meet (SC-206). */
-bool report_is_filtered(const struct report_ask *ask);
-bool report_is_met(const struct report_ask *ask, const struct db *db);
+/* Positions of a part that is read record by record; *ret_first: of the one that is looked at first, more when several
+ * ids are wanted and sums know where they meet (SC-206). */
+int64_t report_part(const struct report_ask *ask, const struct db *db, int64_t *ret_first);
 int report_may_have(struct db *db, const struct report_ask *ask, int64_t log, int64_t low, int64_t below,
 		    struct err *err) MUST_CHECK;
 #define REPORT_LOOK 1024                /* positions of a part that is read when not all records are wanted */

@@ -420,9 +420,6 @@ static int ask_page(struct rows *r, struct db *db, int64_t log, int64_t low, int
 
 /* --- parts that are worth reading */
 
-#define WALK_ROWS 65536                 /* of a part that is read record by record */
-#define WALK_FILTERED REPORT_LOOK       /* the same when not all records are wanted: half of them are read in vain */
-#define WALK_MET (1 << 20)              /* where sums say it: eight chapters or more */
 
 /* Then it is said where to go on (CONSOLE C-501).  Something has been looked at by then, so that who asks gets on. */
 static bool is_enough(struct rows *r)
@@ -436,13 +433,14 @@ static bool is_enough(struct rows *r)
  * nothing is grow, the others are narrowed until they are small. */
 static int next_part(struct rows *r, struct db *db, struct walk *w, int64_t *ret_low, struct err *err)
 {
-	const int64_t most = report_is_filtered(r->ask) ? WALK_FILTERED : WALK_ROWS;
+	int64_t first;
+	const int64_t most = report_part(r->ask, db, &first);
 
 	*ret_low = 0;
 	if (!r->ask->way->walked)
 		return w->below > 0;
 	if (w->width == 0)
-		w->width = report_is_met(r->ask, db) ? WALK_MET : most;
+		w->width = first;
 	while (w->below > 0 && !is_enough(r)) {
 		const int64_t low = w->below > w->width ? w->below - w->width : 0;
 		int64_t newest;

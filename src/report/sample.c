@@ -339,8 +339,10 @@ int report_sample(struct report_out *out, struct db *db, struct report_ask *ask,
 	return rc;
 }
 
-/* --- by hash, as samples were drawn once: which says nothing of a record but where it stands, so that positions are
- * hashed unread, and those with the smallest hashes looked at until there are enough calls */
+/* --- by hash, as samples were drawn once */
+
+/* It says nothing of a record but where it stands, so that positions are hashed unread, and those with the smallest
+ * hashes looked at until there are enough calls. */
 
 #define HASH_PRIME INT64_C(2147483647)
 #define HASHED_MAX 1024                 /* calls that are looked for so; of more all are hashed by the engine */

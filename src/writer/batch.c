@@ -2,7 +2,6 @@
  * but the atomics, comes first; then what the thread makes of a batch.  It sees the queue, its connection and the
  * picture of the logs, never an object of the loop.  An event is one INSERT, atomic by itself, so only jobs pay
  * for a savepoint. */
-
 #include "config.h"
 
 #include <inttypes.h>
