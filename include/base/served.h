@@ -26,8 +26,8 @@ int served_main(const struct served *s, int argc, char **argv);
 /* First, before a byte is read: it ends with who started it, gets no new privileges, and has descriptor 0 and at most
  * nfiles others, of which none is inherited; standard error is the server's log and is closed.  False: errno. */
 bool served_shut(unsigned nfiles);
-/* What has no use for the disk or the processor is given way to, as far as the system lets it; whoever is short of
- * memory ends this process first. */
+/* Who has use for the disk or the processor is given way to, as far as the system lets it: by an idle one always, by a
+ * batch with nice 15; whoever is short of memory ends this process first. */
 enum served_class { SERVED_IDLE, SERVED_BATCH, SERVED_NORMAL };
 void served_step_back(enum served_class class);
 /* Nobody of its user looks into it, its addresses take at most so many bytes, and so does a file that it writes.  A

@@ -170,7 +170,8 @@ void served_step_back(enum served_class class)
 	if (class == SERVED_NORMAL)
 		return;
 	(void)sched_setscheduler(0, to[class].policy, &none);
-	(void)setpriority(PRIO_PROCESS, 0, to[class].nice);
+	if (getpriority(PRIO_PROCESS, 0) < to[class].nice)       /* never before who started it */
+		(void)setpriority(PRIO_PROCESS, 0, to[class].nice);
 	(void)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, to[class].io);
 }
 

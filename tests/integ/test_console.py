@@ -598,6 +598,8 @@ class Processes(Case):
         pid = self.process()
         status = dict(re.findall(r"^(\w+):\t(.*)$", self.proc(pid, "status"), re.M))
         self.assertEqual(status["NoNewPrivs"], "1")
+        self.assertEqual((os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid)),
+                         (os.SCHED_BATCH, max(15, os.getpriority(os.PRIO_PROCESS, 0))), "it gives way to calls")
         if not crib.sanitized("toolcrib-console"):
             self.assertEqual(status["Seccomp"], "2")
             self.assertIn("Max address space         268435456", self.proc(pid, "limits"))
