@@ -51,6 +51,10 @@ struct db_vtab {
 	void (*free)(void *arg);                /* or NULL; also when the table could not be made */
 };
 
+/* The plan of a table whose first `asked` columns are asked for by one value each: those below `end` that are given are
+ * used, and without one of the first `must` all costs as much as it can. */
+void db_vtab_plan_given(struct db_vtab_plan *plan, unsigned must, unsigned asked, unsigned end, double cost);
+
 /* arg is taken.  In the functions, statements of the same connection may be used; what they fail with is what the
  * statement above fails with. */
 int db_vtab_make(struct db *db, const struct db_vtab *table, void *arg, struct err *err) MUST_CHECK;

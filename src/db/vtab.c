@@ -605,3 +605,22 @@ void db_guest_free(struct db **dbp)
 	free(db);
 }
 #endif
+
+void db_vtab_plan_given(struct db_vtab_plan *plan, unsigned must, unsigned asked, unsigned end, double cost)
+{
+	const double without = 1e15;
+	unsigned said = 0;
+
+	for (unsigned i = 0; i < plan->terms; i++) {
+		struct db_vtab_term *t = &plan->term[i];
+
+		if (t->op != DB_VTAB_EQ || t->col >= end)
+			continue;
+		t->use = true;
+		if (t->col < asked)
+			t->several = false;
+		said |= t->col < must ? 1u << t->col : 0;
+	}
+	plan->cost = said == (1u << must) - 1 ? cost : without;
+	plan->rows = said == (1u << must) - 1 ? 1000 : INT64_C(1000000000);
+}

@@ -965,20 +965,8 @@ static int meets_column(void *cursor, unsigned col, struct db_value *ret, struct
 
 static void meets_plan(void *arg, struct db_vtab_plan *plan)
 {
-	unsigned said = 0;
-
 	(void)arg;
-	for (unsigned i = 0; i < plan->terms; i++) {
-		struct db_vtab_term *t = &plan->term[i];
-
-		if (t->op != DB_VTAB_EQ || t->col >= M_ASKED)
-			continue;
-		t->use = true;
-		t->several = false;
-		said |= 1u << t->col;
-	}
-	plan->cost = said == M_MUST ? 1e4 : 1e15;
-	plan->rows = said == M_MUST ? 1000 : INT64_C(1000000000);
+	db_vtab_plan_given(plan, M_ASKED, M_ASKED, M_ASKED, 1e4);
 }
 
 const struct db_vtab forms_meets = {

@@ -256,20 +256,8 @@ static int64_t parts_id(const void *cursor)
 
 static void parts_plan(void *arg, struct db_vtab_plan *plan)
 {
-	unsigned said = 0;
-
 	(void)arg;
-	for (unsigned i = 0; i < plan->terms; i++) {
-		struct db_vtab_term *t = &plan->term[i];
-
-		if (t->op != DB_VTAB_EQ || t->col >= P_ASKED)
-			continue;
-		t->use = true;
-		t->several = false;
-		said |= 1u << t->col;
-	}
-	plan->cost = said == MUST ? 1e4 : 1e15;
-	plan->rows = said == MUST ? 1000 : INT64_C(1000000000);
+	db_vtab_plan_given(plan, P_ASKED, P_ASKED, P_ASKED, 1e4);
 }
 
 const struct db_vtab forms_parts = {

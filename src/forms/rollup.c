@@ -888,32 +888,16 @@ static int64_t rollup_id(const void *cursor)
 }
 
 /* What is asked has to come by value; which keys may be is of use. */
-static void plan_terms(struct db_vtab_plan *plan, unsigned asked, unsigned end)
-{
-	unsigned said = 0;
-
-	for (unsigned i = 0; i < plan->terms; i++) {
-		struct db_vtab_term *t = &plan->term[i];
-
-		if (t->op != DB_VTAB_EQ || t->col >= end)
-			continue;
-		t->use = true;
-		if (t->col < asked)
-			t->several = false;
-		said |= t->col <= R_UNTIL ? 1u << t->col : 0;
-	}
-	plan->cost = said == MUST ? 1e5 : 1e15;
-	plan->rows = said == MUST ? 1000 : INT64_C(1000000000);
-}
-
 static void rollup_plan(void *arg, struct db_vtab_plan *plan)
 {
-	plan_terms(plan, R_ASKED, R_ASKED + W_COUNT);
+	(void)arg;
+	db_vtab_plan_given(plan, R_UNTIL + 1, R_ASKED, R_ASKED + W_COUNT, 1e5);
 }
 
 static void hist_plan(void *arg, struct db_vtab_plan *plan)
 {
-	plan_terms(plan, H_ASKED, H_ASKED);
+	(void)arg;
+	db_vtab_plan_given(plan, H_UNTIL + 1, H_ASKED, H_ASKED, 1e5);
 }
 
 #define KEY_NAME(col) #col " INTEGER, "
