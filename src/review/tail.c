@@ -86,7 +86,7 @@ static const struct command_arg audit_tail_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
 	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "Begin with so many of the newest records of each log; default 10."),
 	OPT("rate", "N", ARG_UINT, COMPLETE_NONE,
-	    "With --follow: show at most so many records a second, and count the others."),
+	    "With --follow: show at most so many records a second; a row with detail alone says how many more there were."),
 	CHOICE, REPORT_WAIT, ARG_END };
 static const struct command_arg audit_export_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
