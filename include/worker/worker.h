@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/sanitized.h"
 
 /* Work that can run away runs in a process that can be killed (HARDENING 1.4): the program toolcrib-worker.  A worker
  * has no network, starts no program, inherits nothing, and has bounds of memory and processor time; the pool kills it
@@ -29,7 +30,8 @@ struct worker_pool;
 #define WORKER_TENANT_LEAST 2           /* however few those are */
 #define WORKER_TENANT_STARTS 8          /* processes that a tenant gets at once, and then one each WORKER_START_MS */
 #define WORKER_START_MS 500
-#define WORKER_BRISK_US 10000           /* of processor time at the usual priority, less for who lacks starts */
+/* Of processor time at the usual priority, less for who lacks starts; a sanitizer takes several times as much. */
+#define WORKER_BRISK_US (SANITIZED ? 80000 : 10000)
 #define WORKER_BRISK_PART 100          /* and no more than this part of what is left of its time */
 #define WORKER_AHEAD 8                  /* requests that a worker has at hand, with the one that it works on */
 #define WORKER_AHEAD_US 10000           /* as long as its answers take no longer */
