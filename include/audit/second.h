@@ -60,6 +60,7 @@ void audit_second_signed(struct audit_logs *logs, uint64_t size);
 
 /* A field as text, cut to fit; false and "": there is none. */
 bool audit_said_text(const struct audit_value *ext, unsigned tag, char *ret, size_t size);
+bool audit_said_node(const struct audit_value *ext);    /* of a start: nodes may share the store */
 bool audit_said_digest(const struct audit_value *ext, unsigned tag, uint8_t ret[DIGEST_SIZE]);
 /* Who gave the command that the record is of. */
 void audit_said_who(const struct audit_value *ext, char ret[AUDIT_WHO_MAX]);

@@ -2,6 +2,7 @@
 #define AUDIT_SHARED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -15,6 +16,15 @@ struct db;
 /* A transaction begins.  locks: heads are locked as they are met, so that nobody is faster: of what is not done
  * twice. */
 void audit_shared_begin(struct audit_logs *logs, bool locks);
+/* Behind that, before anything is appended: the logs of these tenants, 0 the system's, are met in the order in which
+ * all nodes lock them, if one of them is contended or heads are locked. */
+int audit_shared_meet_all(struct audit_logs *logs, const int64_t *tenant, size_t n, struct db *db,
+			  struct err *err) MUST_CHECK;
+/* What others have appended is known, but for logs that this transaction has met; all: also the trees of logs that this
+ * process has not written to.  *ret_grew: there was something. */
+int audit_shared_heads(struct audit_logs *logs, struct db *db, bool all, bool *ret_grew, struct err *err) MUST_CHECK;
+/* What was signed for others is known. */
+int audit_shared_notes(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 /* Logs are not taken for contended any more. */
 void audit_shared_eased(struct audit_logs *logs);
 /* Logs that other nodes have made meanwhile are there. */

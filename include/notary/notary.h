@@ -12,7 +12,8 @@
  * end, and on demand (AUDIT A-704, A-705); less often it has the system log say the heads of the others (SC-506).  It
  * starts the signer or connects to it, compares at start what the store has with what the signer remembers (A-721,
  * A-722), and has calls refused when checkpoints stay away for too long (A-715).  Signing waits on a thread of its own.
- * Loop thread. */
+ * Where nodes share a store, the one that keeps it does so for all (CLUSTER K-209); the others look whether it does,
+ * and one of them goes on when it is gone.  Loop thread. */
 
 struct db;
 struct ev_loop;
@@ -31,6 +32,7 @@ struct notary_opt {
 	const char *anchor_cmd;         /* a program that gets them on standard input; or NULL */
 	uint32_t anchor_every_s;
 	const char *const *adopt;       /* tails that are taken over by name; NULL-terminated, or NULL */
+	bool may_keep;                  /* where nodes share the store: it stays, and needs a signer that others have */
 };
 #define NOTARY_MAX_AGE_S 60
 #define NOTARY_COMMIT_EVERY_S 10

@@ -93,6 +93,6 @@ command_body_fn key_list_body;
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command tenant_commands[], principal_commands[], key_make_commands[], key_commands[],
-	limit_commands[], session_commands[], approve_commands[], console_commands[];
+	limit_commands[], session_commands[], node_commands[], approve_commands[], console_commands[];
 
 #endif

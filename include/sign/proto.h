@@ -19,6 +19,7 @@ struct str;
 #define SIGN_FRAME_MAX 65536
 #define SIGN_HEAD_SIZE 4                /* of the length */
 #define SIGN_HEADS_MAX 256              /* of one message; as many as fit into a frame */
+#define SIGN_CONNECTIONS_MAX 16         /* that a signer with a socket serves; one more is closed */
 
 enum sign_op {
 	SIGN_HELLO = 1,                 /* reply: who */

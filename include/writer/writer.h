@@ -46,6 +46,9 @@ struct writer_guard {
 	 * (to be freed) what AUDIT_TAG_TAILS of the first record shall say; NULL: nothing. */
 	int (*before)(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
 		      struct err *err);
+	/* Instead, where nodes share the store and another one keeps it: that has the signer.  ERR_CONFLICT: this one could
+	 * not take its place. */
+	int (*away)(void *arg, struct audit_logs *logs, struct err *err);
 	/* In the transaction of the start, behind its record, on the loop thread: what before() has found to say.  NULL:
 	 * nothing. */
 	int (*begun)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
@@ -114,12 +117,20 @@ void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg);
 /* A name: [a-z0-9-]; that of the machine where none is said.  NULL: the store is ours alone. */
 enum { WRITER_NODE_SIZE = 33 };
 bool writer_node_is_name(const char *name);
+bool writer_is_shared(const struct writer *w);          /* nodes may share the store */
 /* From now on this node beats, and `changed` hears that another one has changed what is not a record: with a version,
  * once until writer_share_applied() says that it is shown here, or 0: it could not be.  Calls whose begin has become
  * durable behind such a change wait for that (CLUSTER K-115).  Nothing where the store is ours alone; again with NULL:
  * nobody hears it any more. */
 void writer_share_start(struct writer *w, void (*changed)(void *arg, int64_t version), void *arg);
 void writer_share_applied(struct writer *w, int64_t version);
+/* One of them keeps the store: it has the signer, and whoever finds that it does not write any more takes its place
+ * (CLUSTER K-204).  True where the store is ours alone. */
+bool writer_keeps(const struct writer *w);
+/* Loop thread, once: from now on it is this one. */
+void writer_on_keeper(struct writer *w, void (*fn)(void *arg), void *arg);
+/* When the keeper began the round that it had signed last, by its clock and as this one saw it, who is not it. */
+uint64_t writer_share_signed(const struct writer *w);
 
 struct writer_job {
 	const char *name;               /* static text, for log and metrics */

@@ -54,6 +54,22 @@ UPDATE head SET size = ?2, root = ?3, frontier = ?4 WHERE log = ?1 AND size = ?5
 -- only: pgsql
 SELECT size, root, frontier FROM head WHERE log = ?1 FOR UPDATE;
 
+-- audit_shared_heads(): which logs others have made longer.  A walk of head, of two numbers a log.
+-- name: audit_list_heads
+-- only: pgsql
+SELECT log, size FROM head;
+
+-- audit_shared_heads(), audit_shared_meet(): the same without a lock.  Primary key.
+-- name: audit_look_at_head
+-- takes: int
+-- only: pgsql
+SELECT size, root, frontier FROM head WHERE log = ?1;
+
+-- audit_shared_notes(): what the keeper before has had signed.  Primary key.
+-- name: audit_list_notes
+-- only: pgsql
+SELECT c.log, c.size, c.epoch, c.ts FROM cp c WHERE c.size = (SELECT max(size) FROM cp WHERE log = c.log);
+
 -- audit_logs_again(): logs that another node has made.  Primary keys.
 -- name: audit_list_new_logs
 -- takes: int

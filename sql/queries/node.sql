@@ -41,13 +41,13 @@ UPDATE node SET epoch = epoch + 1, beat_us = now_us() WHERE id = ?1 AND epoch >=
 -- name: node_leave
 -- takes: int int
 -- only: pgsql
-UPDATE node SET boot = '', open_us = 0 WHERE id = ?1 AND epoch = ?2;
+UPDATE node SET boot = '', open_us = 0, beat_us = now_us() WHERE id = ?1 AND epoch = ?2;
 
 -- bury(): one that has not beaten for so long, unless somebody is at it.  A walk of a small table.
 -- name: node_dead
 -- takes: int int
 -- only: pgsql
-SELECT id, name, epoch, boot, open_us FROM node WHERE boot <> '' AND id <> ?1 AND beat_us < now_us() - ?2 ORDER BY id LIMIT 1
+SELECT id, name, epoch, boot, open_us, beat_us FROM node WHERE boot <> '' AND id <> ?1 AND beat_us < now_us() - ?2 ORDER BY id LIMIT 1
 FOR UPDATE SKIP LOCKED;
 
 -- bury(): it writes nothing any more.  Primary key.
@@ -66,3 +66,42 @@ UPDATE registry SET version = version + 1 RETURNING version;
 -- takes: int int
 -- only: pgsql
 SELECT make_month(?1), make_month(?2);
+
+-- keep(): which node keeps the store (CLUSTER K-204), in a row of meta that is locked before it is decided.  Primary key.
+-- name: node_keeper_make
+-- only: pgsql
+INSERT INTO meta(key, value) VALUES('keeper', '') ON CONFLICT (key) DO NOTHING;
+
+-- name: node_keeper_lock
+-- only: pgsql
+SELECT value FROM meta WHERE key = 'keeper' FOR UPDATE;
+
+-- keep(), wnode_beat(): nobody does: who did has stopped, so long ago that his last checkpoint is signed, or was fenced.  Primary keys.
+-- name: node_keeper_free
+-- takes: int
+-- only: pgsql
+SELECT 1 FROM meta m WHERE m.key = 'keeper' AND (m.value = '' OR NOT EXISTS(SELECT 1 FROM node n WHERE n.id::text = m.value
+  AND (n.boot <> '' OR n.beat_us > now_us() - ?1)));
+
+-- name: node_keeper_set
+-- takes: int
+-- only: pgsql
+UPDATE meta SET value = ?1::text WHERE key = 'keeper';
+
+-- wnode_unkeep(): the last is signed.  Primary key.
+-- name: node_keeper_end
+-- takes: int
+-- only: pgsql
+UPDATE meta SET value = '' WHERE key = 'keeper' AND value = ?1::text;
+
+-- wnode_beat(): how far the keeper has signed, by the time of its round.  Primary key.
+-- name: node_signed
+-- only: pgsql
+SELECT value::int8 FROM meta WHERE key = 'signed';
+
+-- node list: all that there ever were, but commands that have ended.  A walk of a small table.
+-- name: node_list
+-- only: pgsql
+SELECT n.name, CASE WHEN n.boot = '' THEN 'stopped' WHEN n.beat_us < now_us() - 5000000 THEN 'dead' ELSE 'serves' END,
+  n.since_us, n.beat_us, n.place, CASE WHEN n.boot <> '' AND n.id::text = (SELECT value FROM meta WHERE key = 'keeper') THEN 1 ELSE 0 END
+FROM node n WHERE n.boot <> '' OR n.name NOT LIKE 'cli-%' ORDER BY n.name;

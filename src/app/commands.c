@@ -73,7 +73,7 @@ const struct command *const app_commands[] = {
 	erase_commands,
 	level_commands, task_commands, pdp_commands, approve_commands,
 	limit_commands,
-	session_commands, console_commands,
+	session_commands, node_commands, console_commands,
 	alert_commands,
 	NULL,
 };

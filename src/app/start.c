@@ -127,7 +127,7 @@ static int signer_start(struct app *a, struct err *err)
 		.socket = path_of(&place, "socket"), .max_age_s = conf ? conf->checkpoint_max_age_s : NOTARY_MAX_AGE_S,
 		.commit_every_s = conf ? conf->commit_every_s : NOTARY_COMMIT_EVERY_S, .adopt = a->opt.adopt,
 		.anchor_file = conf ? conf->anchor_file : NULL, .anchor_cmd = conf ? conf->anchor_cmd : NULL,
-		.anchor_every_s = conf ? conf->anchor_every_s : 0 }, &a->notary, err);
+		.anchor_every_s = conf ? conf->anchor_every_s : 0, .may_keep = conf != NULL }, &a->notary, err);
 }
 
 static void signer_stop(struct app *a)

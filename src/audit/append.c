@@ -406,16 +406,10 @@ int audit_recover_node(struct audit_logs *logs, struct db *db, const char *boot,
 int audit_recover(struct audit_logs *logs, struct db *db, const struct audit_calls *some, bool only, size_t *ret_count,
 		  struct err *err)
 {
-	struct map *by_id = map_new();
+	struct map *by_id = audit_logs_by_id(logs);
 	size_t count = 0;
-	void *value;
 	int rc;
 
-	for (size_t it = 0; map_next(logs->by_tenant, &it, NULL, NULL, &value);) {
-		struct audit_log *log = value;
-
-		map_set_u64(by_id, (uint64_t)log->id, log);
-	}
 	rc = only ? 0 : find_open(logs, db, err);
 	LIST_FOREACH_SAFE(n, tmp, &logs->open) {
 		struct audit_open *o = CONTAINER_OF(n, struct audit_open, node);

@@ -89,7 +89,7 @@ struct audit_logs {
 	struct map *calls;              /* struct audit_open by call id */
 	struct list open, dirty, lagging, behind;
 	bool heads_due, some_due;       /* somebody will ask for table head; for rows of some logs, which know */
-	bool shared, locks;             /* other nodes append as well (audit/shared.h); heads are locked as they are met */
+	bool shared, locks, lock_next;  /* others append too (audit/shared.h); heads are locked when met; are next time */
 	unsigned turn;                  /* counts transactions */
 	int64_t newest_log;             /* largest id of a log that is known */
 	struct { int64_t log, size; } thin;     /* the last note that checkpoint.c has looked at; log 0: none */
@@ -123,6 +123,8 @@ struct audit_pseudonym_known {
 void audit_pseudonym_keep(struct audit_logs *logs, struct audit_pseudonym_known *known);       /* takes it */
 void audit_pseudonym_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id);
+struct map *audit_logs_by_id(const struct audit_logs *logs);    /* map_free() it */
+int audit_log_order(const void *a, const void *b);      /* for qsort() of pointers to logs: by id */
 /* Begin and end of a call, as the picture sees them; a call that is not open: NULL. */
 struct audit_open *audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log,
 				  int64_t beg);
@@ -159,6 +161,10 @@ int audit_payload_store(struct audit_logs *logs, struct db *db, const struct aud
 
 /* Before a record of the log is made: its head as it is, when others append to it and heads are locked. */
 int audit_shared_meet(struct audit_logs *logs, struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;
+/* Its size and tree as they were committed last, without a lock; nothing of this transaction is in it. */
+int audit_shared_look(struct audit_logs *logs, struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;
+/* Before a row is made that others may wait for: ERR_BUSY, all of it again, unless heads are locked as they are met. */
+int audit_shared_locked(struct audit_logs *logs, struct err *err) MUST_CHECK;
 /* What failed because another node was faster is ERR_BUSY: all of it again. */
 int audit_shared_failed(const struct audit_logs *logs, struct audit_log *log, int rc, struct err *err);
 

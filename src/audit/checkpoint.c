@@ -32,9 +32,9 @@ void audit_beat_fini(struct audit_beat *b)
 
 /* --- what is due */
 
-static int tree_of(struct audit_log *log, struct db *db, struct tree *ret, struct err *err)
+static int tree_of(struct audit_logs *logs, struct audit_log *log, struct db *db, struct tree *ret, struct err *err)
 {
-	int rc = log->tail ? 0 : audit_tail_open(log, db, err);
+	int rc = log->tail ? 0 : logs->shared ? audit_shared_look(logs, log, db, err) : audit_tail_open(log, db, err);
 
 	if (rc == 0)
 		audit_tail_tree(log->tail, ret);
@@ -71,7 +71,7 @@ static int collect_tenants(struct audit_logs *logs, struct db *db, size_t max, s
 			b->left++;
 			continue;
 		}
-		rc = tree_of(log, db, &t, err);
+		rc = tree_of(logs, log, db, &t, err);
 		if (rc < 0)
 			return rc;
 		add_head(logs, b, log, &t);
@@ -115,7 +115,7 @@ static int say_some(const struct saying *s, struct audit_log *const *log, size_t
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		rc = tree_of(log[i], s->db, &t, err);
+		rc = tree_of(s->logs, log[i], s->db, &t, err);
 		if (rc < 0)
 			break;
 		said[i] = (struct audit_said){ (uint64_t)log[i]->id, t.size };
@@ -155,13 +155,6 @@ static void add_log(struct saying *s, struct audit_log *log, int64_t said)
 	s->log[s->n++] = log;
 }
 
-static int by_id(const void *a, const void *b)
-{
-	int64_t x = (*(struct audit_log *const *)a)->id, y = (*(struct audit_log *const *)b)->id;
-
-	return x < y ? -1 : x > y;
-}
-
 static void choose(struct saying *s, enum audit_saying say)
 {
 	void *log;
@@ -179,7 +172,7 @@ static void choose(struct saying *s, enum audit_saying say)
 			add_log(s, l, l->said_last < l->headed ? l->said_last : l->headed);
 		}
 	if (s->n > 0)
-		qsort(s->log, s->n, sizeof(struct audit_log *), by_id);
+		qsort(s->log, s->n, sizeof(struct audit_log *), audit_log_order);
 }
 
 static int say_heads(struct saying *s, const struct audit_beat_opt *o, struct err *err)
@@ -237,7 +230,7 @@ int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat 
 
 	if (!system || (b->nhead == 0 && system->size <= system->noted.size))
 		return 0;
-	rc = tree_of(system, db, &t, err);
+	rc = tree_of(logs, system, db, &t, err);
 	if (rc == 0)
 		add_head(logs, b, system, &t);
 	return rc;
@@ -518,7 +511,7 @@ int audit_head_tree(struct audit_logs *logs, struct db *db, int64_t tenant_id, s
 
 	if (!log)
 		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", tenant_id);
-	return tree_of(log, db, ret, err);
+	return tree_of(logs, log, db, ret, err);
 }
 
 int audit_cp_find(struct db *db, int64_t log, uint64_t at_most, struct tree *ret, struct err *err)

@@ -112,7 +112,10 @@ static int insert_alias(struct asked *a, const char *name, int64_t idx, struct e
 	uint8_t nonce[AEAD_NONCE], ct[AUDIT_ALIAS_VALUE_MAX + AEAD_TAG];
 	const struct keys_dek *dek = NULL;
 	struct db_stmt *st;
-	int rc = keys_dek(a->logs->keys, a->db, a->log->tenant_id, a->ev->prn ? a->ev->prn : "", a->ev->time_us, &dek, err);
+	int rc = audit_shared_locked(a->logs, err);
+
+	if (rc == 0)
+		rc = keys_dek(a->logs->keys, a->db, a->log->tenant_id, a->ev->prn ? a->ev->prn : "", a->ev->time_us, &dek, err);
 
 	if (rc < 0)
 		return rc;

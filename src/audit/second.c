@@ -54,6 +54,13 @@ bool audit_said_digest(const struct audit_value *ext, unsigned tag, uint8_t ret[
 	return true;
 }
 
+bool audit_said_node(const struct audit_value *ext)
+{
+	char text[AUDIT_DETAIL_MAX + 1];
+
+	return audit_said_text(ext, AUDIT_TAG_REASON, text, sizeof(text)) && strstr(text, ", node=");
+}
+
 /* Who gave a command, from its line: "uid 0 (cli): erase tenant=acme". */
 void audit_said_who(const struct audit_value *ext, char ret[AUDIT_WHO_MAX])
 {

@@ -287,6 +287,23 @@ struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id)
 	return map_get_u64(logs->by_tenant, (uint64_t)tenant_id);
 }
 
+struct map *audit_logs_by_id(const struct audit_logs *logs)
+{
+	struct map *by_id = map_new();
+	void *value;
+
+	for (size_t it = 0; map_next(logs->by_tenant, &it, NULL, NULL, &value);)
+		map_set_u64(by_id, (uint64_t)((const struct audit_log *)value)->id, value);
+	return by_id;
+}
+
+int audit_log_order(const void *a, const void *b)
+{
+	const struct audit_log *const *x = a, *const *y = b;
+
+	return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
+}
+
 /* Oldest first: a begin comes last, one that is put back finds its place from the end. */
 static void open_link(struct audit_logs *logs, struct audit_open *o)
 {
@@ -330,6 +347,14 @@ void audit_open_end(struct audit_logs *logs, struct audit_open *o)
 {
 	open_unlink(logs, o);
 	audit_undo_push(logs, UNDO_END, o);
+}
+
+int audit_shared_locked(struct audit_logs *logs, struct err *err)
+{
+	if (!logs->shared || logs->locks)
+		return 0;
+	logs->lock_next = true;
+	return err_set(err, ERR_BUSY, "audit", "heads are locked first");
 }
 
 /* The id of a text in the store, 0 when it is not there. */
@@ -396,6 +421,8 @@ static int text_get(struct audit_logs *logs, struct db *db, enum audit_column co
 		return 0;
 	}
 	rc = text_in_store(db, col, text, len, &id, err);
+	if (rc == 0 && id == 0)
+		rc = audit_shared_locked(logs, err);
 	if (rc == 0 && id == 0)
 		rc = text_insert(db, col, text, len, &id, err);
 	if (rc == 0 && id == 0)                 /* another node was faster, and has committed */
@@ -588,13 +615,6 @@ int audit_shared_failed(const struct audit_logs *logs, struct audit_log *log, in
 	return err_set(err, ERR_BUSY, log->origin, "another node appends to this log");
 }
 
-static int by_id(const void *a, const void *b)
-{
-	const struct audit_log *const *x = a, *const *y = b;
-
-	return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
-}
-
 /* Logs whose heads are to be written, in the order in which all nodes lock them; free() it. */
 static struct audit_log **in_order(struct audit_logs *logs, size_t *ret_n)
 {
@@ -611,7 +631,7 @@ static struct audit_log **in_order(struct audit_logs *logs, size_t *ret_n)
 		order[n++] = log;
 	}
 	if (n > 1)
-		qsort(order, n, sizeof(*order), by_id);
+		qsort(order, n, sizeof(*order), audit_log_order);
 	*ret_n = n;
 	return order;
 }
@@ -655,6 +675,8 @@ int audit_logs_flush_rows(struct audit_logs *logs, struct db *db, struct err *er
 
 		for (size_t i = 0; rc == 0 && i < n; i++)
 			rc = save_head(logs, order[i], db, err);
+		for (size_t i = 0; rc == ERR_BUSY && i < n; i++)        /* all of them are locked, in order, at the next try */
+			order[i]->contended = true;
 		free(order);
 		return rc;
 	}
@@ -760,7 +782,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	void *log;
 	int rc;
 
-	logs->shared = db_is_shared(db);
+	logs->shared = logs->locks = db_is_shared(db);  /* until a batch begins */
 	logs->by_tenant = map_new();
 	logs->texts = map_new();
 	logs->calls = map_new();
@@ -772,7 +794,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	list_init(&logs->dirty);
 	list_init(&logs->lagging);
 	list_init(&logs->behind);
-	id_boot(logs->boot, sizeof(logs->boot));
+	logs->shared ? id_random_text(logs->boot, 22) : id_boot(logs->boot, sizeof(logs->boot)); /* nodes are told apart */
 	clock_state(&clock);
 	audit_logs_clock(logs, clock.sync);
 	snprintf(logs->build, sizeof(logs->build), "%s", PACKAGE_STRING);
@@ -781,7 +803,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 		rc = forms_see(db, err);        /* what is read here may be in blocks; what is written names the file's tables */
 	if (rc == 0)
 		rc = load_logs(logs, db, err);
-	for (size_t it = 0; rc == 0 && map_next(logs->by_tenant, &it, NULL, NULL, &log);)
+	for (size_t it = 0; rc == 0 && !logs->shared && map_next(logs->by_tenant, &it, NULL, NULL, &log);)
 		rc = tail_tiles(log, db, err);
 	if (rc == 0)
 		rc = load_tails(logs, db, err);

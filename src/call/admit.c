@@ -523,8 +523,7 @@ int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_tur
 	return rc;
 }
 
-/* Whatever was found right before it waited. */
-static int admit_again(struct call *c)
+int call_admit_again(struct call *c)
 {
 	struct registry *registry = c->eng->env.registry;
 	struct reg_snapshot *now = reg_acquire(registry, c->who->tenant_id);
@@ -536,7 +535,7 @@ static int admit_again(struct call *c)
 
 int call_admit_turn(struct call *c)
 {
-	const int rc = admit_again(c);
+	const int rc = call_admit_again(c);       /* it has waited */
 
 	return rc < 0 || c->reserved ? rc : call_admit_last(c);
 }

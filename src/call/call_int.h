@@ -172,8 +172,8 @@ static inline struct call_trouble *call_trouble(struct call *c)
 int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_turn);
 /* Room for its records, once it has its slots.  As call_admit(). */
 int call_admit_last(struct call *c);
-/* The same of one that has waited: its tool may have been disabled or taken away meanwhile (SEC S-315). */
-int call_admit_turn(struct call *c);
+/* The same of one that has waited: its tool may be disabled or gone meanwhile (SEC S-315); again: but room. */
+int call_admit_turn(struct call *c), call_admit_again(struct call *c);
 #define call_count_budget(rc, report) \
 	((rc) != ERR_LIMIT ? (void)0 : \
 	 metric_inc((report)->match_limit ? METRIC_schema_match_limit : METRIC_schema_step_limit))

@@ -236,6 +236,16 @@ static void run(struct call *c)
 		call_fail(c, AUDIT_ABORTED, err.msg);
 }
 
+/* It has begun, and is refused now, for what is in c->trouble. */
+static void deny_begun(struct call *c)
+{
+	struct call_trouble *t = c->trouble;
+
+	c->trouble = NULL;
+	call_fail(c, AUDIT_DENIED, t->err.msg);
+	free(t);
+}
+
 static void run_durable(void *arg)
 {
 	struct call *c = arg;
@@ -245,6 +255,9 @@ static void run_durable(void *arg)
 	if (c->cancelled) {
 		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
 		call_end_cancelled(c);
+	} else if (writer_is_shared(c->eng->env.writer) && call_admit_again(c) < 0) {   /* by another node (CLUSTER K-115) */
+		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
+		deny_begun(c);
 	} else {
 		run(c);
 	}
@@ -342,11 +355,7 @@ static void forget_borrowed(struct call *c)
 static void decided(struct call *c, int rc)
 {
 	if (c->begun && rc < 0) {       /* a further round of it */
-		struct call_trouble *t = c->trouble;
-
-		c->trouble = NULL;
-		call_fail(c, AUDIT_DENIED, t->err.msg);
-		free(t);
+		deny_begun(c);
 	} else if (c->begun) {
 		run(c);
 	} else if (rc < 0) {

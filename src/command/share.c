@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include "assent/assent.h"
+#include "audit/audit.h"
+#include "audit/shared.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "command/share.h"
 #include "conf/conf.h"
 #include "db/db.h"
 #include "db/server.h"
+#include "keys/keys.h"
 #include "keys/vault.h"
 #include "mcp/mcp.h"
 #include "registry/registry.h"
@@ -77,9 +80,12 @@ static int put_listed(struct sharing *s, struct db *db, struct err *err)
 static int share_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct sharing *s = arg;
-	int rc = put_listed(s, db, err);
+	int rc = audit_shared_logs(logs, db, err);
 
-	(void)logs;
+	if (audit_logs_keys(logs))              /* one that another node has destroyed is not written with */
+		keys_abandon(audit_logs_keys(logs));
+	if (rc == 0)
+		rc = put_listed(s, db, err);
 	s->image = mem_calloc(s->n ? s->n : 1, sizeof(*s->image));
 	for (size_t i = 0; rc == 0 && i < s->n; i++) {
 		if (i > 0 && s->id[i] == s->id[i - 1])

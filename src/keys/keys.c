@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "db/server.h"
 #include "keys/commit.h"
 #include "keys/keys.h"
 
@@ -35,7 +36,7 @@ struct keys {
 	struct map *by_tenant;          /* struct kek in force */
 	struct map *by_id;              /* struct dek, owned */
 	struct map *by_place;           /* the same by tenant, month, subject: those in force */
-	bool pending;                   /* a transaction is open */
+	bool pending, made;             /* a transaction is open; keys were made whose ids the store has not noted */
 	int64_t last_kek, last_dek;     /* ids given; -1 = not read yet */
 	int64_t past_kek, past_dek;     /* given before, as the store remembers */
 	struct { time_t day; int64_t month; } asked;    /* month_of() */
@@ -134,6 +135,17 @@ void keys_abandon(struct keys *k)
 	keys_forget(k);
 }
 
+/* Where nodes share the store a key is durable at once: one that waits for it may hold what its maker waits for in the
+ * other database.  A key that no record names harms nothing. */
+static int let_go(struct keys *k, struct err *err)
+{
+	if (!db_is_shared(k->db))
+		return 0;
+	k->pending = false;
+	k->made = true;
+	return db_txn_end(k->db, 0, err);
+}
+
 /* Also when the engine has given the transaction up meanwhile: then nothing that uses its keys may be committed
  * either. */
 int keys_commit(struct keys *k, struct err *err)
@@ -201,8 +213,9 @@ int keys_remember(struct keys *k, struct db *store, struct err *err)
 	struct db_stmt *st;
 	char text[48];
 
-	if (!k->pending || k->last_kek < 0)
+	if ((!k->pending && !k->made) || k->last_kek < 0)
 		return 0;
+	k->made = false;
 	(void)snprintf(text, sizeof(text), "%" PRId64 " %" PRId64, k->last_kek, k->last_dek);
 	st = db_stmt_get(store, SQL_META_SET_VALUE);
 	db_bind_textz(st, 1, KEYS_META_GIVEN);
@@ -329,6 +342,8 @@ static int make_kek(struct keys *k, struct db *store, int64_t tenant_id, struct 
 		free(where);
 		rc = insert_kek(k, k->last_kek + 1, tenant_id, file.id, box, err);
 		if (rc == 0)
+			rc = let_go(k, err);
+		if (rc == 0)
 			*ret = kek_keep(k, ++k->last_kek, tenant_id, key);
 		secret_wipe(key, sizeof(key));
 	}
@@ -447,6 +462,8 @@ static int make_dek(struct keys *k, const struct kek *kek, int64_t tenant_id, co
 	db_bind_blob(st, 5, box, sizeof(box));
 	db_bind_i64(st, 6, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
+	if (rc == 0)
+		rc = let_go(k, err);
 	if (rc == 0)
 		*ret = dek_keep(k, ++k->last_dek, tenant_id, key);
 	secret_wipe(key, sizeof(key));

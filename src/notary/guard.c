@@ -10,6 +10,7 @@
 
 #include "audit/audit.h"
 #include "audit/second.h"
+#include "audit/shared.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -70,6 +71,8 @@ static bool is_suspect(const struct check *c, const struct audit_times *times)
 
 	if (c->last_us == 0)
 		return false;
+	if (c->n->shared)               /* a stop is that of one node */
+		return times->last > limit_us;
 	return times->last > limit_us || c->stop_signed || (c->stop_us && times->last > c->stop_us);
 }
 
@@ -199,7 +202,7 @@ static int look_at_end(void *arg, const struct audit_log_view *log, struct err *
 	if (covered > 0 && covered <= (uint64_t)log->size)
 		rc = audit_at(c->db, log->id, (int64_t)covered - 1, &c->last_us, &kind, err);
 	c->stop_signed = kind == AUDIT_SERVER_STOP;
-	c->ended = c->stop_signed && covered == (uint64_t)log->size;
+	c->ended = c->stop_signed && !c->n->shared && covered == (uint64_t)log->size;
 	if (rc == 0)
 		rc = audit_at(c->db, log->id, log->size - 1, &ts, &kind, err);
 	if (kind == AUDIT_SERVER_STOP)
@@ -220,8 +223,15 @@ int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **r
 {
 	struct notary *n = arg;
 	struct check c = { .n = n, .db = db, .logs = logs, .wanted = STR_INIT };
-	int rc = audit_logs_each(logs, find_system, &c, err);
+	bool grew;
+	int rc = n->fd < 0 ? notary_connect(n, err) : 0;
 
+	if (rc == 0 && n->shared) {
+		audit_shared_begin(logs, false);
+		rc = audit_shared_heads(logs, db, true, &grew, err);    /* sizes and trees that belong together */
+	}
+	if (rc == 0)
+		rc = audit_logs_each(logs, find_system, &c, err);
 	if (rc < 0 || !c.instance[0])
 		return rc;
 	rc = audit_epoch_newest(db, &n->stored, err);
@@ -250,5 +260,48 @@ int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **r
 	}
 	free(c.tails);
 	str_fini(&c.wanted);
+	return rc;
+}
+
+/* --- where nodes share the store, and another one keeps it */
+
+static int note_signed(void *arg, const struct audit_log_view *log, struct err *err)
+{
+	(void)err;
+	if (log->tenant_id == 0)
+		audit_second_signed(arg, (uint64_t)log->noted);
+	return 0;
+}
+
+int notary_away(void *arg, struct audit_logs *logs, struct err *err)
+{
+	struct notary *n = arg;
+	int rc = n->may_keep && !n->socket ? ERR_CONFLICT : 0;
+
+	if (rc < 0) {
+		(void)err_set(err, ERR_CONFLICT, "signer", "another node has the signer of this store, and this one could not take "
+			      "its place");
+		err_hint(err, "several nodes need a signer that listens: toolcrib-sign --dir DIR --socket PATH, and the same "
+			 "signer.socket for each; toolcrib-sign(8)");
+		return rc;
+	}
+	n->away = true;
+	return audit_logs_each(logs, note_signed, logs, err);
+}
+
+int notary_join(struct notary *n, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct behind *b = behind_new(n, db, err);      /* under which names logs go on */
+	bool grew;
+	int rc = b ? audit_epoch_newest(db, &n->stored, err) : err->code;
+
+	behind_free(&b);
+	n->known = rc == 1;
+	if (rc >= 0)
+		rc = audit_shared_heads(logs, db, false, &grew, err);
+	if (rc == 0)
+		rc = audit_shared_notes(logs, db, err);
+	if (rc == 0)
+		audit_heads_forget(logs);
 	return rc;
 }

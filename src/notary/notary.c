@@ -22,6 +22,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/server.h"
 #include "ev/ev.h"
 #include "forms/forms.h"
 #include "notary/notary.h"
@@ -31,6 +32,7 @@
 
 /* --- a round: proofs that the logs grew out of what the signer has signed last, its signatures, notes of both */
 
+#define META_SIGNED "signed"            /* where nodes share the store: when the last round began (node_signed) */
 enum { FRAME_ROOM = SIGN_FRAME_MAX - 1024 };    /* for heads of one request */
 
 static void round_fini(struct round *r)
@@ -294,6 +296,15 @@ static int notary_sign(struct notary *n, struct db *db, struct round *r, struct 
 
 /* --- taking down */
 
+/* For nodes that do not sign. */
+static int note_progress(struct db *db, uint64_t ts, struct err *err)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, ts);
+	return db_meta_set(db, META_SIGNED, text, err);
+}
+
 /* In a transaction: what came of it. */
 static int notary_take_down(struct notary *n, struct db *db, struct audit_logs *logs, struct round *r, struct err *err)
 {
@@ -310,7 +321,7 @@ static int notary_take_down(struct notary *n, struct db *db, struct audit_logs *
 	if (rc == 0)
 		rc = audit_beat_store(logs, db, &r->beat, notes, (int64_t)r->number, err);
 	free(notes);
-	return rc;
+	return rc < 0 || !n->shared ? rc : note_progress(db, r->beat.ts, err);
 }
 
 #define PLACE_KEY "signer"              /* of meta: where the signer is, when it is not beside the store */
@@ -491,8 +502,10 @@ static int collect_run(void *arg, struct db *db, struct audit_logs *logs, struct
 	uint8_t policies[AUDIT_POLICIES_SIZE];
 	struct audit_beat_opt opt = { .max = all ? SIZE_MAX : TENANTS_MAX, .say = n->round.say, .always = n->always || all,
 				      .policies = policies };
-	int rc = audit_second_said(logs, db, policies, err);
+	int rc = n->joins ? notary_join(n, db, logs, err) : 0;
 
+	if (rc == 0)
+		rc = audit_second_said(logs, db, policies, err);
 	if (rc == 0)
 		rc = audit_beat(logs, db, &opt, &n->round.beat, err);
 	return rc < 0 ? rc : audit_beat_system(logs, db, &n->round.beat, err);
@@ -507,6 +520,7 @@ static void collect_done(void *arg, int rc, const struct err *err)
 		end_round(n, ERR_AUDIT);
 		return;
 	}
+	n->joins = false;
 	if (n->round.beat.nhead == 0) {
 		end_round(n, 0);
 		return;
@@ -572,13 +586,52 @@ static void begin_round(struct notary *n)
 
 static void on_timer(void *arg)
 {
-	begin_round(arg);
+	struct notary *n = arg;
+
+	if (!n->away) {
+		begin_round(n);
+		return;
+	}
+	(void)err_set(&n->err, ERR_CONFLICT, "signer", "another node of this store has its signer: toolcrib node list");
+	call_waiters(n, &n->waiters, ERR_CONFLICT);
+}
+
+/* Whether the node that signs does so (CLUSTER K-209). */
+static void watch_keeper(struct notary *n)
+{
+	const uint64_t is = writer_share_signed(n->writer);
+
+	if (is != n->seen) {
+		n->seen = is;
+		n->unsigned_us = 0;
+		writer_hold(n->writer, NULL);
+	}
+	hold_if_late(n);
+	ev_timer_start(n->heartbeat, BEAT_MS * 1000);
+}
+
+/* It is gone, and this one takes its place: with an epoch of its own, as behind a start. */
+static void take_place(void *arg)
+{
+	struct notary *n = arg;
+
+	if (!n->away || n->stopping)
+		return;
+	n->away = false;
+	n->joins = true;
+	n->unsigned_us = n->unsigned_us ? n->unsigned_us : ev_now_us(n->loop);
+	ev_timer_stop(n->heartbeat);
+	begin_round(n);
 }
 
 static void on_heartbeat(void *arg)
 {
 	struct notary *n = arg;
 
+	if (n->away) {
+		watch_keeper(n);
+		return;
+	}
 	n->always = true;
 	begin_round(n);
 }
@@ -589,6 +642,8 @@ static void on_records(void *arg)
 
 	if (!n->unsigned_us)
 		n->unsigned_us = ev_now_us(n->loop);
+	if (n->away)
+		return;
 	if (n->state == NOTARY_IDLE)
 		arm(n, BEAT_MS);
 	else
@@ -614,9 +669,10 @@ static int stopping(void *arg, struct db *db, struct audit_logs *logs, struct er
 
 	uint8_t policies[AUDIT_POLICIES_SIZE];
 	struct audit_beat_opt opt = { .max = SIZE_MAX, .say = AUDIT_SAY_ALL, .policies = policies };
-	int rc = n->stuck ? 0 : audit_second_said(logs, db, policies, err);
+	const bool none = n->stuck || n->away;
+	int rc = none ? 0 : audit_second_said(logs, db, policies, err);
 
-	return n->stuck || rc < 0 ? rc : audit_beat(logs, db, &opt, &n->round.beat, err);
+	return none || rc < 0 ? rc : audit_beat(logs, db, &opt, &n->round.beat, err);
 }
 
 /* An epoch that the store has not heard of begins with a record, and none comes behind server.stop: the signer
@@ -645,7 +701,7 @@ static void stopped(void *arg, struct db *db, struct audit_logs *logs)
 	struct notary *n = arg;
 	struct err err;
 
-	if (n->stuck)
+	if (n->stuck || n->away)
 		return;
 	if (sign_last(n, db, logs, &err) < 0)   /* the next start finds the tail, and says so */
 		log_err(NULL, "the last checkpoint was not signed why=\"%s\"", err.msg);
@@ -671,8 +727,8 @@ static int copying(void *arg, const char *path, struct err *err)
 
 void notary_guard(struct notary *n, struct writer_guard *ret)
 {
-	*ret = (struct writer_guard){ .before = notary_before, .begun = notary_begun, .stopping = stopping, .stopped = stopped,
-		.copying = copying, .arg = n };
+	*ret = (struct writer_guard){ .before = notary_before, .away = notary_away, .begun = notary_begun,
+		.stopping = stopping, .stopped = stopped, .copying = copying, .arg = n };
 }
 
 const char *notary_place(const struct notary *n)
@@ -719,7 +775,9 @@ int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *e
 	n->timer = ev_timer_new(n->loop, on_timer, n);
 	n->heartbeat = ev_timer_new(n->loop, on_heartbeat, n);
 	n->heads = ev_timer_new(n->loop, on_timer, n);
-	rc = notary_connect(n, err);
+	n->shared = db_is_served(opt->store);
+	n->may_keep = opt->may_keep;
+	rc = n->shared ? 0 : notary_connect(n, err);
 	if (rc < 0) {
 		notary_close(&n);
 		return rc;
@@ -759,6 +817,14 @@ int notary_start(struct notary *n, struct writer *w, struct err *err)
 
 	n->writer = w;
 	writer_on_records(w, on_records, n);
+	if (!writer_keeps(w)) {
+		n->away = true;
+		notary_disconnect(n, HELPER_END_MS);    /* of a start that took too long */
+		writer_on_keeper(w, take_place, n);
+		ev_timer_start(n->heartbeat, BEAT_MS * 1000);
+		rc = open_reader(n, err);
+		return rc < 0 ? rc : audit_log_key_get(n->reader, n->log_key, err) < 0 ? err->code : 0;
+	}
 	rc = first_round(n, err);
 	/* An epoch that a crash had kept from the store got its checkpoint with that; now it ends. */
 	if (rc == 0 && !first && n->epoch_us == 0)
@@ -809,7 +875,8 @@ void notary_stop(struct notary *n)
 	writer_on_records(n->writer, NULL, NULL);
 	if (!n->stuck)
 		db_close(&n->reader);
-	if (n->fd < 0 && notary_connect(n, &n->err) < 0)
+	writer_on_keeper(n->writer, NULL, NULL);
+	if (n->fd < 0 && !n->away && notary_connect(n, &n->err) < 0)
 		log_warn(NULL, "no signer for the last checkpoint why=\"%s\"", n->err.msg);
 }
 

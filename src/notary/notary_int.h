@@ -89,6 +89,11 @@ struct notary {
 	bool closed;                    /* the epoch ends with the next round */
 	bool always, again, stopping;
 	bool refused;                   /* the signer has contradicted, which does not pass */
+	bool shared;                    /* nodes may share the store: the signer is asked when it is known who keeps that */
+	bool may_keep;                  /* as of struct notary_opt */
+	bool away;                      /* another node keeps the store, and signs */
+	bool joins;                     /* it was away: what was signed meanwhile is looked at in the next round */
+	uint64_t seen;                  /* away: how far the keeper has signed */
 	bool stuck;                     /* a round did not end before the stop: nothing of it may be touched */
 	struct list waiters, running;   /* for the next round; for this one */
 	/* anchor.c */
@@ -107,6 +112,10 @@ struct audit_logs;
 int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
 		  struct err *err) MUST_CHECK;
 int notary_begun(void *arg, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+/* guard.c, for writer_guard.away. */
+int notary_away(void *arg, struct audit_logs *logs, struct err *err) MUST_CHECK;
+/* guard.c: first of a round that joins, on the writer's thread: what other nodes have had signed. */
+int notary_join(struct notary *n, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
 /* behind.c: a store that was put back to before what the signer has signed, and goes on without that. */
 struct behind;
 struct behind *behind_new(struct notary *n, struct db *db, struct err *err);    /* NULL: error */

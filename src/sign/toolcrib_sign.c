@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/notify.h"
@@ -61,6 +63,7 @@ static int sign_confine(struct err *err)
 	return filter_put_on(&list, NULL, err);
 }
 
+enum { ANSWER_MS = 2000 };              /* from its first byte until its reply is taken */
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum { OPT_DIR = 256, OPT_SOCKET, OPT_USER, OPT_KEYS, OPT_VERSION };
 
@@ -89,26 +92,36 @@ static int fail(const struct err *err)
 	return EXIT_FAILED;
 }
 
-/* One owner until it goes.  Negative: the state cannot be trusted to be on the disk, so the process must end. */
-static int serve(struct signer *s, int fd)
+/* One request and its reply, as far as its other side takes part in the time; 0 = no time.  1: there may be another; 0:
+ * that was the last.  Negative: the state cannot be trusted to be on the disk, so the process must end. */
+static int answer(struct signer *s, int fd, uint64_t ms)
 {
+	const uint64_t until_us = ms ? clock_mono_us() + ms * 1000 : 0;
 	struct sign_msg req = { 0 }, reply = { 0 };
 	struct err err = { 0 }, late;
-	int rc, state = 0;
+	int rc = sign_msg_read(fd, until_us, &req, &err), state;
 
-	while ((rc = sign_msg_read(fd, 0, &req, &err)) == 1) {
-		state = signer_answer(s, &req, &reply, &err);
-		if (state < 0)
-			(void)fail(&err);
-		rc = sign_msg_write(fd, 0, &reply, &late);
-		sign_msg_fini(&req);
-		sign_msg_fini(&reply);
-		if (state < 0 || rc < 0)
-			return state;
-	}
 	if (rc < 0 && err.code != ERR_UNREACHABLE)
 		(void)fail(&err);
-	return 0;
+	if (rc <= 0)
+		return 0;
+	state = signer_answer(s, &req, &reply, &err);
+	if (state < 0)
+		(void)fail(&err);
+	rc = sign_msg_write(fd, until_us, &reply, &late);
+	sign_msg_fini(&req);
+	sign_msg_fini(&reply);
+	return state < 0 ? state : rc == 0;
+}
+
+/* One owner until it goes. */
+static int serve(struct signer *s, int fd)
+{
+	int rc;
+
+	while ((rc = answer(s, fd, 0)) == 1)
+		;
+	return rc;
 }
 
 /* --- listening */
@@ -136,7 +149,7 @@ static int find_user(const char *name, uid_t *ret, struct err *err)
 static int listen_at(const char *path, int *ret_fd, struct err *err)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (strlen(path) >= sizeof(sun.sun_path)) {
 		(void)err_set(err, ERR_LIMIT, path, "the path of a socket has at most %zu bytes", sizeof(sun.sun_path) - 1);
@@ -144,7 +157,7 @@ static int listen_at(const char *path, int *ret_fd, struct err *err)
 		snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
 		(void)unlink(path);     /* the lock of the directory says that nobody else serves it */
 		if (fd >= 0 && bind(fd, (const struct sockaddr *)&sun, sizeof(sun)) == 0 && chmod(path, 0666) == 0 &&
-		    listen(fd, 4) == 0) {
+		    listen(fd, SIGN_CONNECTIONS_MAX) == 0) {
 			*ret_fd = fd;
 			return 0;
 		}
@@ -173,24 +186,51 @@ static bool is_user(int fd, uid_t uid)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == uid;
 }
 
+struct owners { struct pollfd fd[1 + SIGN_CONNECTIONS_MAX]; nfds_t n; };      /* the listener first */
+
+/* An owner that was stopped keeps its connection, so one alone would keep all others out. */
+static void admit(struct owners *v, uid_t uid)
+{
+	const int fd = accept4(v->fd[0].fd, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (is_user(fd, uid) && v->n < NELEMS(v->fd)) {
+		v->fd[v->n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+		return;
+	}
+	if (is_user(fd, uid))
+		fprintf(stderr, "toolcrib-sign: %d connections are open, one more was sent away\n", SIGN_CONNECTIONS_MAX);
+	else
+		fputs("toolcrib-sign: another user connected and was sent away\n", stderr);
+	close(fd);
+}
+
+/* One request after the other, whoever asks: each stands for itself, and what a log was signed for last is the
+ * signer's to know.  Who begins one and does not end it in time goes. */
 static int serve_all(struct signer *s, int listener, uid_t uid)
 {
-	for (;;) {
-		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), rc = 0;
+	struct owners v = { .fd = { { .fd = listener, .events = POLLIN } }, .n = 1 };
 
-		if (fd < 0 && errno != EINTR && errno != ECONNABORTED) {
-			fprintf(stderr, "toolcrib-sign: accept: %s\n", strerror(errno));
+	for (;;) {
+		if (poll(v.fd, v.n, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			fprintf(stderr, "toolcrib-sign: poll: %s\n", strerror(errno));
 			return EXIT_FAILED;
 		}
-		if (fd < 0)
-			continue;
-		if (is_user(fd, uid))
-			rc = serve(s, fd);
-		else
-			fputs("toolcrib-sign: another user connected and was sent away\n", stderr);
-		close(fd);
-		if (rc < 0)
-			return EXIT_FAILED;
+		for (nfds_t i = v.n; i-- > 1;) {
+			const int rc = v.fd[i].revents ? answer(s, v.fd[i].fd, ANSWER_MS) : 1;
+
+			if (rc < 0)
+				return EXIT_FAILED;
+			if (rc == 1)
+				continue;
+			close(v.fd[i].fd);
+			v.fd[i] = v.fd[--v.n];
+		}
+		if (v.fd[0].revents)
+			admit(&v, uid);
 	}
 }
 

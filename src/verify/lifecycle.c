@@ -24,11 +24,9 @@
 struct verify_clock { uint64_t set_from_us, set_to_us; int64_t life; uint64_t life_us; };
 
 struct verify_life {
-	int64_t kind;                   /* of the last start, stop or crash; 0: none yet */
+	int64_t kind, more;             /* of the last start, stop or crash, 0: none yet; nodes that serve beside that one */
 	uint64_t latest_us;             /* time of the latest record so far */
-	bool fell;                      /* at record fell_idx, and no record has explained it yet */
-	int64_t fell_idx;
-	uint64_t fell_us;
+	bool fell; int64_t fell_idx; uint64_t fell_us;  /* a time, at that record, and no record has explained it yet */
 	struct map *open;               /* struct open_call by call id */
 	bool overflow;                  /* there were more of them than pairing keeps in mind */
 };
@@ -68,9 +66,7 @@ static void end_call(struct verify_log *c, const struct audit_row *row, const st
 	struct open_call *o = map_del(c->life->open, call->p, call->len);
 
 	if (!o) {
-		int64_t beg = id_of(row, COL_BEG);
-
-		if (!c->life->overflow && (beg < 0 || beg >= c->head->min_idx))       /* else its begin was pruned */
+		if (!c->life->overflow && (id_of(row, COL_BEG) < 0 || id_of(row, COL_BEG) >= c->head->min_idx))     /* else pruned */
 			verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
 		return;
 	}
@@ -184,8 +180,7 @@ static int has_ended(struct verify_log *c, const void *call, size_t len, struct 
 	return rc;
 }
 
-/* Begins below the line that it does not list, in the order of the log.  A start has been since, it believed the table,
- * and the begin is DANGLING: that is told. */
+/* Begins below the line that it does not list, in the order of the log; one that is DANGLING is told. */
 static int check_unlisted(struct verify_log *c, int64_t line, struct err *err)
 {
 	int64_t *missing = mem_calloc(map_count(c->life->open) + 1, sizeof(*missing));
@@ -240,12 +235,16 @@ static void check_life(struct verify_log *c, const struct audit_row *row, int64_
 	if (!verify_is_system(c) ||
 	    (kind != AUDIT_SERVER_START && kind != AUDIT_SERVER_STOP && kind != AUDIT_SERVER_CRASH))
 		return;
+	/* Nodes that share the store serve side by side, and each has its end: it stops, or another one says that it died. */
+	if (before == AUDIT_SERVER_START && (kind == before ? audit_said_node(&row->v[COL_EXT]) : c->life->more > 0)) {
+		c->life->more += kind == before ? 1 : -1;
+		return;
+	}
 	/* Of a log whose beginning was pruned the first one may be any; a crash may be that of the first start. */
 	if (before == 0 ? kind == AUDIT_SERVER_STOP && c->head->min_idx == 0 :
 	    (kind == AUDIT_SERVER_START) == (before == AUDIT_SERVER_START))
 		verify_tell_record(c, AUDIT_FINDING_LIFECYCLE, idx, idx);
-	c->life->kind = kind;
-	c->v->clock->life = kind;
+	c->life->kind = c->v->clock->life = kind;
 	c->v->clock->life_us = row->v[COL_TS].present ? (uint64_t)row->v[COL_TS].n : 0;
 	if (kind == AUDIT_SERVER_START && row->v[COL_EXT].present)
 		c->v->clock->life_us = audit_calls_since(c->v->clock->life_us, row->v[COL_EXT].p, row->v[COL_EXT].len);
@@ -329,12 +328,12 @@ static int read_life(struct verify *v, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_GET_LIFE);
 	int rc = db_step(st, err);
-	const void *ext;
 	size_t len = 0;
 
 	if (rc == 1) {
+		const void *ext = db_col_blob(st, 2, &len);
+
 		v->clock->life = db_col_i64(st, 0);
-		ext = db_col_blob(st, 2, &len);
 		v->clock->life_us = audit_calls_since((uint64_t)db_col_i64(st, 1),
 						      v->clock->life == AUDIT_SERVER_START ? ext : NULL, len);
 	}
@@ -412,7 +411,7 @@ static void save_life(const struct verify_log *c, struct str *to)
 	size_t len;
 	void *value;
 
-	pack_u64(to, (uint64_t)l->kind);
+	pack_u64(to, (uint64_t)l->kind | (uint64_t)l->more << 32);
 	pack_u64(to, l->latest_us);
 	pack_u64(to, l->fell);
 	pack_u64(to, (uint64_t)l->fell_idx);
@@ -450,7 +449,8 @@ static void load_life(struct verify_log *c, struct unpack *in)
 {
 	struct verify_life *l = c->life;
 
-	l->kind = (int64_t)unpack_u64(in);
+	l->more = (l->kind = (int64_t)unpack_u64(in)) >> 32;
+	l->kind &= UINT32_MAX;
 	l->latest_us = unpack_u64(in);
 	l->fell = unpack_bool(in);
 	l->fell_idx = (int64_t)unpack_u64(in);

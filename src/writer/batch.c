@@ -361,7 +361,7 @@ static int run_event(struct writer *w, struct wevent *e, struct err *err)
 
 	if (looks_next(e->ev.kind))
 		audit_heads_due(w->logs);
-	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO)
+	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO && (rc != ERR_BUSY || !w->node))
 		log_err(NULL, "an event could not be recorded kind=%d error=%s", (int)e->ev.kind, err->msg);
 	return rc;
 }
@@ -389,7 +389,7 @@ static int run_change(struct writer *w, struct wevent *e, struct err *err)
 	if (rc < 0)
 		audit_logs_rollback(w->logs, mark);
 	rc = db_item_end(w->db, rc < 0 ? rc : 0, err);
-	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO)
+	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO && (rc != ERR_BUSY || !w->node))
 		log_err(NULL, "a change was not made change=%s error=%s", c->rows->name, err->msg);
 	return rc;
 }
@@ -535,13 +535,13 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 	if (rc < 0)
 		return rc;
 	if (w->node)
-		audit_shared_begin(w->logs, first && first->is_job);
+		rc = wnode_enter(w, first, err);
 	audit_logs_clock(w->logs, atomic_load(&w->clock));
 	if (save && audit_newest_row(w->logs) - w->headed >= HEADS_EVERY) {
 		audit_heads_due(w->logs);
 		w->headed = audit_newest_row(w->logs);
 	}
-	if (w->fails.count > 0)
+	if (rc == 0 && w->fails.count > 0)
 		rc = write_fails(w, err);
 	if (rc == 0)
 		rc = run_items(w, first, err);
@@ -652,7 +652,7 @@ static int try_txn(struct writer *w, struct witem *first, bool save, struct err 
 {
 	int rc = ERR_BUSY;
 
-	for (int tries = 0; rc == ERR_BUSY && tries < (w->node && first && !first->is_job ? SHARED_TRIES : 1); tries++) {
+	for (int tries = 0; rc == ERR_BUSY && (tries == 0 || wnode_again(w, first, tries)); tries++) {
 		for (struct witem *it = first; it; it = it->next)
 			it->rc = 0;
 		if (tries > 1)
@@ -765,6 +765,8 @@ static void write_stop(struct writer *w)
 	audit_logs_commit(w->logs);
 	if (w->guard.stopped)
 		w->guard.stopped(w->guard.arg, w->db, w->logs);
+	if (w->node)
+		wnode_unkeep(w);
 }
 
 /* A store that could not be written is tried until it can be: the record of what failed is what there is to write. */
@@ -977,7 +979,8 @@ int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered
 	struct audit_field tails = { AUDIT_TAG_TAILS, NULL, 0 };
 	uint8_t *bytes = NULL;
 	struct str what = STR_INIT;
-	int rc = w->guard.before ? w->guard.before(w->guard.arg, w->db, w->logs, &bytes, &tails.len, err) : 0;
+	int rc = !w->guard.before ? 0 : writer_keeps(w) ?
+		w->guard.before(w->guard.arg, w->db, w->logs, &bytes, &tails.len, err) : w->guard.away(w->guard.arg, w->logs, err);
 
 	tails.p = bytes;
 	if (rc == 0)

@@ -26,7 +26,8 @@
 enum {
 	DEAD_US = 5000000,              /* without a beat (CLUSTER K-205) */
 	CLOCK_OFF_US = 30000000,        /* from the server's clock: keys would end at another time (CLUSTER K-208) */
-	BEAT_US = 500000,
+	SUSPECT_US = 1000000,           /* and seen so: one whose commit took long has written a moment ago */
+	KEEPER_US = 2000000,            /* from a stop until another one takes its place, if it does not say so before */
 	MONTHS_US = 1000000,            /* of a second, as DAY_US below */
 	BURY_MAX = 4,                   /* nodes at one beat */
 };
@@ -120,6 +121,83 @@ static int refuse_second(const struct wnode *n, int64_t since_us, const char *pl
 	return rc;
 }
 
+/* --- the keeper: one that writes, or nobody */
+
+static int run_plain(struct writer *w, enum sql_id sql, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, sql);
+
+	return db_run(&st, err);
+}
+
+static int is_free(struct writer *w, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_KEEPER_FREE);
+	int rc;
+
+	db_bind_i64(st, 1, KEEPER_US);
+	rc = db_step(st, err);
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* 1: this one is it, until the transaction ends at least; the row is locked, so nobody else decides meanwhile. */
+static int holds_keeper(struct writer *w, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_KEEPER_LOCK);
+	int64_t id = 0;
+	int rc = db_step(st, err);
+
+	if (rc == 1) {
+		const char *text = db_col_text(st, 0, NULL);
+
+		rc = text_i64(text, strlen(text), &id) == 0 && id == w->node->id;
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* 1: this one is it, or becomes it since nobody is. */
+static int keep(struct writer *w, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = holds_keeper(w, err);
+
+	if (rc == 0)
+		rc = is_free(w, err);
+	if (rc != 1)
+		return rc;
+	st = db_stmt_get(w->db, SQL_NODE_KEEPER_SET);
+	db_bind_i64(st, 1, w->node->id);
+	rc = db_run(&st, err);
+	return rc < 0 ? rc : 1;
+}
+
+bool writer_keeps(const struct writer *w)
+{
+	return !w->node || atomic_load(&w->node->keeper);
+}
+
+uint64_t writer_share_signed(const struct writer *w)
+{
+	return (uint64_t)atomic_load(&w->node->signed_us);
+}
+
+void wnode_unkeep(struct writer *w)
+{
+	struct err err;
+	struct db_stmt *st;
+	int rc = db_txn_begin(w->db, true, &err);
+
+	if (rc == 0) {
+		st = db_stmt_get(w->db, SQL_NODE_KEEPER_END);
+		db_bind_i64(st, 1, w->node->id);
+		rc = db_txn_end(w->db, db_run(&st, &err), &err);
+	}
+	if (rc < 0)                     /* they find out a moment later */
+		log_debug(NULL, "other nodes were not told that this one does not keep the store why=\"%s\"", err.msg);
+}
+
 /* The row, locked, and its epoch raised: what the process before had on its way is over, or will never be. */
 static int fence_own(struct writer *w, const char *place, struct err *err)
 {
@@ -157,6 +235,12 @@ static int fence_own(struct writer *w, const char *place, struct err *err)
 	db_bind_i64(st, 4, n->before_us);
 	db_bind_textz(st, 5, place);
 	rc = db_run_id(&st, &n->epoch, err);
+	if (rc == 0)
+		rc = run_plain(w, SQL_NODE_KEEPER_MAKE, err);
+	if (rc == 0)
+		rc = keep(w, err);
+	if (rc >= 0)
+		atomic_store(&n->keeper, rc == 1);
 	return rc < 0 ? rc : make_months(w, err);
 }
 
@@ -206,10 +290,43 @@ int wnode_begin(struct writer *w, size_t *ret_recovered, struct err *err)
 	else if (rc == 0)
 		rc = err_set(err, ERR_CONFLICT, "node", "another process has become node %s", n->name);
 	db_stmt_put(&st);
+	if (rc == 1 && atomic_load(&n->keeper) && (rc = holds_keeper(w, err)) == 0)
+		atomic_store(&n->keeper, false);        /* it took so long to start that another one did not wait */
 	return rc < 0 ? rc : 0;
 }
 
 /* --- each transaction */
+
+/* A command sees what others have done, and they wait for it: the system's log is the first of all. */
+int wnode_enter(struct writer *w, struct witem *first, struct err *err)
+{
+	const bool job = first && first->is_job;
+	const struct wjob *j = job ? CONTAINER_OF(first, struct wjob, item) : NULL;
+	int64_t *tenant;
+	size_t n = 0;
+	int rc;
+
+	w->node->entered = false;
+	audit_shared_begin(w->logs, job);
+	for (struct witem *it = first; it; it = it->next)
+		n++;
+	tenant = mem_calloc(n + 1, sizeof(*tenant));
+	n = 0;
+	if (w->fails.count > 0 || (j && !j->job.volatile_only))
+		tenant[n++] = 0;
+	for (struct witem *it = job ? NULL : first; it; it = it->next)
+		if (!it->is_job)
+			tenant[n++] = CONTAINER_OF(it, struct wevent, item)->ev.tenant_id;
+	rc = audit_shared_meet_all(w->logs, tenant, n, w->db, err);
+	free(tenant);
+	w->node->entered = rc == 0;
+	return rc;
+}
+
+bool wnode_again(const struct writer *w, const struct witem *first, int tries)
+{
+	return w->node && first && tries < SHARED_TRIES && (!first->is_job || !w->node->entered);
+}
 
 static int fenced(const struct wnode *n, struct err *err)
 {
@@ -315,6 +432,32 @@ int wnode_stop(struct writer *w, struct err *err)
 
 /* --- beats: an idle node says that it is there, and looks after those that are not any more */
 
+/* 1: it has written nothing since it was seen first. */
+static int is_dead(struct wnode *n, int64_t id, int64_t beat_us)
+{
+	const uint64_t now = clock_mono_us();
+
+	if (n->suspect.id == id && n->suspect.beat_us == beat_us)
+		return now - n->suspect.seen_us >= SUSPECT_US;
+	n->suspect.id = id;
+	n->suspect.beat_us = beat_us;
+	n->suspect.seen_us = now;
+	return 0;
+}
+
+/* As its next start would have said it. */
+static int write_death(struct writer *w, struct audit_logs *logs, const char *name, struct err *err)
+{
+	char text[2 * WRITER_NODE_SIZE + 40];
+	struct audit_event ev;
+
+	(void)snprintf(text, sizeof(text), "node=%s, fenced by node=%s", name, w->node->name);
+	audit_event_init(&ev, AUDIT_SERVER_CRASH, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = text;
+	return audit_append(logs, w->db, &ev, NULL, err);
+}
+
 /* 1: one was buried. */
 static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 {
@@ -333,6 +476,7 @@ static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 		epoch = db_col_i64(st, 2);
 		db_col_copy(st, 3, boot, sizeof(boot));
 		since_us = db_col_i64(st, 4);
+		rc = is_dead(w->node, id, db_col_i64(st, 5));
 	}
 	db_stmt_put(&st);
 	if (rc <= 0)
@@ -343,6 +487,8 @@ static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(w->db) != 1)
 		return 0;
+	if (rc == 0)
+		rc = write_death(w, logs, name, err);
 	if (rc == 0 && since_us)
 		rc = audit_recover_node(logs, w->db, boot, since_us, &n, err);
 	if (rc < 0)
@@ -353,11 +499,40 @@ static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 	return 1;
 }
 
+/* It looks for what others have appended, and it alone; the others look how far it has come. */
+static int beat_keeper(struct writer *w, struct audit_logs *logs, struct err *err)
+{
+	bool grew = false;
+	int rc = audit_shared_heads(logs, w->db, false, &grew, err);
+
+	if (grew)
+		atomic_store(&w->node->grew, true);
+	return rc;
+}
+
+static int beat_other(struct writer *w, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(w->db, SQL_NODE_SIGNED);
+	int rc = db_step(st, err);
+
+	if (rc == 1)
+		atomic_store(&w->node->signed_us, db_col_i64(st, 0));
+	db_stmt_put(&st);
+	if (rc < 0 || w->limits.of_command)     /* a command does not stay */
+		return rc < 0 ? rc : 0;
+	rc = is_free(w, err);
+	if (rc == 1)
+		rc = keep(w, err);
+	w->node->took = rc == 1;
+	return rc < 0 ? rc : 0;
+}
+
 int wnode_beat(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct writer *w = arg;
 	int rc = 0;
 
+	w->node->took = false;
 	audit_shared_eased(logs);
 	if ((int64_t)clock_wall_us() - w->node->months_us > MONTHS_EVERY_US)
 		rc = make_months(w, err);
@@ -365,7 +540,9 @@ int wnode_beat(void *arg, struct db *db, struct audit_logs *logs, struct err *er
 		rc = audit_shared_logs(logs, db, err);
 	for (int i = 0; rc == 0 && i < BURY_MAX && (rc = bury(w, logs, err)) == 1; i++)
 		rc = 0;
-	return rc;
+	if (rc < 0)
+		return rc;
+	return atomic_load(&w->node->keeper) ? beat_keeper(w, logs, err) : beat_other(w, err);
 }
 
 void wnode_free(struct writer *w)

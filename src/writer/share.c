@@ -12,6 +12,11 @@
 
 enum { BEAT_US = 500000 };
 
+bool writer_is_shared(const struct writer *w)
+{
+	return w->node != NULL;
+}
+
 static bool holds(const struct writer *w)
 {
 	return w->node->on_change && (int64_t)atomic_load(&w->node->foreign) > w->node->applied;
@@ -50,6 +55,14 @@ static void beat_done(void *arg, int rc, const struct err *err)
 	struct writer *w = arg;
 
 	w->node->beating = false;
+	if (rc == 0 && w->node->took) {
+		log_info(NULL, "this node keeps the store from now on");
+		atomic_store(&w->node->keeper, true);
+		if (w->node->on_keeper)
+			w->node->on_keeper(w->node->on_keeper_arg);
+	}
+	if (rc == 0 && atomic_exchange(&w->node->grew, false) && w->on_records)
+		w->on_records(w->on_records_arg);
 	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_BUSY)
 		log_warn(NULL, "a beat of this node failed why=\"%s\"", err->msg);
 }
@@ -84,6 +97,14 @@ void writer_share_start(struct writer *w, void (*changed)(void *arg, int64_t ver
 	n->release = release;
 	n->beat = ev_timer_new(w->loop, on_beat, w);
 	ev_timer_start(n->beat, BEAT_US);
+}
+
+void writer_on_keeper(struct writer *w, void (*fn)(void *arg), void *arg)
+{
+	if (!w->node)
+		return;
+	w->node->on_keeper = fn;
+	w->node->on_keeper_arg = arg;
 }
 
 void writer_share_applied(struct writer *w, int64_t version)

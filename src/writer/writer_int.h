@@ -128,8 +128,13 @@ struct wnode {
 	int64_t id, epoch, batch;       /* batch: of the last transaction that was sent */
 	int64_t version, next;          /* of what is no record, as committed; as this transaction found it */
 	bool own;                       /* this transaction has raised it */
+	bool entered;                   /* its items are run */
 	int64_t months_us;
+	bool took;                      /* this beat's transaction has made it the keeper */
+	struct { int64_t id, beat_us; uint64_t seen_us; } suspect;      /* seems to be dead, since when by our clock */
 	atomic_llong foreign;           /* the last one that another node made, as far as is known */
+	atomic_llong signed_us;         /* when the keeper began the round that it had signed last; not kept by who is it */
+	atomic_bool keeper, grew;       /* it keeps the store; then: others have appended */
 	/* loop */
 	int64_t applied;                /* shown here */
 	bool looking, beating;
@@ -137,6 +142,8 @@ struct wnode {
 	struct ev_timer *beat;
 	void (*on_change)(void *arg, int64_t version);
 	void *on_change_arg;
+	void (*on_keeper)(void *arg);
+	void *on_keeper_arg;
 	/* share.c's, NULL before it has started: does a begin wait; something may have been changed; let all go on */
 	bool (*holds)(const struct writer *w);
 	void (*look)(struct writer *w), (*release)(struct writer *w);
@@ -191,10 +198,15 @@ struct writer {
 /* --- node.c; what each is for stands there */
 int wnode_open(struct writer *w, struct err *err) MUST_CHECK;
 int wnode_begin(struct writer *w, size_t *ret_recovered, struct err *err) MUST_CHECK;
+/* The first of a transaction: over these items, of which a job is alone. */
+int wnode_enter(struct writer *w, struct witem *first, struct err *err) MUST_CHECK;
+/* Whether one that failed with ERR_BUSY, so many times, is begun again: a job only when it has not run. */
+bool wnode_again(const struct writer *w, const struct witem *first, int tries);
 int wnode_move(struct writer *w, bool changes, struct err *err) MUST_CHECK;    /* the last of a transaction */
 void wnode_moved(struct writer *w);                     /* it is durable */
 int wnode_resolve(struct writer *w, bool (*give_up)(struct writer *w), struct err *err) MUST_CHECK;
 int wnode_stop(struct writer *w, struct err *err) MUST_CHECK;
+void wnode_unkeep(struct writer *w);                    /* behind the last checkpoint: another one may be the keeper */
 int wnode_beat(void *arg, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;    /* of a writer_job */
 void wnode_free(struct writer *w);
 

@@ -484,6 +484,34 @@ class Checkpoints(crib.Case):
         c.stop()
         self.assertEqual(self.verify("--signer-state", keys), (0, set()))
 
+    def test_a_signer_that_listens_serves_several(self):
+        c = self.crib.init()
+        path = c.dir / "sign.sock"
+        signer = subprocess.Popen([crib.BUILD / "toolcrib-sign", "--dir", c.store / "signer", "--socket", path], stdin=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        self.addCleanup(signer.stderr.close)
+        self.addCleanup(signer.wait)
+        self.addCleanup(signer.kill)
+        crib.wait_for("a signer that listens", path.exists)
+
+        def connect():
+            s = socket.socket(socket.AF_UNIX)
+            self.addCleanup(s.close)
+            s.settimeout(crib.DEADLINE)
+            s.connect(str(path))
+            return s
+        idle = [connect() for _ in range(15)]
+        c.start(f"signer: {{socket: {path}}}")        # the 16th
+        more = connect()
+        self.assertEqual(more.recv(1), b"", "the 17th")
+        self.assertIn("16 connections are open", signer.stderr.readline())
+        idle[0].sendall(b"\0\0")                   # a request that does not go on: it ends, and nobody waits for more
+        self.assertEqual(idle[0].recv(1), b"")
+        self.assertIn("did not answer in time", signer.stderr.readline())
+        connect().sendall(b"\0")
+        self.assertEqual(c.stop(), 0)
+        self.assertEqual(self.verify("--signer-state", c.store / "signer"), (0, set()))
+
     def test_configuration(self):
         c = self.crib.init()
         for extra, said in (("signer: {dir: /a, socket: /b}", "signer.socket"), ("signer: {socket: relative}", "absolute"),
