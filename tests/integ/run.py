@@ -1,7 +1,8 @@
 """Runs black-box tests side by side and says each one's outcome in TAP: run.py [-j N] [--disk] FILE…
 
-One Python process has imported what they need; each file is run by a fork of it, as `python3 FILE` would, the slow
-ones first: as this tree's last run took, else as that of another, whose file TOOLCRIB_TEST_TIMES names.  Stores lie in
+One Python process has imported what they need; each file is run by a fork of it, as `python3 FILE` would, in a session
+of its own, so that the scheduler's autogroups share the processors among files and what gives way to calls, such as a
+reporter, gives way to those of its own server alone (sched(7)).  The slow ones come first: as this tree's last run took, else as that of another, whose file TOOLCRIB_TEST_TIMES names.  Stores lie in
 memory where TMPDIR names no other place and /dev/shm will do; those of DISK, and all with --disk, on a disk.  What a
 file prints is in BUILD/tests/integ/NAME.log, what each of its tests took in BUILD/tests/integ/times."""
 import argparse
@@ -99,6 +100,7 @@ class Child:
 
     def work(self, fd):
         """In the fork: what `python3 FILE` does; never returns."""
+        os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         null = os.open("/dev/null", os.O_RDONLY)
         log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -22,6 +22,7 @@ import crib
 ROUNDS = int(os.environ.get("TOOLCRIB_HANDOVERS", "5"))
 NAP = crib.tool_yaml("nap", '{type: exec, argv: ["/bin/sleep", "{/seconds}"], stdin: none, output: text}',
                      "{type: object, properties: {seconds: {type: string}}, required: [seconds]}", "limits: {timeout: 120s}\n")
+UNTIL = """{type: exec, argv: [/bin/sh, -c, 'while ! test -e "$0"; do sleep 0.05; done', "{/path}"], stdin: none, output: text, """
 LONG = "600"
 STAYS = os.environ.get("TOOLCRIB_STAYS", "2")    # seconds of calls that outlast their server
 LAST_START = "SELECT ext FROM rec WHERE kind = 1601 ORDER BY id DESC LIMIT 1"
@@ -217,9 +218,12 @@ class TakeOver(crib.Case):
 
     def test_a_call_outlasts_its_server_and_the_next_one(self):
         """Its end stands in the log of who has the store when it comes, and both verifiers know of it while it runs."""
+        over = self.c.dir / "over"
+        self.c.tool(crib.tool_yaml("until", UNTIL + f"sandbox: {{read: ['{self.c.dir}']}}}}",
+                                   "{type: object, properties: {path: {type: string}}, required: [path]}", "limits: {timeout: 120s}\n"))
         self.begin("drain_ms: 300\n")
         busy, web = self.c.tcp(self.key), self.c.http(self.key)
-        self.nap(busy, STAYS + ".5")
+        busy.send(busy.request("tools/call", {"name": "until", "arguments": {"path": str(over)}}, crib.MODERN, id=1))
         self.running()
         first = self.moves()
         self.says("calls run on in the server before pid=")
@@ -229,6 +233,7 @@ class TakeOver(crib.Case):
         self.assertNotIn("DANGLING", self.sceptic())
         second = self.moves()
         self.assertEqual(second.wait(crib.DEADLINE), 0, "it has nothing to stay for")
+        over.touch()
         self.assertFalse(busy.answer(1)["result"].get("isError", False))
         self.assertTrue(busy.closed())
         self.assertEqual(first.wait(crib.DEADLINE), 0)
