@@ -3737,6 +3737,8 @@ def main():
     parser.add_argument("--consistency", metavar="FILE", help="check that the log only grew since the checkpoint of --anchor")
     parser.add_argument("store", nargs="*", help="the store's folder, its toolcrib.db, or a copy of it; or sealed files")
     args = parser.parse_args()
+    if any(word.startswith("postgresql:") for word in args.store):
+        parser.error("it reads files alone: toolcrib store move --from URL --copy makes them of a store on PostgreSQL")
     sealed = args.store if args.store and all(map(is_sealed, args.store)) else []
     if len(args.store) > 1 and not sealed:
         parser.error("one store, or sealed files")

@@ -22,6 +22,8 @@ struct db_server {
 int db_open_server(const struct db_server *at, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
 /* It is such a database, so that what keeps a file of SQLite in order is not there, and does nothing. */
 bool db_is_shared(const struct db *db);
+/* 1: who has it open may read what rows of keys have, which in a file everybody may; 0: a role of auditors. */
+int db_may_read_keys(struct db *db, struct err *err) MUST_CHECK;
 /* Whether they are addresses, without a password and with files that can be had; nobody is asked. */
 int db_server_check(const char *url, const char *keys_url, struct err *err) MUST_CHECK;
 /* The files that an address, if there is one, names, for who decides what may be opened. */

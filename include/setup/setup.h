@@ -31,6 +31,18 @@ struct setup_migrate_way {
 	bool shown;                     /* a bar on stderr */
 };
 int setup_migrate(const char *store, const struct setup_migrate_way *way, struct str *rows, struct err *err) MUST_CHECK;
+/* toolcrib store move: all of a stopped store's folder but its key files into the databases of `to`, by which address
+ * servers then find it; or back, `from`, or a copy of it, whose servers go on.  {"row":{"log","records","root"}} for
+ * each log.  ERR_CONFLICT: the target is not empty, or unfinished, unless again; ERR_BUSY: a server has it;
+ * ERR_CORRUPT: a log's records are not those of its head.  Then nothing is moved. */
+struct setup_move_way {
+	const char *to, *from;          /* one of them: an address, as of toolcrib init */
+	const char *keys;               /* that of payload keys; NULL: beside it, by its name */
+	const char *owner;              /* who makes the tables there */
+	bool no_standby, copy, again;
+	bool shown;                     /* a bar on stderr */
+};
+int setup_move(const char *store, const struct setup_move_way *way, struct str *rows, struct err *err) MUST_CHECK;
 /* What is wrong around a store, or will be soon (OP-180), as lines of JSON, {"row":{…}} with class (ok, warn or fail),
  * what, where, said and do.  Nothing is changed, but that root becomes the user of the server, for ever. */
 struct setup_doctor_opt {

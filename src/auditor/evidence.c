@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "db/server.h"
 #include "keys/keys.h"
 #include "tlog/note.h"
 #include "tlog/signer.h"
@@ -53,7 +54,7 @@ void evidence_free(struct evidence **ep)
 	free(e);
 }
 
-int evidence_payload_keys(struct evidence *e, const char *dir, struct err *err)
+int evidence_payload_keys(struct evidence *e, const char *dir, bool served, struct err *err)
 {
 	struct keyfile_place place = { dir, NULL };
 	uint8_t *master = NULL;
@@ -62,6 +63,8 @@ int evidence_payload_keys(struct evidence *e, const char *dir, struct err *err)
 	place.master = master;
 	keys_close(&e->view.keys);
 	e->view.keys_wrong = NULL;
+	if (rc == 0 && served)
+		rc = db_serve_found(dir, err);
 	if (rc == 0)
 		rc = keys_open_reader(&place, &e->view.keys, err);
 	if (rc == ERR_CORRUPT) {                /* is told as what was found */

@@ -26,6 +26,8 @@
 #include "bundle/bundle.h"
 #include "bundle/segment.h"
 #include "db/db.h"
+#include "db/owner.h"
+#include "db/server.h"
 #include "json/json.h"
 #include "tlog/proof.h"
 #include "units/units.h"
@@ -47,7 +49,7 @@ static const char usage[] =
 	"                       [--anchor-max-age TIME] [--with-bundle FILE] [--keys DIR] [--progress json]\n"
 	"                       [--threads N]\n"
 	"                       [--mark FILE [--mark-key FILE] [--mark-every TIME] [--scrub 1/N] [--scrub-max TIME]\n"
-	"                       [--resume]] STORE | FILE\n"
+	"                       [--resume]] STORE | FILE | URL\n"
 	"       toolcrib-verify [--quiet] [--key KEY] [--progress json] FILE.tcs...\n"
 	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n"
 	"       toolcrib-verify [--quiet] --key KEY --proof FILE [--opening FILE]\n"
@@ -56,6 +58,7 @@ static const char usage[] =
 static const char help[] =
 	"\nReads every record of a toolcrib store and checks that none was changed, removed or added.\n\n"
 	"  STORE | FILE     the store's directory, or its toolcrib.db, or a copy of that\n"
+	"  URL              a store on PostgreSQL: postgresql:host=pg1 dbname=toolcrib user=toolcrib_audit\n"
 	"  FILE.tcs...      sealed files, by themselves, and whether they join\n"
 	"  -q, --quiet      the last line only\n"
 	"  -v, --verbose    first how fast this machine hashes, and how fast the store was read\n"
@@ -224,12 +227,17 @@ static int verify_bundle(const char *path, const struct audit_evidence *with, st
 	return finish(&sum, false);     /* a gap says so */
 }
 
+static bool is_url(const char *at)
+{
+	return strncmp(at, "postgresql:", strlen("postgresql:")) == 0;
+}
+
 /* By its name, so that what is left of one is not taken for a store, or by what it says. */
 static bool is_segment(const char *path)
 {
 	const size_t len = strlen(path), n = strlen(SEGMENT_SUFFIX);
 
-	return (len > n && strcmp(path + len - n, SEGMENT_SUFFIX) == 0) || db_is_segment(path);
+	return (len > n && strcmp(path + len - n, SEGMENT_SUFFIX) == 0) || (!is_url(path) && db_is_segment(path));
 }
 
 /* What a sealed file has, as a bundle of these records. */
@@ -547,7 +555,7 @@ static int verify_proof(const char *path, const char *openings, const struct aud
 /* --- a store */
 
 struct verify_opt {
-	const char *bundle, *opening;
+	const char *bundle, *opening, *keys;
 	bool is_bundle, is_proof, is_segment;   /* what the last word is, if no store */
 	struct show show;
 	struct evidence *with;
@@ -725,7 +733,29 @@ static int verify_store(struct db *db, struct verify_opt *o, struct audit_covera
 	return rc;
 }
 
-static int verify(const char *path, struct verify_opt *o)
+/* What a folder says of a server is not followed: whoever has made it would say whom this program asks. */
+static int open_store(const char *at, struct db **ret, struct err *err)
+{
+	const struct db_server server = { .url = at };
+	struct stat st;
+	char *path, *served;
+	int rc;
+
+	if (is_url(at))
+		return db_open_server(&server, DB_READER, ret, err);
+	path = stat(at, &st) == 0 && S_ISDIR(st.st_mode) ? path_join(at, DB_FILE) : mem_strdup(at);
+	served = path_join(at, DB_SERVED);
+	limit_memory(path);
+	rc = db_open(path, DB_READER, false, ret, err);
+	if (rc < 0 && !path_exists(path) && path_exists(served))
+		err_hint(err, "its store is on PostgreSQL: say the address, which its file " DB_SERVED
+			 " has, and a role that may read");
+	free(served);
+	free(path);
+	return rc;
+}
+
+static int verify(const char *at, struct verify_opt *o)
 {
 	struct audit_coverage sum;
 	struct db *db = NULL;
@@ -736,8 +766,7 @@ static int verify(const char *path, struct verify_opt *o)
 	if (o->show.verbose)
 		print_speed();
 	begun = clock_mono_us();
-	limit_memory(path);
-	rc = db_open(path, DB_READER, false, &db, &err);
+	rc = open_store(at, &db, &err);
 	if (rc == 0)
 		rc = verify_store(db, o, &sum, &err);
 	db_close(&db);
@@ -752,18 +781,12 @@ static int verify(const char *path, struct verify_opt *o)
 
 static int verify_at(const char *at, struct verify_opt *o)
 {
-	struct str path = STR_INIT;
-	struct stat st;
 	struct err err = { 0 };
-	int status = 0;
+	int status;
 
-	if (o->mark && mark_open(o->mark, o->mark_key, at, &o->show.mark, &err) < 0)
+	if (o->mark && mark_open(o->mark, o->mark_key, is_url(at) ? NULL : at, &o->show.mark, &err) < 0)
 		return fail(&err);
-	str_puts(&path, at);
-	if (stat(at, &st) == 0 && S_ISDIR(st.st_mode))
-		str_puts(&path, "/toolcrib.db");
-	status = verify(str_text(&path), o);
-	str_fini(&path);
+	status = verify(at, o);
 	mark_free(&o->show.mark);
 	return status;
 }
@@ -775,7 +798,6 @@ static bool take_evidence(struct evidence *e, int c, const char *value, int *ret
 	case OPT_KEY: *ret_rc = evidence_key(e, value, err); return true;
 	case OPT_SIGNER: *ret_rc = evidence_signer(e, value, err); return true;
 	case OPT_ANCHOR: *ret_rc = evidence_anchor(e, value, err); return true;
-	case OPT_PAYLOAD_KEYS: *ret_rc = evidence_payload_keys(e, value, err); return true;
 	case OPT_ANCHOR_AGE: *ret_rc = evidence_anchor_age(e, value, err); return true;
 	default: return false;
 	}
@@ -833,6 +855,7 @@ static bool take_word(struct verify_opt *o, int c, const char *value)
 	case OPT_BUNDLE: o->is_bundle = true; return true;
 	case OPT_PROOF: o->is_proof = true; return true;
 	case OPT_OPENING: o->opening = value; return true;
+	case OPT_PAYLOAD_KEYS: o->keys = value; return true;
 	case OPT_WITH_BUNDLE: o->bundle = value; return true;
 	case OPT_MARK: o->mark = value; return true;
 	case OPT_MARK_KEY: o->mark_key = value; return true;
@@ -897,6 +920,8 @@ static int run(int argc, char **argv, struct verify_opt *o)
 			return EXIT_USAGE;
 		}
 	}
+	if (o->keys && evidence_payload_keys(o->with, o->keys, argc > optind && is_url(argv[optind]), &err) < 0)
+		return fail(&err);
 	o->is_segment = argc > optind && !o->is_bundle && !o->is_proof;
 	for (int i = optind; i < argc; i++)
 		o->is_segment = o->is_segment && is_segment(argv[i]);

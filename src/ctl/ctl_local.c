@@ -70,6 +70,23 @@ static int run_migrate(const struct ctl_line *line, struct str *rows, struct err
 	return rc;
 }
 
+static int run_store(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	const json_t *a = line->args;
+	const char *owner = json_string_value(json_object_get(a, "database-owner"));
+	const struct setup_move_way way = {
+		.to = json_string_value(json_object_get(a, "to")), .from = json_string_value(json_object_get(a, "from")),
+		.keys = json_string_value(json_object_get(a, "keys-database")), .owner = owner ? owner : SETUP_DATABASE_OWNER,
+		.no_standby = json_is_true(json_object_get(a, "no-standby")), .copy = json_is_true(json_object_get(a, "copy")),
+		.again = json_is_true(json_object_get(a, "again")), .shown = isatty(STDERR_FILENO) && !line->opt.quiet };
+	char *store = NULL;
+	int rc = ctl_store(&line->opt, &store, err);
+
+	rc = rc < 0 ? rc : setup_move(store, &way, rows, err);
+	free(store);
+	return rc;
+}
+
 static int run_fsck(const struct ctl_line *line, struct str *rows, struct err *err)
 {
 	const char **named = ctl_texts(json_object_get(line->args, "quarantine"));
@@ -161,6 +178,7 @@ static const struct local {
 	{ "fsck", false, run_fsck },
 	{ "keys", false, run_keys },
 	{ "migrate", false, run_migrate },
+	{ "store", false, run_store },
 	{ "help", true, ctl_help_run },
 	{ "completion", true, run_completion },
 };

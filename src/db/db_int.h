@@ -182,6 +182,8 @@ const char *db_wal_vfs(void);
 int db_open_fd(int fd, const char *path, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
 /* The same of a name for SQLite; path is what errors say. */
 int db_open_as(const char *name, const char *path, enum db_mode mode, struct db **ret, struct err *err) MUST_CHECK;
+/* db_open_beside() of a server's database: as the same role, at the same address. */
+int db_open_server_beside(const struct db *db, struct db **ret, struct err *err) MUST_CHECK;
 /* The authorizer of a DB_FOREIGN or DB_REPORTER. */
 void db_guard_new(struct db *db);
 /* While it is off the connection may make temporary objects (vtab.c). */

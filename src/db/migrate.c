@@ -373,7 +373,7 @@ int db_open_beside(const struct db *db, struct db **ret, struct err *err)
 	if (db->mode != DB_READER || db->in_txn)
 		return err_set(err, ERR_CONFLICT, db->path,
 			       "only a reader outside of a transaction has others beside it");
-	return db_open(db->path, DB_READER, false, ret, err);
+	return db_is_shared(db) ? db_open_server_beside(db, ret, err) : db_open(db->path, DB_READER, false, ret, err);
 }
 
 int db_check_integrity(struct db *db, struct err *err)

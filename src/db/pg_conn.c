@@ -231,6 +231,26 @@ void db_server_files(const char *url, void (*fn)(void *arg, const char *file), v
 		pg.PQconninfoFree(options);
 }
 
+/* Of a connection that is not made libpq has no code, only words, of the server's language: what is not known here has
+ * the last row. */
+static void hint_cure(struct err *err)
+{
+	static const struct { const char *said, *cure; } rows[] = {
+		{ "too many clients", "raise max_connections of PostgreSQL, or end what holds its connections" },
+		{ "remaining connection slots", "raise max_connections of PostgreSQL, or end what holds its connections" },
+		{ "too many connections for", "raise CONNECTION LIMIT of the database or role" },
+		{ "does not exist", "toolcribd(8), POSTGRESQL, says how its databases and roles are made" },
+		{ "password", "passfile=FILE in the address names a file of mode 0600 with HOST:PORT:DATABASE:USER:PASSWORD" },
+		{ "pg_hba.conf", "let it in, in pg_hba.conf of the server" },
+		{ "", "see whether PostgreSQL runs there, and what its log says" },
+	};
+	size_t i = 0;
+
+	while (err && i + 1 < NELEMS(rows) && !strstr(err->msg, rows[i].said))
+		i++;
+	err_hint(err, "%s", rows[i].cure);
+}
+
 struct words { const char *key[64], *value[64]; size_t n; };
 
 static void word(struct words *w, const char *key, const char *value)
@@ -278,11 +298,14 @@ static int connect_to(struct db *db, struct err *err)
 		pg.PQconninfoFree(options);
 	if (rc < 0)
 		return rc;
-	if (pg.PQstatus(conn->c) != CONNECTION_OK)
+	if (pg.PQstatus(conn->c) != CONNECTION_OK) {
 		rc = pg_unsent(db, "cannot connect", err);
-	else if (pg.PQserverVersion(conn->c) < 150000)
+		hint_cure(err);
+	} else if (pg.PQserverVersion(conn->c) < 150000) {
 		rc = err_set(err, ERR_UNREACHABLE, "database", "it is PostgreSQL %d, and 15 is the least",
 			     pg.PQserverVersion(conn->c) / 10000);
+		err_hint(err, "install PostgreSQL 15 or later there, and bring the database to it with pg_upgrade");
+	}
 	if (rc < 0)
 		return rc;
 	conn->cancel = pg.PQgetCancel(conn->c);

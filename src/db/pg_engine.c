@@ -206,10 +206,17 @@ static int check_catalogue(struct db *db, struct err *err)
 
 static int engine_version(struct db *db, int *ret, struct err *err)
 {
-	int rc = find_version(db, &store_schema, ret, err);
+	int rc = find_version(db, &store_schema, ret, err), moving = 0;
 
 	if (rc == 0 && *ret == 0)
-		rc = err_set(err, ERR_INVALID, "database", "there is no store in it");
+		return err_set(err, ERR_INVALID, "database", "there is no store in it");
+	if (rc == 0)
+		rc = ask(db, "SELECT count(*) FROM toolcrib.meta WHERE key = 'moving'", &moving, err);
+	if (rc == 0 && moving) {
+		rc = err_set(err, ERR_CONFLICT, "database", "its store is not whole: it is being moved, was cut off, or "
+			     "has moved away");
+		err_hint(err, "see toolcrib store move");
+	}
 	return rc == 0 && *ret == known(&store_schema) ? check_catalogue(db, err) : rc;
 }
 
@@ -325,6 +332,27 @@ int db_open_server(const struct db_server *at, enum db_mode mode, struct db **re
 	return 0;
 }
 
+int db_may_read_keys(struct db *db, struct err *err)
+{
+	int may = 1, rc = !db->pg ? 0 : pg_settle(db, err);
+
+	if (rc == 0 && db->pg)
+		rc = ask(db, "SELECT (has_column_privilege('toolcrib.cred', 'hash', 'SELECT') AND "
+			 "has_column_privilege('toolcrib.cred', 'old_hash', 'SELECT'))::int", &may, err);
+	return rc < 0 ? rc : may;
+}
+
+int db_open_server_beside(const struct db *db, struct db **ret, struct err *err)
+{
+	int rc = db_open_server(&db->pg->at, DB_READER, ret, err);
+
+	if (rc == 0) {
+		free((*ret)->path);
+		(*ret)->path = mem_strdup(db->path);
+	}
+	return rc;
+}
+
 #else
 
 int db_server_check(const char *url, const char *keys_url, struct err *err)
@@ -342,6 +370,16 @@ int db_open_server(const struct db_server *at, enum db_mode mode, struct db **re
 
 	err_hint(err, "configure it with libpq: --with-pgsql");
 	return rc;
+}
+
+int db_may_read_keys(struct db *db, struct err *err)
+{
+	return 1;
+}
+
+int db_open_server_beside(const struct db *db, struct db **ret, struct err *err)
+{
+	return db_open_server(NULL, DB_READER, ret, err);
 }
 
 #endif

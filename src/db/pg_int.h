@@ -17,7 +17,7 @@
 	X(PQconninfoParse) X(PQconsumeInput) X(PQenterPipelineMode) X(PQerrorMessage) X(PQexitPipelineMode) \
 	X(PQfinish) X(PQflush) X(PQfname) X(PQfreeCancel) X(PQfreemem) X(PQftype) X(PQgetCancel) \
 	X(PQgetResult) X(PQgetisnull) X(PQgetlength) X(PQgetvalue) X(PQisBusy) X(PQnfields) X(PQntuples) \
-	X(PQpipelineSync) X(PQresultErrorField) X(PQresultMemorySize) X(PQresultStatus) \
+	X(PQpipelineSync) X(PQputCopyData) X(PQputCopyEnd) X(PQresultErrorField) X(PQresultMemorySize) X(PQresultStatus) \
 	X(PQsendDescribePrepared) X(PQsendPrepare) X(PQsendQuery) X(PQsendQueryParams) \
 	X(PQsendQueryPrepared) X(PQserverVersion) X(PQsetNoticeReceiver) X(PQsetSingleRowMode) \
 	X(PQsetnonblocking) X(PQsocket) X(PQstatus) X(PQtransactionStatus)

@@ -65,6 +65,8 @@ int pg_fail(struct db *db, PGresult *r, const char *where, struct err *err)
 		err_set(err, code, where, "the query took too long");
 	else
 		err_set(err, code, where, "%s", text_printable(said, strlen(said), text, sizeof(text)));
+	if (code == ERR_DENIED)
+		err_hint(err, "connect as the role toolcrib, and let the owner give back what it may do, if it lacks that");
 	if (db->in_txn && (!state || strcmp(state, "25P02") != 0))      /* that one repeats what was said before */
 		db->txn_rc = code;
 	pg.PQclear(r);

@@ -282,6 +282,18 @@ static int tested_body(struct command_call *c, struct db *db, struct audit_logs 
 static const struct command_arg tested_args[] = {
 	FILE1("What toolcrib restore --test --result has written; - is standard input."), ARG_END };
 
+static const struct command_arg move_args[] = {
+	OPT("to", "URL", ARG_TEXT, COMPLETE_NONE, "Where it goes, as in postgresql:host=pg1 dbname=toolcrib user=toolcrib."),
+	OPT("from", "URL", ARG_TEXT, COMPLETE_NONE, "Where it comes from, into the folder of --store."),
+	OPT("keys-database", "URL", ARG_TEXT, COMPLETE_NONE, "That of payload keys; else the same with _keys behind."),
+	OPT("database-owner", "ROLE", ARG_TEXT, COMPLETE_NONE, "Who makes the tables; without it toolcrib_owner."),
+	FLAG("no-standby", "With --to: its commits need wait for no other machine."),
+	FLAG("copy", "With --from: the store stays there, and its servers go on."),
+	FLAG("again", "Throw away what an earlier move, which was cut off, or a store that has left, is in the target."),
+	ARG_END };
+static const struct command_column move_cols[] = {
+	COL("log", "LOG"), COL("records", "RECORDS"), COL("root", "ROOT"), COL_END };
+
 const struct command tested_commands[] = {
 	{ .noun = "audit", .verb = "restore-test", .help = "Put on record that a backup was restored for a test",
 	  .detail = "The test runs where the identity or the key files are, which may be another machine: toolcrib restore "
@@ -291,5 +303,19 @@ const struct command tested_commands[] = {
 		    "restore_untested, which comes after twice backup.test_every without one.",
 	  .args = tested_args, .done = "on record: %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .body = tested_body },
+	{ .noun = "store", .verb = "move", .help = "Move the store into a database of PostgreSQL, or back",
+	  .detail = "While no server runs.  With --to all that toolcrib.db and keys.db have goes into two empty databases, "
+		    "made as toolcribd(8), POSTGRESQL, says; both files then end in .moved, and master.key and the signer stay, "
+		    "with a file that says where the store is.  With --from it comes back into a folder that has the key files "
+		    "and no toolcrib.db, or, with --copy, as it is at one moment, into any: the servers go on, and both "
+		    "verifiers read it.  Ids and bytes stay what they are.  Records come out of "
+		    "blocks and sealed files on the way, and a server folds them again.  Each log's tree is counted from its "
+		    "records, and what does not "
+		    "come to its head is not moved; the roots are printed, and are the same on both sides.  Nothing that is half "
+		    "there is ever served: a database is marked until all is in it, a file has another name.  A move that was cut "
+		    "off has left the source as it was: --again begins anew.  A database that a store has left refuses servers; "
+		    "drop it when the store in the folder has been verified.",
+	  .args = move_args, .columns = move_cols, .shape = ADM_TABLE, .storeless = true, .role = ADM_OWNER,
+	  .where = ADM_ON_CTL },
 	{ .noun = NULL },
 };

@@ -564,7 +564,7 @@ static int verify_all(struct restore *r, struct err *err)
 
 	/* Nothing is opened without both. */
 	if (files_have(&r->files, DB_MASTER_KEY) && files_have(&r->files, DB_KEYS) && !r->no_keys)
-		rc = evidence_payload_keys(r->with, r->dir, err);
+		rc = evidence_payload_keys(r->with, r->dir, false, err);
 	with = *evidence_get(r->with);
 	with.young_s = young_s(r);
 	with.threads = cpu_count();

@@ -671,8 +671,11 @@ static int other_master(const struct files *f, const char *want, struct err *err
 
 	(void)err_set(err, ERR_CORRUPT, file, "%s is not the master key of this store (it is %s, the store's is %s); nothing "
 		      "was changed", file, f->master, want);
-	err_hint(err, "put back whichever of it and toolcrib.db is another store's; with the wrong one no key would be "
-		 "accepted, and what is written now would be lost with the right one");
+	err_hint(err, "%s; with the wrong one no key would be accepted, and what is written now would be lost with the right "
+		 "one",
+		 db_is_served(f->place->store) ?
+		 "name this store's own database in database.url, or put its master.key back"
+		 : "put back whichever of it and toolcrib.db is another store's");
 	free(file);
 	return ERR_CORRUPT;
 }

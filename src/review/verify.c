@@ -81,7 +81,7 @@ static int take_evidence(const struct command_call *c, struct evidence *with, st
 	for (size_t i = 0; rc == 0 && i < arg_count(c, "anchor"); i++)
 		rc = evidence_anchor(with, arg_nth(c, "anchor", i), err);
 	/* The server has the keys of its own store; where they cannot be read, a gap says what stayed shut. */
-	if (rc == 0 && evidence_payload_keys(with, command_env(c)->store, &why) < 0 && arg_flag(c, "keys")) {
+	if (rc == 0 && evidence_payload_keys(with, command_env(c)->store, false, &why) < 0 && arg_flag(c, "keys")) {
 		*err = why;
 		rc = (int)why.code;
 	}

@@ -357,7 +357,7 @@ static bool is_of_sqlite(const char *name)
 {
 	static const char *const begins[] = { "fold_", "forms_", "seal_", "segment_", "drill_", "verify_", "meta_", "keys_",
 		"report_meets", "report_sample_parts", "report_room_in_forms", "restore_list_logs", "audit_list_forms",
-		"audit_list_leftovers", "audit_find_call_forms", "audit_list_logless", "audit_insert_recs", "payload_insert_all" };
+		"audit_list_leftovers", "audit_find_call_forms", "audit_list_logless", "audit_insert_recs", "payload_insert_all", "move_spans" };
 
 	for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
 		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
@@ -674,8 +674,8 @@ static void an_error_among_rows_that_wait_is_not_lost(void **state)
 
 /* --- whoever says that he is a server */
 
-struct lie { const char *bytes; size_t n; };
-#define LIE(bytes) { bytes, sizeof(bytes) - 1 }
+struct lie { const char *bytes; size_t n; const char *version; };
+#define LIE(bytes) { bytes, sizeof(bytes) - 1, "15.18" }
 
 static void say_all(int fd, const char *bytes, size_t n)
 {
@@ -686,20 +686,49 @@ static void say_all(int fd, const char *bytes, size_t n)
 /* Greets as PostgreSQL 15 does, and answers whatever comes then with the lie, and with silence. */
 static void lie_to_one(int listener, const struct lie *lie)
 {
-	static const char hello[] = "R\0\0\0\10\0\0\0\0S\0\0\0\31server_version\00015.18\0S\0\0\0\31client_encoding\0UTF8\0"
+	static const char before[] = "R\0\0\0\10\0\0\0\0S\0\0\0\31server_version\0", behind[] = "\0S\0\0\0\31client_encoding\0UTF8\0"
 		"K\0\0\0\14\0\0\0\1\0\0\0\2Z\0\0\0\5I";
 	char buffer[4096];
 	int fd = accept(listener, NULL, NULL);
 
 	if (fd < 0 || read(fd, buffer, sizeof buffer) <= 0)
 		_exit(0);
-	say_all(fd, hello, sizeof hello - 1);
+	assert_int_equal(strlen(lie->version), 5);              /* as the message has it */
+	say_all(fd, before, sizeof before - 1);
+	say_all(fd, lie->version, 5);
+	say_all(fd, behind, sizeof behind - 1);
 	if (read(fd, buffer, sizeof buffer) <= 0)
 		_exit(0);
 	say_all(fd, lie->bytes, lie->n);
 	while (read(fd, buffer, sizeof buffer) > 0)
 		;
 	_exit(0);
+}
+
+/* Connects to whoever says that, which answers one. */
+static int open_at_liar(const char *dir, const struct lie *lie, struct err *err)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char url[512];
+	struct db_server where = { .url = url, .wait_ms = 100 };
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+	struct db *db = NULL;
+	pid_t pid;
+
+	snprintf(url, sizeof url, "postgresql:host=%s dbname=x user=x", dir);
+	snprintf(at.sun_path, sizeof at.sun_path, "%s/.s.PGSQL.5432", dir);
+	(void)unlink(at.sun_path);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	pid = fork();
+	if (pid == 0)
+		lie_to_one(listener, lie);
+	close(listener);
+	rc = db_open_server(&where, DB_READER, &db, err);
+	db_close(&db);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return rc;
 }
 
 /* CLUSTER K-F17: none of it is waited for without an end, and none is believed. */
@@ -711,31 +740,29 @@ static void a_server_that_lies_is_no_server(void **state)
 		LIE("T\0\0\0\6\177\377Z\0\0\0\5I"), LIE("D\0\377\377\377"), LIE("Z\0\0\0\5E"), LIE("\377\377\377\377\377\377"),
 		LIE("I\0\0\0\4Z\0\0\0\5I"), LIE("C\0\0\0\10SET\0Z\0\0\0\5I"), LIE("E\0\0\0\5\0Z\0\0\0\5I"),
 	};
-	char *dir = tmpdir_make(), url[512];
-	struct sockaddr_un at = { .sun_family = AF_UNIX };
-	struct db_server where = { .url = url, .wait_ms = 100 };
+	char *dir = tmpdir_make();
 
-	snprintf(url, sizeof url, "postgresql:host=%s dbname=x user=x", dir);
-	snprintf(at.sun_path, sizeof at.sun_path, "%s/.s.PGSQL.5432", dir);
 	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-		int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		struct db *db = NULL;
 		struct err err = { 0 };
-		pid_t pid;
 
-		(void)unlink(at.sun_path);
-		assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
-		assert_int_equal(listen(listener, 1), 0);
-		pid = fork();
-		if (pid == 0)
-			lie_to_one(listener, &lies[i]);
-		close(listener);
-		if (db_open_server(&where, DB_READER, &db, &err) >= 0)
+		if (open_at_liar(dir, &lies[i], &err) >= 0)
 			fail_msg("lie %zu is believed", i);
 		assert_true(err.code == ERR_CORRUPT || err.code == ERR_UNREACHABLE || err.code == ERR_INTERNAL || err.code == ERR_TIMEOUT);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
 	}
+	tmpdir_remove(dir);
+}
+
+static void a_server_of_an_older_release_is_refused(void **state)
+{
+	static const struct lie old = { "", 0, "14.99" }, own = { "Z\0\0\0\5E", 6, "15.00" };
+	char *dir = tmpdir_make();
+	struct err err = { 0 };
+
+	assert_int_equal(open_at_liar(dir, &old, &err), ERR_UNREACHABLE);
+	assert_string_equal(err.msg, "it is PostgreSQL 14, and 15 is the least");
+	assert_non_null(strstr(err.hint, "install PostgreSQL 15 or later"));
+	(void)open_at_liar(dir, &own, &err);                    /* 15 is asked further */
+	assert_null(strstr(err.msg, "is the least"));
 	tmpdir_remove(dir);
 }
 
@@ -746,7 +773,7 @@ SINGLE_THREAD_SUITE(server)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_database_that_is_not_as_it_must_be_is_refused), cmocka_unit_test(a_server_that_may_lose_commits_is_refused),
 		cmocka_unit_test(an_address_that_is_none_is_refused_without_its_words), T(steps_are_the_owners_and_forward_alone),
-		cmocka_unit_test(a_server_that_lies_is_no_server), T(roles_do_what_they_need_and_no_more), T(what_was_changed_by_hand_is_named), T(each_step_has_its_twin), T(keys_have_a_database_of_their_own), T(words_of_sqlite_mean_the_same),
+		cmocka_unit_test(a_server_that_lies_is_no_server), cmocka_unit_test(a_server_of_an_older_release_is_refused), T(roles_do_what_they_need_and_no_more), T(what_was_changed_by_hand_is_named), T(each_step_has_its_twin), T(keys_have_a_database_of_their_own), T(words_of_sqlite_mean_the_same),
 #ifdef HAVE_PGSQL
 		T(every_statement_is_prepared),
 #endif
