@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,12 @@ uint64_t clock_mono_us(void);      /* since boot */
 FOR_TESTS void clock_fake(uint64_t wall_us, uint64_t mono_us);
 FOR_TESTS void clock_step(uint64_t us);      /* fake clocks only: both move on */
 FOR_TESTS void clock_real(void);
+
+/* The wall clock as it was when the current turn of this thread's loop first asked for it; elsewhere clock_wall_us().
+ * For what a turn more or less does not move: the end of a key's life, the day of a quota, a date.  Records
+ * have times of their own. */
+uint64_t clock_turn_us(void);
+void clock_turn(bool in);          /* the loop's thread: a turn begins, or the last one is over */
 
 /* Whether somebody keeps the wall clock right, as the kernel knows it (adjtimex(2)).  Any thread. */
 enum clock_sync { CLOCK_UNKNOWN, CLOCK_SYNCED, CLOCK_UNSYNCED };

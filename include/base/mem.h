@@ -37,6 +37,17 @@ void *mem_try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
 /* From now on those who try get no piece of more than n bytes; SIZE_MAX: as ever. */
 FOR_TESTS void mem_fail_above(size_t n);
 
+/* Pieces of at most `size` bytes that were given back, at most `max` of them, for who needs the next one: malloc() has
+ * seven of a size at hand, and none above 1 KiB.  Of one thread, which gives back what it has taken.  What was in a
+ * piece is wiped before somebody else has it. */
+struct mem_spares { size_t size; unsigned max, n; void *first; };
+/* Not zeroed; NULL: there is no memory, as for mem_try_realloc().  n above size is no piece of these.  Free it by
+ * mem_spare_free(), with the same n. */
+void *mem_spare_try(struct mem_spares *s, size_t n) __attribute__((warn_unused_result));
+void *mem_spare(struct mem_spares *s) __attribute__((malloc, returns_nonnull));  /* of size bytes */
+void mem_spare_free(struct mem_spares *s, void *p, size_t n);
+void mem_spares_fini(struct mem_spares *s);     /* those that are here */
+
 #define NELEMS(a) (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 

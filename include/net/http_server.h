@@ -69,11 +69,11 @@ struct http_body {
 	const char *why;                /* it was refused; static */
 };
 /* 0, or -413 when the length alone is over max. */
-FOR_TESTS int http_body_init(struct http_body *b, const struct http_head *h, uint64_t max);
+int http_body_init(struct http_body *b, const struct http_head *h, uint64_t max);
 /* Take *ret_used bytes from p[0..len), of which p[*ret_data .. + *ret_ndata) are data.  1: the body is complete;
  * 0: call again with what is left, or with more bytes when nothing is; < 0: minus the status that refuses it
  * (400, 413, 431). */
-FOR_TESTS int http_body_take(struct http_body *b, const char *p, size_t len, size_t *ret_used, size_t *ret_data,
+int http_body_take(struct http_body *b, const char *p, size_t len, size_t *ret_used, size_t *ret_data,
 		   size_t *ret_ndata);
 
 /* --- the server */

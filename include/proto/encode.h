@@ -19,7 +19,9 @@ struct str;
 #define ENC_READ_TTL_MS 5000            /* resources/read: as the lists, whose notices tell of an update too */
 #define ENC_DISCOVER_TTL_MS 60000
 
-struct enc_server { const char *name, *title, *version; };      /* serverInfo */
+/* serverInfo.  text: the same as JSON, by enc_server_text(), as most answers have it; NULL: made for each. */
+struct enc_server { const char *name, *title, *version; char *text; };
+char *enc_server_text(const struct enc_server *s);      /* free() */
 
 struct enc_to {                         /* what an answer answers */
 	enum rev rev;

@@ -106,10 +106,10 @@ int content_check_all(const json_t *array, const char *at, struct err *err)
 	size_t i;
 
 	json_array_foreach(array, i, block) {
+		if (content_check(block, at, NULL) == 0)
+			continue;       /* where it stands is said of one that is wrong */
 		snprintf(where, sizeof(where), "%s/%zu", at, i);
-		int rc = content_check(block, where, err);
-		if (rc < 0)
-			return rc;
+		return content_check(block, where, err);
 	}
 	return 0;
 }

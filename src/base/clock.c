@@ -37,6 +37,25 @@ uint64_t clock_mono_us(void)
 	return atomic_load(&faked) ? atomic_load(&fake_mono_us) : read_clock(CLOCK_MONOTONIC);
 }
 
+/* Of a thread that has a loop: whether it is in a turn, and the wall clock as it was when that first asked; 0: it has
+ * not yet. */
+static _Thread_local struct { bool in; uint64_t us; } turn;
+
+void clock_turn(bool in)
+{
+	turn.in = in;
+	turn.us = 0;
+}
+
+uint64_t clock_turn_us(void)
+{
+	if (!turn.in || atomic_load(&faked))
+		return clock_wall_us();
+	if (turn.us == 0)
+		turn.us = read_clock(CLOCK_REALTIME);
+	return turn.us;
+}
+
 void clock_fake(uint64_t wall_us, uint64_t mono_us)
 {
 	atomic_store(&fake_wall_us, wall_us);

@@ -20,8 +20,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sanitized.h"
 
-enum { HEAPS = 2 };                     /* the loop's, and one for threads that wait more than they compute */
+enum {
+	HEAPS = 2,                      /* the loop's, and one for threads that wait more than they compute */
+	ZEROED_HERE = 1024,             /* of such sizes each thread has some at hand, of which calloc() takes nothing */
+};
 
 /* --- the heap */
 
@@ -130,7 +134,7 @@ void *mem_alloc(size_t n)
 
 void *mem_zalloc(size_t n)
 {
-	return mem_calloc(1, n ? n : 1);
+	return n > ZEROED_HERE ? mem_calloc(1, n) : memset(mem_alloc(n), 0, n);
 }
 
 void *mem_calloc(size_t n, size_t size)
@@ -163,6 +167,58 @@ void *mem_try_realloc(void *p, size_t n)
 void mem_fail_above(size_t n)
 {
 	try_max = n;
+}
+
+/* NULL: there is none. */
+static void *spare_take(struct mem_spares *s)
+{
+	void *p = s->first;
+
+	if (p) {
+		memcpy(&s->first, p, sizeof(s->first));
+		s->n--;
+	}
+	return p;
+}
+
+void *mem_spare_try(struct mem_spares *s, size_t n)
+{
+	void *p;
+
+	if (n > try_max || !is_back())
+		return NULL;
+	p = n > s->size ? NULL : spare_take(s);
+	return p ? p : malloc(n > s->size ? n : s->size);
+}
+
+void *mem_spare(struct mem_spares *s)
+{
+	void *p = spare_take(s);
+
+	return p ? p : mem_alloc(s->size);
+}
+
+void mem_spare_free(struct mem_spares *s, void *p, size_t n)
+{
+	if (!p || SANITIZED || n > s->size || s->n >= s->max) {         /* it sees who uses what was given back */
+		free(p);
+		return;
+	}
+	memset(p, 0, n);
+	memcpy(p, &s->first, sizeof(s->first));
+	s->first = p;
+	s->n++;
+}
+
+void mem_spares_fini(struct mem_spares *s)
+{
+	while (s->first) {
+		void *p = s->first;
+
+		memcpy(&s->first, p, sizeof(s->first));
+		free(p);
+	}
+	s->n = 0;
 }
 
 void *mem_dup(const void *p, size_t n)

@@ -78,7 +78,7 @@ static void find_limits(const struct call_engine *eng, const struct principal *w
 	ret->who = who;
 	ret->req = (struct limit_req){
 		.tenant_id = who->tenant_id, .principal_id = who->principal_id, .cred_id = who->cred_id,
-		.now_us = ev_now_us(eng->env.loop), .wall_us = clock_wall_us(),
+		.now_us = ev_now_us(eng->env.loop), .wall_us = clock_turn_us(),
 	};
 	of_tenant(eng, who->tenant_id, &ret->of[LIMIT_TENANT]);
 	ret->req.set[LIMIT_TENANT] = &ret->of[LIMIT_TENANT];

@@ -39,6 +39,7 @@ struct call_engine {
 	struct call_env env;
 	struct seal *seal;              /* request state */
 	struct list calls;              /* struct call.all, until they are freed */
+	struct mem_spares spares;       /* of them, each with room for a short name and arguments */
 	size_t running;
 	struct denials *denials;
 	json_t *no_args;                /* {} for calls without arguments */
@@ -85,6 +86,7 @@ struct call_trouble {
 struct call {
 	struct list all;
 	struct call_engine *eng;
+	size_t size;                    /* with the texts behind it */
 	enum call_state state;
 	const struct call_out *out;     /* NULL: nobody wants to know any more */
 	void *out_arg;
@@ -241,10 +243,5 @@ void call_payload_request(const struct call *c, struct audit_event *ev, struct c
 void call_payload_end(struct call *c, struct audit_event *ev, struct call_payload *payload);
 void call_write_result(struct call *c);                 /* into c->text, for its record and its answer */
 void call_payload_fini(struct call_payload *payload);
-
-/* denied.c */
-int call_outcome_of(enum call_refusal refusal);         /* enum audit_outcome */
-struct denials *denials_new(struct call_engine *eng);
-void denials_free(struct denials **d);
 
 #endif

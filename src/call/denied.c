@@ -16,7 +16,7 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
-#include "call_int.h"
+#include "end_int.h"
 
 enum { REFUSALS = REFUSE_INTERNAL + 1, REST_US = 60 * 1000 * 1000 };
 

@@ -130,7 +130,7 @@ static void call_free(void *arg)
 		free(c->trouble->report);
 		free(c->trouble);
 	}
-	free(c);
+	mem_spare_free(&c->eng->spares, c, c->size);
 }
 
 static void drop_payload(struct call *c)

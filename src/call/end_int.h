@@ -28,4 +28,9 @@ void call_deny(struct call *c);                         /* for what is in c->tro
 void call_release_holds(struct call *c);                /* its slots, its room, its timer */
 void call_reply(void *call);                            /* an ev_fn */
 
+/* denied.c */
+int call_outcome_of(enum call_refusal refusal);         /* enum audit_outcome */
+struct denials *denials_new(struct call_engine *eng);
+void denials_free(struct denials **d);
+
 #endif

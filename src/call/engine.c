@@ -447,18 +447,20 @@ static void on_turns(void *arg)
 
 /* --- the way in, and what is done to a call that runs */
 
+enum { SPARE_TEXT = 512, SPARE_CALLS = 256 };           /* of one that is kept: name and arguments; how many are */
+
 static struct call *call_new(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg)
 {
 	const size_t least = sizeof(struct call) + req->tool_len + 1 + 1;
-	struct call *c = mem_try_realloc(NULL, least + req->args_len);
+	struct call *c = mem_spare_try(&eng->spares, least + req->args_len);
 	const size_t args_len = c ? req->args_len : 0;
 	char *text;
 
 	if (!c)                         /* call_start() refuses it */
-		c = mem_alloc(least);
+		c = mem_alloc(least > eng->spares.size ? least : eng->spares.size);
 	text = (char *)(c + 1);
 	*c = (struct call){
-		.eng = eng, .out = out, .out_arg = arg,
+		.eng = eng, .size = least + args_len, .out = out, .out_arg = arg,
 		.who = req->who, .snap = req->snap, .kind = req->kind, .completing = req->complete != NULL,
 		.ambiguous = req->ambiguous,
 		.tool_len = req->tool_len, .args = req->args, .args_len = args_len, .answers = req->answers,
@@ -608,6 +610,7 @@ struct call_engine *call_engine_new(const struct call_env *env)
 {
 	struct call_engine *eng = mem_zalloc(sizeof(*eng));
 
+	eng->spares = (struct mem_spares){ .size = sizeof(struct call) + SPARE_TEXT, .max = SPARE_CALLS };
 	eng->env = *env;
 	eng->seal = seal_new(env->master, "toolcrib/request-state/1");
 	eng->no_args = json_object();
@@ -653,6 +656,7 @@ void call_engine_free(struct call_engine **eng)
 	map_free(&e->degraded);
 	json_decref(e->no_args);
 	str_fini(&e->scratch);
+	mem_spares_fini(&e->spares);
 	free(e);
 }
 

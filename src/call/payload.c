@@ -14,6 +14,8 @@
 
 #include "call_int.h"
 
+enum { TEXT_ROOM = 500 };               /* what most results fit into */
+
 /* The most specific word wins, in either direction (AUDIT A-221): the tenant's for this tool, the definition's, the
  * tenant's, the server's. */
 static int call_level(const struct call *c)
@@ -165,6 +167,7 @@ void call_write_result(struct call *c)
 	struct str *out = &c->text;
 
 	str_reset(out);
+	str_room(out, TEXT_ROOM);
 	str_puts(out, "{\"content\":");
 	c->content.at = out->len;
 	if (r->content)

@@ -690,10 +690,12 @@ static void turn(struct ev_loop *loop)
 
 	bool wait = ev_timers_arm(loop) && list_empty(&loop->behind);
 	loop->now_us = 0;       /* the wait takes time: the first callback that asks reads the clock */
+	clock_turn(true);
 	/* NONBLOCK alone goes on until nothing is ready, which beside a crowd is never. */
 	event_base_loop(loop->base, wait ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	begun_us = loop->now_us;        /* when the first callback asked: the wait is no part of it */
 	loop->now_us = 0;
+	clock_turn(true);
 	/* What comes from other threads continues what was begun: behind thousands of descriptors that are ready it would
 	 * wait for several turns, and a call comes here twice. */
 	if (take(&loop->post))
@@ -717,6 +719,7 @@ void ev_loop_run(struct ev_loop *loop)
 	begin(loop);
 	while (!loop->stop)
 		turn(loop);
+	clock_turn(false);
 	loop->running = false;
 	loop->stop = false;
 }
@@ -744,6 +747,7 @@ bool ev_loop_run_until(struct ev_loop *loop, const bool *done, uint32_t timeout_
 	begin(loop);
 	while (!*done && !expired && !loop->stop)
 		turn(loop);
+	clock_turn(false);
 	loop->running = false;          /* a stop stays: it is meant for ev_loop_run() */
 	event_free(deadline);
 	return *done;

@@ -24,14 +24,13 @@ struct build {
 /* Step over the string at p; its inside. */
 static struct jx_span take_string(struct build *b, bool *ret_escaped)
 {
-	const char *p = b->p + 1, *from = p;
+	const char *from = b->p + 1, *p = memchr(from, '"', (size_t)(b->end - from));   /* the scan has seen one */
+	const char *escape = memchr(from, '\\', (size_t)(p - from));
 
-	*ret_escaped = false;
-	for (; *p != '"'; p++)
-		if (*p == '\\') {
-			*ret_escaped = true;
-			p++;
-		}
+	*ret_escaped = escape != NULL;
+	if (escape)
+		for (p = escape; *p != '"'; p++)
+			p += *p == '\\';
 	b->p = p + 1;
 	return (struct jx_span){ from, (size_t)(p - from) };
 }
@@ -149,10 +148,15 @@ static bool build_step(struct build *b, const char **ret_why)
 
 int jx_parse_scanned(const char *text, size_t len, json_t **ret, struct err *err)
 {
-	struct build b = { .p = text, .end = text + len };
+	struct build b;
 	const char *why = NULL, *at = text;
 	char where[32];
 
+	b.p = text;
+	b.end = text + len;
+	b.depth = 0;
+	b.root = NULL;
+	b.named = false;
 	while (b.p < b.end) {
 		at = b.p;
 		if (build_step(&b, &why))

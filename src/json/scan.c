@@ -463,10 +463,11 @@ static int check_many_names(struct scan *s, const struct frame *f)
 static void follow_wants(struct scan *s, const struct frame *f, const char *name, size_t len)
 {
 	s->prefix = f->prefix + 1 + (uint32_t)len;
-	for (size_t i = 0; i < s->nwant; i++) {
+	for (uint32_t left = f->live; left; left &= left - 1) {
+		const unsigned i = (unsigned)__builtin_ctz(left);
 		const char *token = s->want[i].pointer + f->prefix + 1;
 
-		if (!(f->live & 1u << i) || (len && *token != *name) || strncmp(token, name, len) != 0)
+		if ((len && *token != *name) || strncmp(token, name, len) != 0)
 			continue;
 		if (token[len] == '\0')
 			s->ends |= 1u << i;

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/map.h"
+#include "base/mem.h"
 #include "limit/limit.h"
 
 struct map;
@@ -71,12 +72,14 @@ struct limit_ticket {
 struct limiter {
 	struct limit_conf conf;
 	struct map *entries;            /* struct entry_key -> struct entry */
+	struct mem_spares spares;       /* of tickets */
 	struct near *near;              /* some of them */
 	uint64_t swept_us;
 	uint64_t day;                   /* the last one that was used */
 	size_t tenants;
 	uint64_t share[LIMIT_POOLS];    /* guaranteed to each tenant */
 	uint64_t used[LIMIT_POOLS];
+	unsigned percent[LIMIT_POOLS];  /* that this is of the ceiling; 0: there is none */
 	uint64_t common[LIMIT_POOLS];   /* of these, beyond the shares */
 	uint64_t hold_us;               /* of all calls */
 	struct list ring;               /* struct account.ring: tenants whose calls wait, whose turn is next first */

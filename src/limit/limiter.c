@@ -198,6 +198,7 @@ static void set_used(struct limiter *l, enum limit_pool pool, struct account *a,
 	l->used[pool] += used;
 	l->used[pool] -= a->used[pool];
 	a->used[pool] = used;
+	l->percent[pool] = l->conf.ceiling[pool] ? (unsigned)(l->used[pool] * 100 / l->conf.ceiling[pool]) : 0;
 	step_look(l);
 }
 
@@ -254,18 +255,13 @@ static enum limit_pool first_pool(const struct limiter *l)
 	return l->conf.wait_ms == 0 ? LIMIT_CALLS : LIMIT_PLACES;
 }
 
-static unsigned percent(const struct limiter *l, unsigned pool)
-{
-	return l->conf.ceiling[pool] ? (unsigned)(l->used[pool] * 100 / l->conf.ceiling[pool]) : 0;
-}
-
 unsigned limit_pressure(const struct limiter *l)
 {
 	unsigned most = 0;
 
 	for (unsigned i = first_pool(l); i < LIMIT_POOLS; i++)
-		if (percent(l, i) > most)
-			most = percent(l, i);
+		if (l->percent[i] > most)
+			most = l->percent[i];
 	return most;
 }
 
@@ -274,7 +270,7 @@ bool limit_shed(const struct limiter *l, int64_t tenant_id, unsigned from)
 	struct entry *e = NULL;
 
 	for (unsigned i = first_pool(l); i < LIMIT_POOLS; i++) {
-		if (percent(l, i) < from || l->conf.ceiling[i] == 0)
+		if (l->percent[i] < from || l->conf.ceiling[i] == 0)
 			continue;
 		if (!e)
 			e = entry_find(l, tenant_id, LIMIT_TENANT, 0);
@@ -316,7 +312,7 @@ bool limit_crowds(const struct limiter *l, int64_t tenant_id)
  * that a new one would not say: it may be forgotten. */
 
 enum { SWEEP_INTERVAL_US = 1000000 };   /* looking at all entries is not free */
-enum { NEAR_SETS = 2048 };
+enum { NEAR_SETS = 2048, SPARE_TICKETS = 256 };
 
 const char *const limit_scopes[LIMIT_SCOPES] = { "tenant", "principal", "key", "tool" };
 
@@ -326,6 +322,7 @@ struct limiter *limiter_new(const struct limit_conf *conf)
 
 	if (conf)
 		l->conf = *conf;
+	l->spares = (struct mem_spares){ .size = sizeof(struct limit_ticket), .max = SPARE_TICKETS };
 	l->entries = map_new();
 	l->near = near_new(NEAR_SETS);
 	list_init(&l->ring);
@@ -345,6 +342,7 @@ void limiter_free(struct limiter **l)
 		free(e);
 	map_free(&(*l)->entries);
 	near_free(&(*l)->near);
+	mem_spares_fini(&(*l)->spares);
 	free(*l);
 	*l = NULL;
 }

@@ -555,8 +555,9 @@ static void ticket_run(struct limit_ticket *t, uint64_t now_us)
 static struct limit_ticket *ticket_new(struct limiter *l, struct entry *const e[LIMIT_SCOPES],
 				       const struct limit_req *req)
 {
-	struct limit_ticket *t = mem_zalloc(sizeof(*t));
+	struct limit_ticket *t = mem_spare(&l->spares);
 
+	memset(t, 0, sizeof(*t));
 	t->l = l;
 	list_init(&t->link);
 	list_init(&t->order);
@@ -615,7 +616,7 @@ int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *f
 		ticket_run(t, req->now_us);
 	}
 	if (rc < 0) {
-		free(t);
+		mem_spare_free(&l->spares, t, sizeof(*t));
 		return rc;
 	}
 	charge(t, req);
@@ -700,7 +701,7 @@ void limit_release(struct limiter *l, struct limit_ticket **ticket, uint64_t now
 	if (t->state == TICKET_WAITS)
 		queue_leave(t);
 	pool_give(l, LIMIT_BYTES, ticket_account(t), t->bytes);
-	free(t);
+	mem_spare_free(&l->spares, t, sizeof(*t));
 }
 
 static int charge_requests(struct entry *const e[LIMIT_SCOPES], const struct limit_req *req, unsigned cost, bool loose,

@@ -214,7 +214,7 @@ struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch
 	x->pins = 1;
 	x->nreq = nreq;
 	x->serial = ++srv->serial;
-	x->since_us = clock_wall_us();
+	x->since_us = clock_turn_us();
 	for (size_t i = 0; i < nreq; i++) {
 		x->req[i].x = x;
 		x->req[i].rev = REV_SESSIONLESS;

@@ -420,25 +420,41 @@ static bool read_state(const struct mcp_msg *msg, struct call_input *in, struct 
 
 enum { HEADER_MAX = 8192 };
 
-bool mcp_header_decode(const char *value, size_t len, struct str *ret)
+/* Without the space around it (MCP H-34).  True: it is base64. */
+static bool header_trim(const char **value, size_t *len)
+{
+	size_t head = strlen(BASE64_HEAD), tail = strlen(BASE64_TAIL);
+
+	while (*len && (**value == ' ' || **value == '\t')) {
+		++*value;
+		--*len;
+	}
+	while (*len && ((*value)[*len - 1] == ' ' || (*value)[*len - 1] == '\t'))
+		--*len;
+	return *len >= head + tail && memcmp(*value, BASE64_HEAD, head) == 0 &&
+		memcmp(*value + *len - tail, BASE64_TAIL, tail) == 0;
+}
+
+static bool header_is_text(const char *value, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((value[i] < 0x20 && value[i] != '\t') || value[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* In either form (MCP H-35, T-44); false: malformed. */
+static bool header_decode(const char *value, size_t len, struct str *ret)
 {
 	size_t head = strlen(BASE64_HEAD), tail = strlen(BASE64_TAIL), n;
 	char *raw;
 	bool ok;
 
-	while (len && (*value == ' ' || *value == '\t')) {      /* MCP H-34 */
-		value++;
-		len--;
-	}
-	while (len && (value[len - 1] == ' ' || value[len - 1] == '\t'))
-		len--;
-	if (len < head + tail || memcmp(value, BASE64_HEAD, head) != 0 ||
-	    memcmp(value + len - tail, BASE64_TAIL, tail) != 0) {
-		for (size_t i = 0; i < len; i++)
-			if ((value[i] < 0x20 && value[i] != '\t') || value[i] == 0x7f)
-				return false;
-		str_put(ret, value, len);
-		return true;
+	if (!header_trim(&value, &len)) {
+		ok = header_is_text(value, len);
+		if (ok)
+			str_put(ret, value, len);
+		return ok;
 	}
 	if (len > HEADER_MAX)
 		return false;
@@ -448,6 +464,19 @@ bool mcp_header_decode(const char *value, size_t len, struct str *ret)
 		str_put(ret, raw, n);
 	free(raw);
 	return ok;
+}
+
+bool mcp_header_is(const char *value, size_t len, const char *text, size_t text_len)
+{
+	struct str decoded = STR_INIT;
+	bool is;
+
+	if (!header_trim(&value, &len))         /* nothing is copied of it */
+		return len == text_len && header_is_text(value, len) && memcmp(value, text, len) == 0;
+	is = header_decode(value, len, &decoded) && decoded.len == text_len &&
+		memcmp(str_text(&decoded), text, text_len) == 0;
+	str_fini(&decoded);
+	return is;
 }
 
 /* Mcp-Param-* (MCP T-43, T-44). */
@@ -466,7 +495,7 @@ static bool read_param_headers(const struct mcp_msg *msg, struct call_input *in,
 		struct str *value = &in->values[in->nparams];
 
 		str_init(value, 0);
-		if (!mcp_header_decode(p->value, p->len, value)) {
+		if (!header_decode(p->value, p->len, value)) {
 			rpc_error_init(e, FAULT_HEADER, "Mcp-Param-%s cannot be decoded", p->name);
 			str_fini(value);
 			return false;

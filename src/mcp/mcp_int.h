@@ -63,6 +63,7 @@ struct mcp_server {
 	struct str out;                 /* one notice at a time */
 	unsigned inside;                /* mcp_input() on the stack: nothing may be called back */
 	uint64_t serial;                /* of the newest peer or exchange */
+	struct mcp_caps_read *caps_read;        /* message.c: what was read last; NULL: nothing */
 };
 
 /* The resources that a peer or a listen is told of.  A subscription remembers which version of a definition its URI
@@ -225,10 +226,6 @@ void req_drop(struct mcp_req *req);                             /* ends without 
 void req_cancel(struct mcp_req *req);                           /* by its caller: nothing is sent any more */
 void req_notice(struct mcp_req *req, const struct str *text);   /* unless the caller is gone */
 void req_set_token(struct mcp_req *req, struct jx_span raw);
-
-/* The questions of a call, as requests to its legacy caller. */
-int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);
-void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
 
 /* peers.c */
 struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id);  /* made when missing, kept for good */

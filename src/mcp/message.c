@@ -159,15 +159,10 @@ static bool check_log_level(struct mcp_req *req, const struct mcp_msg *msg, stru
 
 static bool header_is(const char *header, struct jx_span raw)
 {
-	struct str value = STR_INIT;
 	char text[HEADER_MAX];
 	size_t len;
-	bool ok = header && mcp_header_decode(header, strlen(header), &value) &&
-		rpc_string(raw, text, sizeof(text), &len) && value.len == len &&
-		memcmp(str_text(&value), text, len) == 0;
 
-	str_fini(&value);
-	return ok;
+	return header && rpc_string(raw, text, sizeof(text), &len) && mcp_header_is(header, strlen(header), text, len);
 }
 
 /* MCP H-32, H-33, B-37 */
@@ -234,16 +229,34 @@ static bool check_version(const char *claim, struct rpc_error *e)
 	return false;
 }
 
+/* What the last clientCapabilities said that are short: those of the next request are the same bytes as a rule, whoever
+ * sends it, and mean the same. */
+enum { CAPS_READ_MAX = 256 };
+struct mcp_caps_read { size_t len; uint32_t caps; char text[CAPS_READ_MAX]; };
+
 static bool read_caps(struct mcp_req *req, const struct mcp_msg *msg, struct rpc_error *e)
 {
+	const struct jx_span text = msg->meta.caps;
+	struct mcp_caps_read **last = &req->x->srv->caps_read;
 	json_t *caps = NULL;
 
-	if (jx_parse_scanned(msg->meta.caps.p, msg->meta.caps.len, &caps, NULL) < 0) {
+	if (*last && (*last)->len == text.len && memcmp((*last)->text, text.p, text.len) == 0) {
+		req->caps = (*last)->caps;
+		return true;
+	}
+	if (jx_parse_scanned(text.p, text.len, &caps, NULL) < 0) {
 		rpc_error_init(e, FAULT_ENVELOPE, KEY "clientCapabilities cannot be read");
 		return false;
 	}
 	req->caps = caps_from_json(caps);
 	json_decref(caps);
+	if (text.len > CAPS_READ_MAX)
+		return true;
+	if (!*last)
+		*last = mem_alloc(sizeof(**last));
+	(*last)->len = text.len;
+	(*last)->caps = req->caps;
+	memcpy((*last)->text, text.p, text.len);
 	return true;
 }
 

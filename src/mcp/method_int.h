@@ -27,8 +27,12 @@ void m_tools_call(struct mcp_req *req, const struct mcp_msg *msg);
 void m_prompts_get(struct mcp_req *req, const struct mcp_msg *msg);
 void m_resources_read(struct mcp_req *req, const struct mcp_msg *msg);
 void m_complete(struct mcp_req *req, const struct mcp_msg *msg);
-/* A header value that may have the base64 form (MCP H-35, T-44); false: malformed. */
-bool mcp_header_decode(const char *value, size_t len, struct str *ret);
+/* Whether a header's value, which may have the base64 form (MCP H-35, T-44), says this text; false too: malformed. */
+bool mcp_header_is(const char *value, size_t len, const char *text, size_t text_len);
+
+/* exchange.c: the questions of a call, as requests to its legacy caller */
+int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);
+void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
 
 /* m_task.c */
 /* The tasks of a listen; NULL: none.  due: it says something new of itself, and that is not told before next_us, of the

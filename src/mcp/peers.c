@@ -469,7 +469,8 @@ struct mcp_server *mcp_server_new(const struct mcp_env *env)
 	struct mcp_server *srv = mem_zalloc(sizeof(*srv));
 
 	srv->env = *env;
-	srv->info = (struct enc_server){ "toolcrib", "toolcrib", env->version };
+	srv->info = (struct enc_server){ "toolcrib", "toolcrib", env->version, NULL };
+	srv->info.text = enc_server_text(&srv->info);
 	srv->cursors = seal_new(env->master, "mcp.cursor");
 	srv->tenants = map_new();
 	srv->sessions = map_new();
@@ -505,6 +506,8 @@ void mcp_server_free(struct mcp_server **psrv)
 	map_free(&srv->tenants);
 	seal_free(&srv->cursors);
 	str_fini(&srv->out);
+	free(srv->info.text);
+	free(srv->caps_read);
 	free(srv);
 }
 

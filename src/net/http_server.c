@@ -1,6 +1,6 @@
-/* One HTTP/1.1 server connection on the loop's thread: what the peer sends, bodies by length or in chunks, what it is
- * waited for, answers in the order of their requests, and the end.  Heads are read by http_head.c.  Bad framing is
- * refused, never repaired, and closes the connection. */
+/* One HTTP/1.1 server connection on the loop's thread: what the peer sends, what it is waited for, answers in the order
+ * of their requests, and the end.  Heads and the framing of bodies are read by http_head.c.  Bad framing is refused,
+ * never repaired, and closes the connection. */
 #include "config.h"
 
 #include <assert.h>
@@ -60,8 +60,6 @@ struct http_conn {
 	char *late_why;                 /* what is told at the end of HTTP_PHASE_LATE; owned */
 	uint16_t late_part;             /* so much later, in units of late_ms / 1000: who came together is told apart */
 	bool dying, finishing;
-	char date[HTTP_DATE_SIZE];      /* the header line of second date_s */
-	uint64_t date_s;
 	char tag[HTTP_TAG_LEN + 1];     /* "": not drawn yet */
 	unsigned serial;                /* of the request that was named last */
 };
@@ -80,166 +78,6 @@ struct http_request {
 	char id[HTTP_REQUEST_ID_MAX + 1];       /* "": its head could not be read */
 	struct str waiting;             /* of its answer, while earlier ones are not complete */
 };
-
-/* --- Request bodies: framing only; who calls keeps the data. */
-
-static int refuse(struct http_body *b, int status, const char *reason)
-{
-	b->why = reason;
-	return -status;
-}
-
-int http_body_init(struct http_body *b, const struct http_head *h, uint64_t max)
-{
-	*b = (struct http_body){ .max = max, .chunked = h->framing == HTTP_BODY_CHUNKED };
-	b->left = h->framing == HTTP_BODY_LENGTH ? h->length : 0;
-	b->state = b->chunked ? HTTP_BODY_SIZE : b->left > 0 ? HTTP_BODY_DATA : HTTP_BODY_DONE;
-	return b->left > max ? refuse(b, 413, "the body is too large") : 0;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-		return (c | 0x20) - 'a' + 10;
-	return -1;
-}
-
-static bool is_name(char c)
-{
-	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '-' || c == '_';
-}
-
-static bool is_text(char c)
-{
-	return c == '\t' || ((unsigned char)c >= 0x20 && c != 0x7f);
-}
-
-static int size_byte(struct http_body *b, char c)
-{
-	int digit = hex_digit(c);
-	if (digit >= 0) {
-		if (++b->digits > HTTP_CHUNK_DIGITS_MAX)
-			return refuse(b, 400, "the size of a chunk is too long");
-		b->left = b->left << 4 | (unsigned)digit;
-		return 0;
-	}
-	if (b->digits == 0 || (c != '\r' && c != ';'))
-		return refuse(b, 400, "the size of a chunk is malformed");
-	/* Before any of its data is read (SEC S-112). */
-	if (b->left > b->max - b->total)
-		return refuse(b, 413, "the body is too large");
-	b->extra = 0;
-	b->state = c == ';' ? HTTP_BODY_EXT : HTTP_BODY_SIZE_LF;
-	return 0;
-}
-
-static int ext_byte(struct http_body *b, char c)
-{
-	if (c == '\r') {
-		b->state = HTTP_BODY_SIZE_LF;
-		return 0;
-	}
-	if (!is_text(c))
-		return refuse(b, 400, "a chunk extension holds a control character");
-	if (++b->extra > HTTP_CHUNK_EXT_MAX)
-		return refuse(b, 400, "a chunk extension is too long");
-	return 0;
-}
-
-static int trailer_byte(struct http_body *b, char c)
-{
-	if (++b->extra > HTTP_TRAILERS_MAX)
-		return refuse(b, 431, "the trailers are too long");
-	if (b->state == HTTP_BODY_TRAILER && c == '\r') {
-		b->state = HTTP_BODY_LAST_LF;
-	} else if (b->state == HTTP_BODY_TRAILER_VALUE) {
-		if (c == '\r')
-			b->state = HTTP_BODY_TRAILER_LF;
-		else if (!is_text(c))
-			return refuse(b, 400, "a trailer holds a control character");
-	} else if (b->state == HTTP_BODY_TRAILER_NAME && c == ':') {
-		b->state = HTTP_BODY_TRAILER_VALUE;
-	} else if (is_name(c)) {
-		b->state = HTTP_BODY_TRAILER_NAME;
-	} else {
-		return refuse(b, 400, "a trailer is malformed");
-	}
-	return 0;
-}
-
-/* What must follow here, and what comes then. */
-static int fixed_byte(struct http_body *b, char c)
-{
-	if (c != (b->state == HTTP_BODY_DATA_CR ? '\r' : '\n'))
-		return refuse(b, 400, "a chunk does not end in CR LF");
-	switch (b->state) {
-	case HTTP_BODY_SIZE_LF:
-		b->state = b->left > 0 ? HTTP_BODY_DATA : HTTP_BODY_TRAILER;
-		b->extra = 0;
-		return 0;
-	case HTTP_BODY_DATA_CR:
-		b->state = HTTP_BODY_DATA_LF;
-		return 0;
-	case HTTP_BODY_DATA_LF:
-		b->state = HTTP_BODY_SIZE;
-		b->digits = 0;
-		return 0;
-	case HTTP_BODY_TRAILER_LF:
-		b->state = HTTP_BODY_TRAILER;
-		b->extra++;
-		return 0;
-	case HTTP_BODY_LAST_LF:
-		b->state = HTTP_BODY_DONE;
-		return 0;
-	case HTTP_BODY_DATA: case HTTP_BODY_SIZE: case HTTP_BODY_EXT: case HTTP_BODY_TRAILER:
-	case HTTP_BODY_TRAILER_NAME: case HTTP_BODY_TRAILER_VALUE: case HTTP_BODY_DONE:
-		break;
-	}
-	return refuse(b, 400, "a chunk is malformed");
-}
-
-static int framing_byte(struct http_body *b, char c)
-{
-	switch (b->state) {
-	case HTTP_BODY_SIZE:
-		return size_byte(b, c);
-	case HTTP_BODY_EXT:
-		return ext_byte(b, c);
-	case HTTP_BODY_TRAILER: case HTTP_BODY_TRAILER_NAME: case HTTP_BODY_TRAILER_VALUE:
-		return trailer_byte(b, c);
-	case HTTP_BODY_SIZE_LF: case HTTP_BODY_DATA_CR: case HTTP_BODY_DATA_LF: case HTTP_BODY_TRAILER_LF:
-	case HTTP_BODY_LAST_LF: case HTTP_BODY_DATA: case HTTP_BODY_DONE:
-		break;
-	}
-	return fixed_byte(b, c);
-}
-
-int http_body_take(struct http_body *b, const char *p, size_t len, size_t *ret_used, size_t *ret_data,
-		   size_t *ret_ndata)
-{
-	size_t at = 0;
-	*ret_used = *ret_data = *ret_ndata = 0;
-	while (at < len && b->state != HTTP_BODY_DATA && b->state != HTTP_BODY_DONE) {
-		int rc = framing_byte(b, p[at]);
-		if (rc)
-			return rc;
-		at++;
-	}
-	if (b->state == HTTP_BODY_DATA && at < len) {
-		size_t n = b->left < len - at ? (size_t)b->left : len - at;
-		*ret_data = at;
-		*ret_ndata = n;
-		at += n;
-		b->left -= n;
-		b->total += n;
-		if (b->left == 0)
-			b->state = b->chunked ? HTTP_BODY_DATA_CR : HTTP_BODY_DONE;
-	}
-	*ret_used = at;
-	return b->state == HTTP_BODY_DONE;
-}
 
 /* --- Answers: their heads, their order, whole or in chunks. */
 
@@ -285,22 +123,24 @@ const char *http_status_text(int status)
 	return "Unknown";
 }
 
-/* RFC 9110 6.6.1; made once a second.  English whatever the locale. */
-static const char *date_line(struct http_conn *c)
+/* RFC 9110 6.6.1; made once a second in each thread.  English whatever the locale. */
+static const char *date_line(void)
 {
 	static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-	uint64_t now_s = clock_wall_us() / 1000000;
-	if (now_s != c->date_s) {
+	static _Thread_local char line[HTTP_DATE_SIZE];
+	static _Thread_local uint64_t line_s;
+	uint64_t now_s = clock_turn_us() / 1000000;
+	if (now_s != line_s || !line[0]) {
 		time_t t = (time_t)now_s;
 		struct tm tm = { 0 };
 		gmtime_r(&t, &tm);
-		c->date_s = now_s;
-		snprintf(c->date, sizeof(c->date), "Date: %.3s, %02u %.3s %04u %02u:%02u:%02u GMT\r\n",
+		line_s = now_s;
+		snprintf(line, sizeof(line), "Date: %.3s, %02u %.3s %04u %02u:%02u:%02u GMT\r\n",
 			 days + 3 * tm.tm_wday, (unsigned)tm.tm_mday % 100, months + 3 * tm.tm_mon,
 			 (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)tm.tm_hour % 100,
 			 (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100);
 	}
-	return c->date;
+	return line;
 }
 
 static bool is_first(const struct http_request *r)
@@ -319,9 +159,32 @@ static void emit(struct http_request *r, const char *p, size_t len)
 		str_put(&r->waiting, p, len);
 }
 
-static void emit_text(struct http_request *r, const char *z)
+/* Parts of an answer on their way to emit(): what is short goes as one, since each step of a stream costs more than a
+ * copy of all of them.  head_end() brings what waits. */
+#define HEAD_ROOM 1024                  /* a usual head with a short body */
+struct head { struct http_request *r; size_t len; char p[HEAD_ROOM]; };
+
+static void head_end(struct head *h)
 {
-	emit(r, z, strlen(z));
+	emit(h->r, h->p, h->len);
+	h->len = 0;
+}
+
+static void head_put(struct head *h, const char *p, size_t len)
+{
+	if (len > sizeof(h->p) - h->len)
+		head_end(h);
+	if (len > sizeof(h->p)) {
+		emit(h->r, p, len);
+	} else if (len > 0) {
+		memcpy(h->p + h->len, p, len);
+		h->len += len;
+	}
+}
+
+static void head_text(struct head *h, const char *z)
+{
+	head_put(h, z, strlen(z));
 }
 
 /* Does the connection end behind this answer? */
@@ -346,27 +209,28 @@ static char *put_decimal(char *to, size_t v)
 	return mempcpy(to, digits + at, sizeof(digits) - at);
 }
 
-static void emit_head(struct http_request *r, int status, const char *headers, const char *framing)
+static void put_head(struct head *h, int status, const char *headers, const char *framing)
 {
+	struct http_request *r = h->r;
 	char line[9 + DECIMAL_MAX + 1] = "HTTP/1.1 ", *end = put_decimal(line + 9, (size_t)status);
 	*end++ = ' ';
-	emit(r, line, (size_t)(end - line));
-	emit_text(r, http_status_text(status));
-	emit_text(r, "\r\n");
-	emit_text(r, date_line(r->conn));
+	head_put(h, line, (size_t)(end - line));
+	head_text(h, http_status_text(status));
+	head_text(h, "\r\n");
+	head_text(h, date_line());
 	if (r->id[0]) {
-		emit_text(r, "X-Request-Id: ");
-		emit_text(r, r->id);
-		emit_text(r, "\r\n");
+		head_text(h, "X-Request-Id: ");
+		head_text(h, r->id);
+		head_text(h, "\r\n");
 	}
 	if (headers)
-		emit_text(r, headers);
-	emit_text(r, framing);
+		head_text(h, headers);
+	head_text(h, framing);
 	r->close = closes(r);
 	if (r->close)
-		emit_text(r, "Connection: close\r\n\r\n");
+		head_text(h, "Connection: close\r\n\r\n");
 	else
-		emit_text(r, r->old ? "Connection: keep-alive\r\n\r\n" : "\r\n");
+		head_text(h, r->old ? "Connection: keep-alive\r\n\r\n" : "\r\n");
 }
 
 static void http_conn_advance(struct http_conn *c);
@@ -385,12 +249,16 @@ static void complete(struct http_request *r)
 void http_reply(struct http_request *r, int status, const char *headers, const char *body, size_t len)
 {
 	assert(!r->answered && !r->chunked);
+	struct head h;
 	char framing[48] = "";
+	h.r = r;
+	h.len = 0;
 	if (status != 204)
 		memcpy(put_decimal(stpcpy(framing, "Content-Length: "), len), "\r\n", sizeof("\r\n"));
-	emit_head(r, status, headers, framing);
+	put_head(&h, status, headers, framing);
 	if (status != 204 && !r->is_head)
-		emit(r, body, len);
+		head_put(&h, body, len);
+	head_end(&h);
 	complete(r);
 }
 
@@ -399,7 +267,11 @@ void http_stream_begin(struct http_request *r, int status, const char *headers)
 	assert(!r->answered && !r->chunked);
 	r->chunked = !r->old;
 	r->close = r->close || r->old;  /* without chunks only the end of the connection tells the end */
-	emit_head(r, status, headers, r->chunked ? "Transfer-Encoding: chunked\r\n" : "");
+	struct head h;
+	h.r = r;
+	h.len = 0;
+	put_head(&h, status, headers, r->chunked ? "Transfer-Encoding: chunked\r\n" : "");
+	head_end(&h);
 }
 
 static void write_chunk(struct http_request *r, const char *p, size_t len, bool answer)
@@ -437,7 +309,7 @@ void http_stream_answer(struct http_request *r, const char *p, size_t len)
 void http_stream_end(struct http_request *r)
 {
 	if (r->chunked && !r->is_head)
-		emit_text(r, "0\r\n\r\n");
+		emit(r, "0\r\n\r\n", 5);
 	complete(r);
 }
 

@@ -284,6 +284,10 @@ static void put_span(struct str *out, struct jx_span s)
 
 static void put_server(struct str *out, enum rev rev, const struct enc_server *s)
 {
+	if (s->text && rev_table[rev].title) {
+		str_puts(out, s->text);
+		return;
+	}
 	str_puts(out, "{\"name\":");
 	jx_write_stringz(out, s->name);
 	if (rev_table[rev].title) {
@@ -293,6 +297,15 @@ static void put_server(struct str *out, enum rev rev, const struct enc_server *s
 	str_puts(out, ",\"version\":");
 	jx_write_stringz(out, s->version);
 	str_putc(out, '}');
+}
+
+char *enc_server_text(const struct enc_server *s)
+{
+	const struct enc_server plain = { s->name, s->title, s->version, NULL };
+	struct str text = STR_INIT;
+
+	put_server(&text, REV_R5, &plain);
+	return str_take(&text);
 }
 
 /* A comma unless an object or array has just been opened. */

@@ -121,7 +121,12 @@ static void skip_space(struct rpc_walk *w)
 /* Behind the closing quote of the string that starts at p. */
 static const char *string_end(const char *p, const char *end)
 {
-	for (p++; p < end && *p != '"'; p++)
+	const char *from = p + 1, *quote = memchr(from, '"', (size_t)(end - from));
+	const char *escape = quote ? memchr(from, '\\', (size_t)(quote - from)) : NULL;
+
+	if (!escape)
+		return quote ? quote + 1 : end;
+	for (p = escape; p < end && *p != '"'; p++)     /* a search behind each escape would look at the rest each time */
 		if (*p == '\\')
 			p++;
 	return p < end ? p + 1 : end;

@@ -248,7 +248,7 @@ static void note_use(struct tenants *t, struct tenant_cred *cred, const struct p
 	bool first = !cred->used;
 
 	cred->used = true;
-	cred->used_us = clock_wall_us();
+	cred->used_us = clock_turn_us();
 	if (list_empty(&cred->dirty))
 		list_push_back(&t->dirty, &cred->dirty);
 	if (first && t->watch.used_first)
@@ -452,7 +452,7 @@ static int judge(struct tenants *t, const struct shown *shown, const struct cred
 int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source,
 	       struct principal **ret, struct err *err)
 {
-	const uint64_t now_us = clock_wall_us();
+	const uint64_t now_us = clock_turn_us();
 	struct shown shown;
 	int rc;
 

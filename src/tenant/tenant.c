@@ -257,7 +257,7 @@ uint64_t tenant_proof(const uint8_t hash[32])
 static int check_key(const struct tenant_shown *shown, enum cred_refusal *ret_why, struct err *err)
 {
 	const struct tenant_cred *c = shown->cred;
-	uint64_t now = clock_wall_us();
+	uint64_t now = clock_turn_us();
 
 	*ret_why = CRED_REVOKED;
 	if (c->revoked_us)

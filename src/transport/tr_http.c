@@ -270,11 +270,19 @@ static void exchange_notice(void *peer, const char *text, size_t len)
 
 static void reply(struct hreq *q, const struct mcp_answer *a)
 {
+	static const char json[] = "Content-Type: application/json\r\n";
+	const bool plain = a->status == 200 && a->len > 0 && !q->origin && !a->session && !a->retry_after_s;
 	struct http_request *r = q->r;
 	struct str headers = STR_INIT;
 	char cors[TR_HTTP_CORS_SIZE];
 
-	str_puts(&headers, a->len > 0 ? "Content-Type: application/json\r\n" : "");
+	if (plain) {            /* as most are: nothing has to be put together */
+		hreq_keep(q);
+		hreq_free(q);
+		http_reply(r, 200, json, a->text, a->len);
+		return;
+	}
+	str_puts(&headers, a->len > 0 ? json : "");
 	str_puts(&headers, hreq_cors(q, cors));
 	if (a->session)
 		str_printf(&headers, "Mcp-Session-Id: %s\r\n", a->session);

@@ -160,7 +160,7 @@ struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http
 	struct hreq *q = mem_alloc(sizeof(*q) + room);
 	struct pen pen = { q->text };
 
-	memset(q, 0, sizeof(*q));
+	memset(q, 0, offsetof(struct hreq, params));
 	q->t = c->t;
 	q->c = c;
 	q->r = r;

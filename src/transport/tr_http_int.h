@@ -82,13 +82,13 @@ struct hreq {
 	enum hroute route;
 	enum hmethod method;
 	struct mcp_headers http;
-	struct mcp_param params[TR_HTTP_PARAMS_MAX];
 	const char *origin;             /* an allowed Origin, to be answered with CORS headers; or NULL */
 	const char *stream_session;     /* GET: whose notice stream this is */
 	const char *query;              /* of the target, or NULL */
 	struct sse_peer *sse;           /* GET /sse: the peer whose stream this is */
 	uint64_t begun_us, written_us;
 	bool streaming;
+	struct mcp_param params[TR_HTTP_PARAMS_MAX];    /* http.nparams of them; behind what is zero at first */
 	char text[];
 };
 

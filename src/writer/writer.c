@@ -33,6 +33,8 @@
 
 /* --- events and jobs go in, completions come back, deadlines pass */
 
+enum { SPARE_EVENT = 1536, SPARE_EVENTS = 256 };        /* bytes of one with usual texts, and how many are kept */
+
 /* Where the bytes go behind the event, and the pointer that leads there. */
 static void *move_bytes(const void *from, size_t n, char **at)
 {
@@ -103,12 +105,13 @@ static size_t size_of_all(const struct audit_event *ev)
 }
 
 /* What of it stays: values that are not kept are commitments alone. */
-static size_t recorded_bytes(const struct audit_event *ev)
+static size_t recorded_bytes(const struct wevent *e)
 {
-	size_t n = WRITER_RECORD_BYTES + size_of_all(ev) - payload_size(ev->payload);
+	const struct audit_payload *p = e->ev.payload;
+	size_t n = WRITER_RECORD_BYTES + e->size - sizeof(*e) - payload_size(p);
 
-	for (size_t i = 0; ev->payload && i < ev->payload->n; i++)
-		n += ev->payload->value[i].keep ? ev->payload->value[i].len : 0;
+	for (size_t i = 0; p && i < p->n; i++)
+		n += p->value[i].keep ? p->value[i].len : 0;
 	return n;
 }
 
@@ -129,12 +132,14 @@ static void move_all(struct audit_event *ev, char *at)
 }
 
 /* NULL: there is no memory for it. */
-static struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, void *arg)
+static struct wevent *wevent_new(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
-	struct wevent *e = mem_try_realloc(NULL, sizeof(*e) + size_of_all(ev));
+	const size_t size = sizeof(struct wevent) + size_of_all(ev);
+	struct wevent *e = mem_spare_try(&w->spares, size);
 
 	if (!e)
 		return NULL;
+	e->size = size;
 	e->item = (struct witem){
 		.lane = ev->tenant_id,
 		.is_begin = ev->kind == AUDIT_CALL_BEGIN,
@@ -151,14 +156,20 @@ static struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *
 	return e;
 }
 
-static void wchange_free(struct wchange *c)
+static void wevent_free(struct writer *w, struct wevent *e)
+{
+	if (e)
+		mem_spare_free(&w->spares, e, e->size);
+}
+
+static void wchange_free(struct writer *w, struct wchange *c)
 {
 	for (size_t i = 0; c && i < NELEMS(c->more); i++)
-		free(c->more[i]);
+		wevent_free(w, c->more[i]);
 	free(c);
 }
 
-static void item_free(struct witem *it)
+static void item_free(struct writer *w, struct witem *it)
 {
 	list_unlink(&it->waiting);
 	if (it->is_job) {
@@ -166,8 +177,8 @@ static void item_free(struct witem *it)
 	} else {
 		struct wevent *e = CONTAINER_OF(it, struct wevent, item);
 
-		wchange_free(e->change);
-		free(e);
+		wchange_free(w, e->change);
+		wevent_free(w, e);
 	}
 }
 
@@ -234,18 +245,18 @@ static bool begins_something(const struct audit_event *ev)
 /* Takes it; ERR_AUDIT: the queue is full. */
 static int send(struct writer *w, struct wevent *e)
 {
-	size_t bytes = recorded_bytes(&e->ev);
+	size_t bytes = recorded_bytes(e);
 	int64_t tenant_id = e->ev.tenant_id;
 
 	for (size_t i = 0; e->change && i < NELEMS(e->change->more) && e->change->more[i]; i++)
-		bytes += recorded_bytes(&e->change->more[i]->ev);
+		bytes += recorded_bytes(e->change->more[i]);
 	bytes += e->change ? e->change->len : 0;
 	if (e->done)
 		wait_for(w, &e->item);
 	/* A full disk keeps what nobody waits for, and nothing else holds it back. */
 	if ((e->item.is_notice && w->notices >= w->limits.queue_max) || !wqueue_push(w->queue, &e->item)) {
 		metric_inc(METRIC_writer_queue_full);
-		item_free(&e->item);
+		item_free(w, &e->item);
 		return ERR_AUDIT;
 	}
 	w->notices += e->item.is_notice;
@@ -267,11 +278,11 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	/* What has not begun can be refused; what has must be recorded if it can be. */
 	if (begins_something(ev) && writer_state(w, NULL) != ERR_OK)
 		return ERR_AUDIT;
-	e = wevent_new(ev, done, arg);
+	e = wevent_new(w, ev, done, arg);
 	if (!e && (ev->kind == AUDIT_CALL_END || ev->kind == AUDIT_CALL_RECOVERED)) {
 		bare = *ev;             /* that it ended is worth more than what it said */
 		bare.payload = NULL;
-		e = wevent_new(&bare, done, arg);
+		e = wevent_new(w, &bare, done, arg);
 	}
 	if (!e) {
 		metric_inc(METRIC_budget_memory_refused);
@@ -281,8 +292,8 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 }
 
 /* NULL: there is no memory for it. */
-static struct wchange *wchange_new(const struct audit_event *ev, size_t n, const struct writer_rows *rows,
-				   const void *bytes, size_t len)
+static struct wchange *wchange_new(struct writer *w, const struct audit_event *ev, size_t n,
+				   const struct writer_rows *rows, const void *bytes, size_t len)
 {
 	struct wchange *c = mem_try_realloc(NULL, sizeof(*c) + len);
 
@@ -292,9 +303,9 @@ static struct wchange *wchange_new(const struct audit_event *ev, size_t n, const
 	if (len)
 		memcpy(c->bytes, bytes, len);
 	for (size_t i = 1; i < n; i++) {
-		c->more[i - 1] = wevent_new(&ev[i], NULL, NULL);
+		c->more[i - 1] = wevent_new(w, &ev[i], NULL, NULL);
 		if (!c->more[i - 1]) {
-			wchange_free(c);
+			wchange_free(w, c);
 			return NULL;
 		}
 	}
@@ -314,11 +325,11 @@ int writer_change(struct writer *w, const struct audit_event *ev, size_t n, cons
 	}
 	if (w->closing || atomic_load(&w->failed) || (!ends && writer_state(w, NULL) != ERR_OK))
 		return ERR_AUDIT;
-	e = wevent_new(ev, done, arg);
+	e = wevent_new(w, ev, done, arg);
 	if (e)
-		e->change = wchange_new(ev, n, rows, bytes, len);
+		e->change = wchange_new(w, ev, n, rows, bytes, len);
 	if (!e || !e->change) {
-		free(e);
+		wevent_free(w, e);
 		metric_inc(METRIC_budget_memory_refused);
 		return ERR_AUDIT;
 	}
@@ -342,7 +353,7 @@ int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
 	wait_for(w, &j->item);
 	if (!wqueue_push(w->queue, &j->item)) {
 		metric_inc(METRIC_writer_queue_full);
-		item_free(&j->item);
+		item_free(w, &j->item);
 		return ERR_BUSY;
 	}
 	w->patient = job->patient ? job->name : w->patient;
@@ -417,7 +428,7 @@ static void finished(struct writer *w, struct witem *it)
 		e = CONTAINER_OF(it, struct wevent, item);
 		w->late(w->late_arg, &e->ev);
 	}
-	item_free(it);
+	item_free(w, it);
 }
 
 /* One that has waited for share.c. */
@@ -480,7 +491,7 @@ static void expire(struct writer *w, struct witem *it)
 	it->refused = true;
 	report(w, it, ERR_AUDIT);
 	if (ours)
-		item_free(it);
+		item_free(w, it);
 }
 
 /* Like writer_state(), but for the room on the disk. */
@@ -653,6 +664,7 @@ static void writer_free(struct writer *w)
 		free(w->courier);
 	else
 		w->courier->w = NULL;   /* the last post that arrives frees it */
+	mem_spares_fini(&w->spares);
 	free(w->space);
 	free(w->store);
 	free(w);
@@ -804,6 +816,7 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 
 	w->loop = loop;
 	w->limits = *limits;
+	w->spares = (struct mem_spares){ .size = SPARE_EVENT, .max = SPARE_EVENTS };
 	if (guard)
 		w->guard = *guard;
 	w->store = mem_strdup(place->store);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
+#include "base/mem.h"
 #include "db/db.h"
 #include "keys/vault.h"
 #include "writer/writer.h"
@@ -48,6 +49,7 @@ struct wevent {
 	void *arg;
 	struct audit_receipt receipt;
 	struct wchange *change;         /* what is done beside it, in the same savepoint; NULL: nothing */
+	size_t size;                    /* of the block */
 	struct audit_event ev;          /* texts stand behind it in the same block */
 };
 
@@ -177,6 +179,7 @@ struct writer {
 	atomic_ullong close_by_us;      /* when to give up what is kept; 0 = not closing */
 	/* loop */
 	struct list waiting;
+	struct mem_spares spares;       /* of events */
 	struct ev_timer *deadline;
 	writer_late_fn *late;
 	void *late_arg;

@@ -334,10 +334,32 @@ static void sc604_a_forked_process_does_not_repeat_random_bytes(void **state)
 	test_free(d);
 }
 
+static void a_turn_reads_the_wall_clock_once(void **state)
+{
+	uint64_t first, next;
+
+	clock_turn(true);
+	first = clock_turn_us();
+	while (clock_wall_us() <= first)
+		;
+	assert_true(clock_turn_us() == first);
+	clock_turn(true);
+	next = clock_turn_us();
+	assert_true(next > first);
+	clock_fake(1000, 50);
+	assert_true(clock_turn_us() == 1000);   /* who steps a clock sees it move at once */
+	clock_real();
+	clock_turn(false);
+	while (clock_wall_us() <= next)
+		;
+	assert_true(clock_turn_us() > next);
+}
+
 SUITE(clock)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(fake_clocks_stand_still_and_step, restore_clock),
+		cmocka_unit_test_teardown(a_turn_reads_the_wall_clock_once, restore_clock),
 		cmocka_unit_test_teardown(the_kernel_says_whether_the_clock_is_synchronised, restore_clock),
 		cmocka_unit_test(utc_text_has_microseconds),
 		cmocka_unit_test(local_text_names_its_zone),

@@ -331,6 +331,37 @@ static void test_f15_what_is_small_has_a_reserve(void **state)
 	assert_int_equal(status, 0);
 }
 
+static void spare_pieces_are_used_again_up_to_a_bound(void **state)
+{
+	struct mem_spares s = { .size = 64, .max = 2 };
+	void *p[3], *large = mem_spare_try(&s, 65);
+
+	for (size_t i = 0; i < 3; i++) {
+		p[i] = i == 0 ? mem_spare(&s) : mem_spare_try(&s, 64 - i);
+		memset(p[i], 'x', 64);          /* all of it, whatever was asked for */
+	}
+	mem_spare_free(&s, large, 65);
+	assert_int_equal(s.n, 0);
+	for (size_t i = 0; i < 3; i++)
+		mem_spare_free(&s, p[i], 64);
+	assert_int_equal(s.n, SANITIZED ? 0 : 2);
+	mem_fail_above(32);
+	assert_null(mem_spare_try(&s, 33));     /* however many are here */
+	mem_fail_above(SIZE_MAX);
+	if (!SANITIZED) {
+		assert_ptr_equal(mem_spare(&s), p[1]);
+		for (size_t i = sizeof(void *); i < 64; i++)
+			assert_int_equal(((char *)p[1])[i], 0); /* nothing of who had it before */
+		assert_ptr_equal(mem_spare_try(&s, 1), p[0]);
+		assert_int_equal(s.n, 0);
+		mem_spare_free(&s, p[1], 64);
+		mem_spare_free(&s, p[0], 64);
+	}
+	mem_spare_free(&s, NULL, 1);
+	mem_spares_fini(&s);
+	assert_null(s.first);
+}
+
 SINGLE_THREAD_SUITE(mem)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +369,7 @@ SINGLE_THREAD_SUITE(mem)
 		cmocka_unit_test(mem_of_nothing_is_not_null),
 		cmocka_unit_test(test_f15_no_memory_fails_who_asks_for_much),
 		cmocka_unit_test(test_f15_what_is_small_has_a_reserve),
+		cmocka_unit_test(spare_pieces_are_used_again_up_to_a_bound),
 		cmocka_unit_test(str_appends_stop_at_the_limit),
 		cmocka_unit_test(str_printf_obeys_the_limit),
 		cmocka_unit_test(str_grows_without_a_limit),

@@ -160,6 +160,24 @@ static void cursors_walk_and_bind_to_the_tenant(void **state)
 	rig_peer_close(&q);
 }
 
+/* Whatever the request before it has declared, in texts of one length. */
+static void each_request_declares_for_itself(void **state)
+{
+	static const struct { const char *text; uint32_t caps; } rows[] = {
+		{ "{\"sampling\":{}}", CAP_SAMPLING }, { "{\"sampling\":{}}", CAP_SAMPLING }, { "{\"sempling\":{}}", 0 },
+		{ "{\"roots\":  {} }", CAP_ROOTS }, { "{}", 0 }, { "{ }", 0 }, { "{\"sampling\":{}}", CAP_SAMPLING },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		struct rig_http h;
+
+		rig_modern(&r, &h, "tools/call", "echo", ",\"name\":\"echo\"", rows[i].text);
+		assert_int_equal(rig_call(&r)->req.caps, rows[i].caps);
+		rig_end_text(rig_call(&r), "ok");
+		rig_http_free(&h);
+	}
+}
+
 /* MCP T-47, W-02, M-13, W-01 */
 static void a_call_carries_what_was_sent(void **state)
 {
@@ -623,6 +641,7 @@ SINGLE_THREAD_SUITE(tools)
 		TEST(modern_questions_end_the_request),
 		TEST(malformed_answers_are_turned_away),
 		TEST(param_headers_are_decoded),
+		TEST(each_request_declares_for_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

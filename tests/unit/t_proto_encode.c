@@ -17,7 +17,7 @@
 #include "proto/encode.h"
 #include "suite.h"
 
-static const struct enc_server server = { "toolcrib", "toolcrib", "1.2" };
+static const struct enc_server server = { "toolcrib", "toolcrib", "1.2", NULL };
 #define INFO "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"toolcrib\",\"title\":\"toolcrib\",\"version\":\"1.2\"}}"
 #define ID(text) ((struct jx_span){ text, strlen(text) })
 
@@ -220,6 +220,28 @@ static void modern_results_are_complete(void **state)
 		      "{\"name\":\"toolcrib\",\"title\":\"toolcrib\",\"version\":\"1.2\"}}}}");
 }
 
+static void what_the_server_is_called_may_be_written_before(void **state)
+{
+	struct enc_server with = server;
+	char *text = enc_server_text(&server);
+	const enum enc_kind kinds[] = { ENC_EMPTY, ENC_INITIALIZE, ENC_DISCOVER };
+
+	with.text = text;
+	for (enum rev rev = REV_R0; rev < REV_COUNT; rev++)
+		for (size_t i = 0; i < NELEMS(kinds); i++) {
+			const struct enc_to to = { rev, ID("1"), &server }, written = { rev, ID("1"), &with };
+			const struct enc_result r = { .kind = kinds[i] };
+			struct str want = STR_INIT, got = STR_INIT;
+
+			encode_result(&want, &to, &r);
+			encode_result(&got, &written, &r);
+			assert_string_equal(str_text(&got), str_text(&want));
+			str_fini(&want);
+			str_fini(&got);
+		}
+	free(text);
+}
+
 /* MCP R-02, T-07 */
 static void input_required_asks_and_is_not_cached(void **state)
 {
@@ -410,7 +432,7 @@ SINGLE_THREAD_SUITE(encode)
 		cmocka_unit_test(an_object_is_wrapped_when_its_schema_is),
 		cmocka_unit_test(r0_has_tool_result),
 		cmocka_unit_test(legacy_results_carry_nothing_modern),
-		cmocka_unit_test(modern_results_are_complete),
+		cmocka_unit_test(modern_results_are_complete), cmocka_unit_test(what_the_server_is_called_may_be_written_before),
 		cmocka_unit_test(input_required_asks_and_is_not_cached),
 		cmocka_unit_test(meta_of_a_tool_loses_reserved_keys),
 		cmocka_unit_test(an_unreadable_id_is_null_or_left_out),
