@@ -66,7 +66,7 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 static void on_request(void *arg, struct http_request *r, void *user, const char *body, size_t len)
 {
 	struct world *w = arg;
-	str_printf(&w->log, "request %s %zu %.20s\n", (char *)user, len, len ? body : "");
+	str_printf(&w->log, "request %s %zu %.*s\n", (char *)user, len, (int)(len < 20 ? len : 20), len ? body : "");
 	if (strcmp(user, "/hold") == 0) {
 		assert_true(w->nheld < HELD_MAX);
 		w->held[w->nheld++] = r;
