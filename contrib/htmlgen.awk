@@ -1,9 +1,9 @@
-# awk -f contrib/htmlgen.awk src/console/pages.html src/console/console.css     templates to a table of C strings
-#   <!-- part NAME -->   alone on a line begins a part; a file *.css is one part, called css
+# awk -f contrib/htmlgen.awk src/console/pages.html src/console/console.css src/console/console.mjs     templates to a table of C strings
+#   <!-- part NAME -->   alone on a line begins a part; a file *.css is one part, called css, *.mjs one called mjs
 #   {{x}}                a value, escaped for where it stands: text, or an attribute in double quotes
 #   {{path:x}}           the same in href, src and action, percent-encoded; the literal before it begins with a / of ours or ?
 #   A / that begins such a value stands behind the path under which the console is found (CONSOLE C-408).
-# There is no raw form.  script, style, comments, on...=, style= and attributes without quotes are errors (CONSOLE C-801).
+# There is no raw form.  But for the one script of part head, script, style, comments, on...=, style= and attributes without quotes are errors (CONSOLE C-801).
 function fail(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
 # By parts, not by gsub: awks differ in what backslashes of a replacement mean.
 function replace(s, what, by,   n, part, i, out) {
@@ -50,16 +50,19 @@ function letter(c) {
 	else if (state == "value") { if (c == "/" && value == "" && is_url(attr)) segment("PAGE_BASE", ""); value = value c }
 }
 function close_word() {
+	if (word ~ /^<\/?script$/ && ours) return
 	if (word ~ /^<\/?(script|style|math|template|iframe|object|embed|base|foreignobject|use|image|animate|set)$/) fail(word "> is not for templates")
 	if (word ~ /^<!/ && word != "<!doctype") fail("a comment")
 }
 function check_attr() { if (attr ~ /^on/ || attr == "style" || attr == "srcdoc" || attr ~ /:/) fail(attr "= is not for templates") }
 BEGIN { print "/* generated from src/console/ by contrib/htmlgen.awk; do not edit */\n#include \"config.h\"\n"
 	print "#include <stddef.h>\n\n#include \"../src/console/console_int.h\"\n\nconst struct page_segment page_segments[] = {" }
+FILENAME ~ /\.mjs$/ { if (part != "mjs") open_part("mjs"); lit = lit $0 "\n"; next }
 FILENAME ~ /\.css$/ { if (part != "css") open_part("css"); lit = lit $0 "\n"; next }
 /^<!-- part [a-z-]+ -->$/ { open_part($3); next }
 { if (!part) fail("text before the first part")
 	line = $0 "\n"
+	ours = part == "head" && $0 == "<script type=\"module\" src=\"/a/{{path:hash}}/console.mjs\"></script>"
 	while (line != "") {
 		if (substr(line, 1, 2) == "{{") {
 			end = index(line, "}}")

@@ -57,8 +57,8 @@ void page_put(struct str *out, const char *part, const struct page_value *values
 /* What stands before each address of ours, "" or "/path" (C-408): borrowed for the life of the process. */
 void page_set_base(const char *base);
 const char *page_base(void);
-/* What the address of the style sheet has, which changes with its text; ret_text: or NULL. */
-const char *page_css(const char **ret_text);
+/* What the addresses of style sheet and script have, which changes with them; ret_text: of part "css" or "mjs". */
+const char *page_asset(const char *part, const char **ret_text);
 
 /* --- what is asked of the server: doors.c */
 

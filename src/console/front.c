@@ -23,7 +23,7 @@
 #define AGAIN "again"                   /* of any page: ask_again() has asked for it */
 #define PLAIN \
 	"Content-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-/* No script is on any page, and none may come there (C-402, C-403). */
+/* One script of our own is on pages, which only adds, and none else may come there (C-402, C-403). */
 #define APART(policy) \
 	"X-Content-Type-Options: nosniff\r\nReferrer-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n" \
 	"Cross-Origin-Resource-Policy: same-origin\r\nContent-Security-Policy: " policy \
@@ -32,7 +32,8 @@
 	"display-capture=()\r\n"
 
 #define SECURE "Strict-Transport-Security: max-age=31536000\r\n"
-#define KEPT_APART APART("default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; ")
+#define KEPT_APART \
+	APART("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; ")
 
 struct front {
 	struct ev_loop *loop;
@@ -76,7 +77,7 @@ static void request_free(struct request *q)
 void request_reply(struct request *q, int status, const char *type, const char *headers, const char *text)
 {
 	struct http_request *http = q->http;
-	const bool is_asset = strncmp(type, "text/css", 8) == 0;
+	const bool is_asset = strncmp(type, "text/css", 8) == 0 || strncmp(type, "text/javascript", 15) == 0;
 	struct str all = STR_SECRET_INIT;       /* a cookie */
 
 	str_printf(&all, KEPT_APART "%sContent-Type: %s\r\nCache-Control: %s\r\n%s", q->front->behind ? SECURE : "", type,
@@ -302,7 +303,7 @@ static bool segment_fits(const char *want, size_t nwant, const char *p, size_t l
 	else if (text_eq(want, nwant, ":id") && is_number(p, len))
 		(void)snprintf(q->id, sizeof(q->id), "%.*s", (int)len, p);
 	else if (text_eq(want, nwant, ":hash"))
-		return text_eq(p, len, page_css(NULL));
+		return text_eq(p, len, page_asset(NULL, NULL));
 	else
 		return *want != ':' && nwant == len && memcmp(want, p, len) == 0;
 	return true;

@@ -102,7 +102,7 @@ static const char *value_of(const char *name, const struct page_value *values, s
 		if (strcmp(values[i].name, name) == 0)
 			return values[i].value ? values[i].value : "";
 	if (strcmp(name, "hash") == 0)
-		return page_css(NULL);
+		return page_asset(NULL, NULL);
 	abort();
 }
 
@@ -126,18 +126,22 @@ void page_put(struct str *out, const char *part, const struct page_value *values
 	}
 }
 
-/* --- the style sheet, whose address changes with it */
+/* --- style sheet and script, whose address changes with them */
 
-const char *page_css(const char **ret_text)
+const char *page_asset(const char *part, const char **ret_text)
 {
+	const char *css = find("css")->text, *mjs = find("mjs")->text;
 	static char hash[17];
-	const char *css = find("css")->text;
 	uint8_t digest[DIGEST_SIZE];
+	struct digest *all;
 
 	if (ret_text)
-		*ret_text = css;
+		*ret_text = find(part)->text;
 	if (!*hash) {
-		digest_sha256(css, strlen(css), digest);
+		all = digest_new();
+		digest_put(all, css, strlen(css) + 1);
+		digest_put(all, mjs, strlen(mjs));
+		digest_end(&all, digest);
 		text_hex(digest, (sizeof(hash) - 1) / 2, hash);
 	}
 	return hash;

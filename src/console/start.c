@@ -203,14 +203,22 @@ static void run_end(struct request *q)
 	request_ask(q, "console end", args, visit_ended);
 }
 
-/* --- the style sheet, whose address changes with it */
+/* --- style sheet and script, whose address changes with them */
 
 static void run_css(struct request *q)
 {
 	const char *css;
 
-	(void)page_css(&css);
+	(void)page_asset("css", &css);
 	request_reply(q, 200, "text/css; charset=utf-8", NULL, css);
+}
+
+static void run_mjs(struct request *q)
+{
+	const char *mjs;
+
+	(void)page_asset("mjs", &mjs);
+	request_reply(q, 200, "text/javascript; charset=utf-8", NULL, mjs);
 }
 
 /* For everybody, since it has no data. */
@@ -227,5 +235,6 @@ const struct route start_routes[] = {
 	{ "POST", "/end", " c id ", ROUTE_FORM, "console end", run_end, NULL, NULL },
 	{ "GET", "/verify", NULL, ROUTE_OPEN, NULL, run_verify, NULL, NULL },
 	{ "GET", "/a/:hash/console.css", NULL, ROUTE_OPEN, NULL, run_css, NULL, NULL },
+	{ "GET", "/a/:hash/console.mjs", NULL, ROUTE_OPEN, NULL, run_mjs, NULL, NULL },
 	{ NULL, NULL, NULL, ROUTE_SEEN, NULL, NULL, NULL, NULL },
 };

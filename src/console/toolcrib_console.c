@@ -100,7 +100,7 @@ static int serve(void)
 	if (!take_over(name, fds))
 		return SERVED_FAILED;
 	served_step_back(SERVED_BATCH);
-	(void)page_css(NULL);
+	(void)page_asset(NULL, NULL);
 	return run(name, fds);
 }
 

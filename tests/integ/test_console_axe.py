@@ -77,7 +77,7 @@ class Axe(test_console.Case):
             b.arrive("the first page", "location.pathname === '/' && document.title.startsWith('Console')")
             for path in [*pages, "/nothing", "/t/acme/r/calls?since=nonsense", "/t/acme/r/calls?tool=none"]:
                 judge(origin + path)
-            b.value("document.querySelector('header button').click()")
+            b.value("document.querySelector('header form button').click()")
             b.arrive("the way in", "document.title.startsWith('Sign in')")
         page = c.dir / "verify.html"
         page.write_text(c.run("console", "verifier").stdout)

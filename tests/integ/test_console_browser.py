@@ -144,7 +144,7 @@ class Real(test_console.Case):
         b.arrive("the call", "document.title.startsWith('Call ')")
         b.go(f"{origin}/t/acme/r/reviews", "Reviews of acme")
         self.assertIn("<img src=x onerror=alert(1)>", b.value("document.querySelector('tbody').textContent"))
-        self.assertEqual(b.value("document.querySelectorAll('img, script, iframe, [onerror]').length"), 0)
+        self.assertEqual(b.value("document.querySelectorAll('img, script:not([src^=\"/a/\"]), iframe, [onerror]').length"), 0)
         # what no template lets in, the policy stops
         for code, kind in (("document.createElement('script').setAttribute('src', '/a/x.js')", "TrustedScriptURL"),
                            ("document.body.innerHTML = '<b>x</b>'", "TrustedHTML")):
@@ -159,7 +159,7 @@ class Real(test_console.Case):
             self.assertLessEqual(b.value("document.documentElement.scrollWidth"), 320, path)
         self.foreign(b, origin)
         b.go(origin + "/", "Console")
-        b.value("document.querySelector('header button').click()")
+        b.value("document.querySelector('header form button').click()")
         b.arrive("the way in", "document.title.startsWith('Sign in')")
         self.assertEqual(b.ask("Network.getCookies", urls=[origin])["cookies"], [])
         self.assertEqual(c.json("console", "visits"), [])

@@ -140,7 +140,7 @@ class Routes(test_console.Case):
         visit = self.visit_of(role[1]) if path == LAST and role[1] else self.visits.get(role[1])
         address = self.address(path, tenant, self.calls[tenant])
         if method == "GET" and ":hash" in path:
-            address = "/a/" + self.css + "/console.css"
+            address = path.replace(":hash", self.css)
         body = None if method == "GET" else self.form(visit or "A" * 43, path, params) if "c" in params else "t=" + "x" * 43
         status, _, text = self.begin(address, visit) if path == STREAMS else self.ask(method, address, body, visit)
         if status == 404 and text == self.nothing:
