@@ -8,6 +8,7 @@ import select
 import shutil
 import subprocess
 import threading
+import time
 import unittest
 
 import crib
@@ -24,15 +25,35 @@ class Browser:
         script = f"exec 3<&{theirs_in} 4>&{theirs_out}; exec \"$@\""
         self.child = subprocess.Popen(
             ["bash", "-c", script, "bash", PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--disable-features=IgnoreDuplicateNavs,IgnoreDuplicateNavsOnlyWithUserGesture,OptimizationHints,MediaRouter,Translate",
+             "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-extensions", "--disable-sync", "--disable-renderer-backgrounding",
              "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(theirs_in, theirs_out))
         os.close(theirs_in)
         os.close(theirs_out)
         self.rest, self.last, self.session, self.events = b"", 0, None, []
-        target = next(one["targetId"] for one in self.ask("Target.getTargets")["targetInfos"] if one["type"] == "page")
+        self.attach(next(one["targetId"] for one in self.ask("Target.getTargets")["targetInfos"] if one["type"] == "page"))
+
+    def attach(self, target):
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(domain + ".enable")
+
+    def tab(self):
+        """The session of another page, behind this one."""
+        mine, self.session = self.session, None
+        self.attach(self.ask("Target.createTarget", url="about:blank", background=True)["targetId"])
+        other, self.session = self.session, mine
+        return other
+
+    @contextlib.contextmanager
+    def within(self, session):
+        """What is asked meanwhile is of that page."""
+        mine, self.session = self.session, session
+        try:
+            yield
+        finally:
+            self.session = mine
 
     def close(self):
         self.child.kill()
@@ -45,29 +66,57 @@ class Browser:
         message = {"id": self.last, "method": method, "params": params, **({"sessionId": self.session} if self.session else {})}
         os.write(self.out, json.dumps(message).encode() + b"\0")
         while True:
-            while b"\0" not in self.rest:
-                assert select.select([self.into], [], [], 3 * crib.DEADLINE)[0], method
-                got = os.read(self.into, 1 << 16)
-                assert got, "the browser has ended"
-                self.rest += got
-            line, _, self.rest = self.rest.partition(b"\0")
-            said = json.loads(line)
+            said = self.read(3 * crib.DEADLINE)
+            assert said, method
             if said.get("id") == self.last:
                 assert "error" not in said, said
                 return said["result"]
             self.events.append(said)
 
+    def read(self, seconds):
+        """What the browser says next, or None when it says nothing so long."""
+        while b"\0" not in self.rest:
+            if not select.select([self.into], [], [], seconds)[0]:
+                return None
+            got = os.read(self.into, 1 << 16)
+            assert got, "the browser has ended"
+            self.rest += got
+        line, _, self.rest = self.rest.partition(b"\0")
+        return json.loads(line)
+
+    def event(self, method):
+        """The first of its kind that nobody has taken."""
+        while True:
+            for i, said in enumerate(self.events):
+                if said.get("method") == method:
+                    return self.events.pop(i)["params"]
+            said = self.read(3 * crib.DEADLINE)
+            assert said, method
+            self.events.append(said)
+
+    def stir(self, seconds):
+        """Until a page is there, or so long: asking all the time takes the processor from those that make the page."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and (said := self.read(left)):
+            self.events.append(said)
+            if said.get("method") in ("Page.loadEventFired", "Page.frameStoppedLoading"):
+                return
+
     def value(self, expression):
-        got = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        got = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in got, (expression, got)
         return got["result"].get("value")
 
     def arrive(self, what, condition):
         """In the page that is there by then; one that is just going has no value."""
-        def there():
+        end, pause = time.monotonic() + 3 * crib.DEADLINE, 0.02
+        while time.monotonic() < end:
             with contextlib.suppress(AssertionError):
-                return self.value(f"document.readyState === 'complete' && ({condition})")
-        crib.wait_for(what, there, 3 * crib.DEADLINE)
+                if self.value(f"document.readyState === 'complete' && ({condition})"):
+                    return
+            self.stir(pause)
+            pause = min(2 * pause, 0.3)
+        raise AssertionError(f"not within {3 * crib.DEADLINE} s: {what}")
 
     def go(self, url, title):
         self.ask("Page.navigate", url=url)
@@ -77,9 +126,13 @@ class Browser:
 class Seen(test_console.Case):
     """What tests of pages in a browser begin with; it has none itself."""
 
-    def open(self, visit=None):
+    def browser(self):
         b = Browser(self.crib.dir / "profile")
         self.addCleanup(b.close)
+        return b
+
+    def open(self, visit=None, browser=None):
+        b = browser or self.browser()
         self.origin = f"http://{self.host}"
         b.ask("Network.setCookie", name="__Host-toolcrib", value=visit or self.visit(), url=self.origin, secure=True, httpOnly=True, path="/", sameSite="Strict")
         return b
