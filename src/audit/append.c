@@ -1,5 +1,4 @@
 /* Appending: an event becomes a row; logs are created; calls that a crash left open are closed. */
-
 #include "config.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
 /* What an event says becomes commitments and an encrypted payload, once the record's place is known (AUDIT A-502). */
-
 #include "config.h"
 
 #include <inttypes.h>
@@ -65,7 +64,11 @@ static bool add_hidden(struct audit_hidden *hidden, size_t *n, struct audit_hidd
 
 	while (at < *n && hidden[at].to <= h.from)
 		at++;
-	if (at < *n && hidden[at].from < h.to)          /* within another one */
+	if (at < *n && hidden[at].from <= h.from)       /* two keys that share letters: the rest of the second one */
+		h.from = hidden[at++].to;
+	if (at < *n && hidden[at].from < h.to)
+		h.to = hidden[at].from;
+	if (h.from >= h.to)                             /* within another one */
 		return true;
 	if (*n == AUDIT_HIDDEN_MAX)
 		return false;
@@ -78,15 +81,13 @@ static bool add_hidden(struct audit_hidden *hidden, size_t *n, struct audit_hidd
 bool audit_hide_keys(const char *p, size_t len, struct audit_hidden hidden[AUDIT_HIDDEN_MAX], size_t *n)
 {
 	const char *end = p + len;
-	size_t size;
 
 	/* By its rarest byte: memmem() makes a table first, which takes longer than a usual value. */
-	for (const char *at = p; at < end && (at = memchr(at, '_', (size_t)(end - at))) != NULL; at += size) {
-		size = 1;
-		if (at - p < 3 || memcmp(at - 3, "tck", 3) != 0 || !is_key(at - 3, end))
-			continue;
-		size = KEY_HEAD + KEY_TAIL - 3;
-		if (!add_hidden(hidden, n, (struct audit_hidden){ (size_t)(at - p) - 3, (size_t)(at - p) + size, false }))
+	for (const char *at = p; at < end && (at = memchr(at, '_', (size_t)(end - at))) != NULL; at++) {
+		const size_t from = (size_t)(at - p) - 3, to = from + KEY_HEAD + KEY_TAIL;
+
+		if (at - p >= 3 && memcmp(at - 3, "tck", 3) == 0 && is_key(at - 3, end) &&
+		    !add_hidden(hidden, n, (struct audit_hidden){ from, to, false }))
 			return false;
 	}
 	return true;

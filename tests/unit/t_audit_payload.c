@@ -251,6 +251,20 @@ static void keys_of_ours_are_hidden_by_their_shape(void **state)
 	assert_int_equal(hidden[1].to - hidden[1].from, 66);
 	assert_memory_equal(text.p + hidden[2].from, key, 66);
 	str_reset(&text);
+	str_printf(&text, "%.63s%s", key, key);         /* the second begins in the last letters of the first */
+	n = 0;
+	assert_true(audit_hide_keys(text.p, text.len, hidden, &n));
+	assert_int_equal(n, 2);
+	assert_int_equal(hidden[0].from, 0);
+	assert_int_equal(hidden[1].from, hidden[0].to);
+	assert_int_equal(hidden[1].to, text.len);
+	hidden[0] = (struct audit_hidden){ text.len - 9, text.len, true };      /* and a value that lies behind */
+	n = 1;
+	assert_true(audit_hide_keys(text.p, text.len, hidden, &n));
+	assert_int_equal(n, 3);
+	for (size_t i = 0; i + 1 < n; i++)
+		assert_true(hidden[i].to == hidden[i + 1].from);
+	str_reset(&text);
 	for (int i = 0; i < AUDIT_HIDDEN_MAX; i++)
 		str_printf(&text, "%s ", key);
 	n = 0;
