@@ -128,7 +128,7 @@ static json_t *part_of(json_t *block)
 	json_t *part;
 
 	if (is_type(block, "resource"))
-		return json_deep_copy(json_object_get(block, "resource"));
+		return json_copy(json_object_get(block, "resource"));
 	if (is_type(block, "resource_link"))
 		return NULL;
 	part = json_object();
@@ -145,10 +145,9 @@ static void put_page(const char *page, json_t *part)
 
 	if (json_object_get(meta, "ui") || jx_parse_scanned(page, strlen(page), &ui, NULL) < 0)
 		return;
-	if (meta)
-		json_object_set_new(meta, "ui", ui);
-	else
-		json_object_set_new(part, "_meta", json_pack("{s:o}", "ui", ui));
+	meta = meta ? json_copy(meta) : json_object();          /* what a handler gave may be its definition's */
+	json_object_set_new(meta, "ui", ui);
+	json_object_set_new(part, "_meta", meta);
 }
 
 static void fill_part(const struct call_form *form, json_t *part, bool json)
@@ -175,7 +174,9 @@ static int shape_resource(const struct call_form *form, const struct backend_res
 	int rc = 0;
 
 	if (json_is_array(given)) {
-		contents = json_deep_copy(given);
+		contents = json_array();
+		json_array_foreach(given, i, part)
+			json_array_append_new(contents, json_copy(part));
 		json = false;
 	} else {
 		contents = json_array();

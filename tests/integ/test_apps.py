@@ -43,7 +43,7 @@ def answer(m, p):
     if m == "resources/read":
         text = "<p>" + name + " " + p["uri"] + " ui://get-time/mcp-app.html</p>" + "x" * (20 << 20 if mode == "huge" else 0)
         return {"contents": [{"uri": p["uri"], "mimeType": MIME, "text": text,
-                              "_meta": {"ui": {"csp": {"connectDomains": ["https://" + name + ".example"]}}}}]}
+                              "_meta": {"ui": {"csp": {"connectDomains": ["https://" + name + ".example"]}}, "x/n": 10 ** 30}}]}
     if m == "tools/call":
         return {"content": [{"type": "text", "text": name + " " + p["name"]},
                             {"type": "resource", "resource": {"uri": PAGE, "mimeType": MIME, "text": "x"}},
@@ -111,7 +111,7 @@ class Apps(crib.Case):
             self.assertEqual((got["uri"], got["mimeType"]), (here, MIME))
             # Never inside of what the page says.
             self.assertEqual(got["text"], f"<p>{name} {PAGE} {PAGE}</p>")
-            self.assertEqual(got["_meta"], {"ui": {"csp": {"connectDomains": [f"https://{name}.example"]}}})
+            self.assertEqual(got["_meta"], {"ui": {"csp": {"connectDomains": [f"https://{name}.example"]}}, "x/n": 10 ** 30})
             result = self.modern(key, "tools/call", {"name": f"{name}_get-time", "arguments": {}})["result"]
             self.assertEqual(result["content"][1]["resource"]["uri"], here)
             self.assertEqual(result["content"][2]["uri"], here)
