@@ -67,6 +67,11 @@ class Result(unittest.TextTestResult):
         self.begun = time.monotonic(), cpu(), self.bad(), len(self.skipped)
         super().startTest(test)
 
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        if not isinstance(test, unittest.TestCase):     # a class as a whole, of which no test begins: "setUpClass (__main__.Name)"
+            self.said(name=test.id().rstrip(")").rpartition(".")[2], outcome="skipped", cpu=0, wall=0, why=reason)
+
     def stopTest(self, test):
         super().stopTest(test)
         wall, used, bad, skipped = self.begun

@@ -17,10 +17,7 @@ SHIFT = crib.BUILD / "tests/integ/shift.so"
 class Start(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        try:
-            cls.rig = pgrig.Server(max_connections="12", superuser_reserved_connections="3")
-        except pgrig.Missing as why:
-            raise unittest.SkipTest(str(why)) from None
+        cls.rig = pgrig.Server(max_connections="12", superuser_reserved_connections="3")
         cls.addClassCleanup(cls.rig.stop)
         cls.rig.sql("postgres", f"{ROLES}; CREATE ROLE stranger LOGIN")
 

@@ -182,8 +182,10 @@ static inline int start_server(void)
 	return 0;
 #endif
 	if (!pgrig_start(&rig)) {
-		printf("skipped: %s\n", rig.line);
-		return 0;
+		const bool missing = strncmp(rig.line, "skip ", 5) == 0;
+
+		printf("%s%s\n", missing ? "skipped: " : "", missing ? rig.line + 5 : rig.line);
+		return missing ? 0 : -1;
 	}
 	return make_model() < 0 ? -1 : 1;
 }

@@ -21,12 +21,12 @@ struct pgrig {
 static inline const char *pgrig_read(struct pgrig *r)
 {
 	if (!r->from || !fgets(r->line, sizeof(r->line), r->from))
-		snprintf(r->line, sizeof(r->line), "skip it ended without a word");
+		snprintf(r->line, sizeof(r->line), "failed: it ended without a word");
 	r->line[strcspn(r->line, "\n")] = '\0';
 	return r->line;
 }
 
-/* false: there is none, and r->line says why. */
+/* false: there is none, and r->line says why: "skip …", none is installed, or "failed …". */
 static inline bool pgrig_start(struct pgrig *r)
 {
 	const char *top = getenv("TOOLCRIB_SRCDIR");
@@ -44,6 +44,7 @@ static inline bool pgrig_start(struct pgrig *r)
 		close(in[1]);
 		close(out[0]);
 		execlp("python3", "python3", path, (char *)NULL);
+		dprintf(1, "skip no python3 is installed\n");
 		_exit(127);
 	}
 	close(in[0]);
