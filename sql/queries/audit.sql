@@ -182,7 +182,8 @@ SELECT kind, text FROM dict WHERE id = ?1;
 -- takes: int int
 SELECT l.id, l.origin, h.size, coalesce((SELECT idx + 1 FROM rec WHERE log = l.id ORDER BY idx DESC LIMIT 1), 0), h.root, l.min_idx, l.pruned_by,
   (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0),
-  (SELECT kind FROM main.rec_at WHERE log = 1 ORDER BY span DESC, idx DESC LIMIT 1) IS 1602
+  (SELECT kind FROM main.rec_at WHERE log = 1 ORDER BY span DESC, idx DESC LIMIT 1) IS 1602,
+  (SELECT epoch FROM cp WHERE log = l.id ORDER BY size DESC LIMIT 1), (SELECT note FROM cp WHERE log = l.id ORDER BY size DESC LIMIT 1)
 FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
 
 -- audit_verify(): how many records are to be read, as far as can be said before.  Primary keys.

@@ -333,7 +333,7 @@ static int parse(struct verify_log *c, const char *text, size_t len, struct err 
 	return 0;
 }
 
-/* The next note behind a size, up to the newest that was there when the log's head was read. */
+/* The next note behind a size, up to the newest of when the log's head was read, which may have been replaced since. */
 static int fetch(struct verify_log *c, uint64_t after, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_NEXT_NOTE);
@@ -356,6 +356,9 @@ static int fetch(struct verify_log *c, uint64_t after, struct err *err)
 			rc = parse(c, text, len, err);
 		else    /* a text is larger than any number: it would come again and again */
 			tell(c, AUDIT_FINDING_PARSE, after, "is followed by one whose size is no number");
+	} else if (rc == 0 && c->head->note.len > 0 && c->head->noted > (int64_t)after) {
+		*n = (struct signed_note){ .due = true, .size = (uint64_t)c->head->noted, .epoch = (uint64_t)c->head->note_epoch };
+		rc = parse(c, c->head->note.p, c->head->note.len, err);
 	}
 	db_stmt_put(&st);
 	c->cover.due = n->due;
@@ -488,8 +491,7 @@ static int checkpoints_record(struct verify_log *c, const struct audit_read *got
 	return rc;
 }
 
-/* A server that signs while its store is read puts each note in the place of the one before (A-706): the newest of when
- * the head was read may be gone, and a newer one there, which this verification does not compare.  1: so it is. */
+/* 1: there is a newer note than when the head was read, which this verification does not compare. */
 static int signed_since(const struct verify_log *c, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_NEWEST_NOTE);

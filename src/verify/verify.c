@@ -664,19 +664,20 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 static void read_head(struct db_stmt *st, struct verify_head *ret)
 {
 	size_t len = 0;
-	const void *root = db_col_blob(st, 4, &len);
+	const void *root = db_col_blob(st, 4, &len), *note;
 
 	*ret = (struct verify_head){ .id = db_col_i64(st, 0), .size = db_col_i64(st, 2), .found = db_col_i64(st, 3),
-		.said = db_col_i64(st, 2), .min_idx = db_col_i64(st, 5),
+		.said = db_col_i64(st, 2), .min_idx = db_col_i64(st, 5), .noted = db_col_i64(st, 7),
+		.note_epoch = db_col_i64(st, 10), .tenant_id = db_col_i64(st, 8),
 		.pruned_by = db_col_type(st, 6) == DB_INT ? db_col_i64(st, 6) : -1 };
 	ret->origin = mem_strdup(db_col_text(st, 1, NULL));
 	ret->has_root = db_col_type(st, 4) != DB_NULL;
-	ret->noted = db_col_i64(st, 7);
-	ret->tenant_id = db_col_i64(st, 8);
 	if (!db_col_i64(st, 9) && ret->found > ret->size)       /* a stop leaves no head behind */
 		ret->size = ret->found;
 	if (len == TREE_HASH)
 		memcpy(ret->root, root, TREE_HASH);
+	note = db_col_blob(st, 11, &len);
+	str_put(&ret->note, note, len);
 }
 
 static int count_records(struct verify *v, struct err *err)
@@ -704,13 +705,13 @@ static int check_next_log(struct verify *v, int64_t *after, struct err *err)
 	if (rc == 1)
 		read_head(st, &h);
 	db_stmt_put(&st);
-	if (rc == 1) {
-		*after = h.id;
-		rc = check_log(v, &h, err);
-		free(h.origin);
-		return rc < 0 ? rc : 1;
-	}
-	return rc;
+	if (rc != 1)
+		return rc;
+	*after = h.id;
+	rc = check_log(v, &h, err);
+	free(h.origin);
+	str_fini(&h.note);
+	return rc < 0 ? rc : 1;
 }
 
 /* Each sees blocks that have come (decision 0054); the first finds out whether the file is one of ours. */
@@ -775,7 +776,6 @@ static int check_store(struct verify *v, struct err *err)
 
 	know(v);
 	rc = open_steps(v, err);
-
 	if (rc < 0 || v->sum->foreign)
 		return rc;
 	if (v->with->progress)
@@ -823,16 +823,13 @@ static const struct audit_evidence none;
 int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evidence *with, audit_found_fn *found,
 		      void *arg, struct audit_coverage *ret, struct err *err)
 {
-	struct verify v = { .db = db, .tenant_id = tenant_id, .found = found, .arg = arg, .sum = ret,
-			    .with = with ? with : &none };
-
-	return verify_as(&v, NULL, err);
+	return verify_as(&(struct verify){ .db = db, .tenant_id = tenant_id, .found = found, .arg = arg, .sum = ret,
+					   .with = with ? with : &none }, NULL, err);
 }
 
 int audit_verify_marked(struct db *db, const struct audit_evidence *with, const struct verify_marking *mark,
 			audit_found_fn *found, void *arg, struct audit_coverage *ret, struct err *err)
 {
-	struct verify v = { .db = db, .found = found, .arg = arg, .sum = ret, .with = with ? with : &none };
-
-	return verify_as(&v, mark, err);
+	return verify_as(&(struct verify){ .db = db, .found = found, .arg = arg, .sum = ret,
+					   .with = with ? with : &none }, mark, err);
 }

@@ -53,7 +53,8 @@ struct verify_head {                    /* a log as the store describes it */
 	int64_t min_idx, pruned_by;     /* pruned_by -1: nothing was pruned */
 	bool has_root;
 	uint8_t root[TREE_HASH];        /* of the first `said` */
-	int64_t noted;                  /* size of the newest note, 0 = none */
+	int64_t noted, note_epoch;      /* size of the newest note, 0 = none */
+	struct str note;                /* its text: whoever signs meanwhile puts the next one in its place */
 	char *origin;
 };
 

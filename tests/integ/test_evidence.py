@@ -220,8 +220,8 @@ class Evidence(crib.Case):
         self.assertEqual(c.rows(f"SELECT count(*) FROM cp WHERE log = 1 AND size = {noted[0][0]}"), [(0,)])
         os.truncate(gate, 0)
         text, _ = child.communicate(timeout=crib.DEADLINE)
-        self.assertEqual(child.returncode, 5, text)
-        self.assertRegex(text, "(?m)^UNCOVERED_TAIL ")
+        self.assertEqual(child.returncode, 0, text)
+        self.assertRegex(text, "(?m)^INTACT ")
 
 
 if __name__ == "__main__":
