@@ -159,19 +159,22 @@ ON CONFLICT(log, first) DO UPDATE SET cnt = excluded.cnt, ts_min = excluded.ts_m
 -- takes: int int int
 DELETE FROM main.chap WHERE log = ?1 AND first > ?2 AND first < ?2 + ?3;
 
--- forms_chapter_next(): chapters in no book, but for pruned ones.  Primary keys.
+-- forms_chapter_next(): chapters from ?2 on, but for pruned ones, and where the books end that begin there and go on without a gap.
+-- Primary keys: a step for each book.
 -- name: fold_list_book
--- takes: int
-SELECT first, cnt FROM main.chap WHERE log = ?1 AND first >= max((SELECT min_idx FROM main.log WHERE id = ?1),
-  coalesce((SELECT first + cnt FROM main.book WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0)) ORDER BY first;
+-- takes: int int
+SELECT c.first, c.cnt, CASE WHEN EXISTS(SELECT 1 FROM main.book b WHERE b.log = ?1 AND b.first = c.first) THEN (
+  SELECT e.first + e.cnt FROM main.book e WHERE e.log = ?1 AND e.first >= c.first
+    AND NOT EXISTS(SELECT 1 FROM main.book n WHERE n.log = ?1 AND n.first = e.first + e.cnt) ORDER BY e.first LIMIT 1) END
+FROM main.chap c WHERE c.log = ?1 AND c.first >= max(?2, (SELECT min_idx FROM main.log WHERE id = ?1)) ORDER BY c.first;
 
--- forms_chapter_put(): a book behind all others, of so many chapters that are there.  Primary keys.
+-- forms_chapter_put(): a book that lies upon no other, of so many chapters that are there.  Primary keys.
 -- name: fold_put_book
 -- takes: int int int int int blob int
 INSERT INTO main.book(log, first, cnt, ts_min, ts_max, sums)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE (SELECT count(*) = ?7 AND sum(cnt) = ?3 FROM main.chap WHERE log = ?1 AND first >= ?2 AND first < ?2 + ?3)
   AND ?2 >= max((SELECT min_idx FROM main.log WHERE id = ?1),
-    coalesce((SELECT first + cnt FROM main.book WHERE log = ?1 ORDER BY first DESC LIMIT 1), 0));
+    coalesce((SELECT first + cnt FROM main.book WHERE log = ?1 AND first < ?2 + ?3 ORDER BY first DESC LIMIT 1), 0));
 
 -- fold_prune(): books that a cut goes through or behind, before their chapters.  Primary key.
 -- name: fold_prune_books

@@ -361,53 +361,83 @@ static int make(struct db *db, int64_t log, int64_t from, unsigned blocks, struc
 	return rc;
 }
 
-/* Where the next so many chapters that join lie, before the small ones: 1; 0: there are fewer. */
-static int find_book(struct db *db, int64_t log, unsigned chapters, int64_t below, int64_t *ret_first, int64_t *ret_end,
-		     struct err *err)
+/* Where chapters lie that are to be a book: joined, and in none. */
+struct run { int64_t first, end; unsigned chapters; bool closed; };    /* closed: none joins behind it */
+
+/* The next of them from a record on, before the small ones; which are in a book already are passed by. */
+static int find_run(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct run *r, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_LIST_BOOK);
-	unsigned n = 0;
-	int rc = 0;
+	bool booked = false;
+	int rc;
 
-	*ret_end = -1;
+	*r = (struct run){ .first = from, .end = from };
 	db_bind_i64(st, 1, log);
-	while (n < chapters && (rc = db_step(st, err)) == 1) {
+	db_bind_i64(st, 2, from);
+	while ((rc = db_step(st, err)) == 1 && db_col_i64(st, 0) < below) {
 		const int64_t first = db_col_i64(st, 0);
 
-		if (first >= below)
+		booked = db_col_type(st, 2) != DB_NULL;
+		r->closed = r->chapters > 0 && (booked || first != r->end);
+		if (r->closed || booked)
 			break;
-		if (first != *ret_end)
-			n = 0;
-		*ret_first = n++ == 0 ? first : *ret_first;
-		*ret_end = first + db_col_i64(st, 1);
+		r->first = r->chapters++ == 0 ? first : r->first;
+		r->end = first + db_col_i64(st, 1);
+		if (r->chapters == most)
+			break;
 	}
+	if (rc == 1 && booked && r->chapters == 0)
+		r->end = db_col_i64(st, 2);
 	db_stmt_put(&st);
-	return rc < 0 ? rc : n > 0 && n == chapters;
+	return rc < 0 ? rc : 0;
 }
 
-static int make_book(struct db *db, int64_t log, unsigned chapters, int64_t below, struct forms_chapter **ret,
+/* So many chapters, or fewer where no other one comes behind them: those of files that were sealed, which are new ones. */
+static int find_book(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct run *r, struct err *err)
+{
+	int rc;
+
+	do {
+		rc = find_run(db, log, most, from, below, r, err);
+	} while (rc == 0 && r->chapters == 0 && r->end > from && (from = r->end) < below);
+	return rc < 0 ? rc : r->chapters > 0 && (r->closed || r->chapters == most);
+}
+
+static int make_book(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct forms_chapter **ret,
 		     struct err *err)
 {
 	struct forms_book book = { .cnt = 0 };
-	int64_t first = 0, end = 0;
+	struct run r;
 	struct chapter *c;
-	int rc = find_book(db, log, chapters, below, &first, &end, err);
+	int rc = most > 0 ? find_book(db, log, most, from, below, &r, err) : 0;
 
 	if (rc != 1)
 		return rc;
-	rc = count_book(db, log, first, end, &book, err);
+	rc = count_book(db, log, r.first, r.end, &book, err);
 	if (rc < 0) {
 		free(book.sums.p);
 		return rc;
 	}
 	c = mem_zalloc(sizeof(*c));
 	c->face = (struct forms_chapter){ log, book.first, book.cnt, true };
-	c->chapters = chapters;
+	c->chapters = r.chapters;
 	c->ts_min = book.ts_min;
 	c->ts_max = book.ts_max;
 	c->sums = book.sums;
 	*ret = &c->face;
 	return 1;
+}
+
+/* What is sealed gets none while one of its files cannot be read: what comes behind it does. */
+static int propose_book(struct db *db, int64_t log, unsigned most, int64_t below, struct forms_chapter **ret, struct err *err)
+{
+	int64_t sealed = 0;
+	int rc = make_book(db, log, most, 0, below, ret, err), known;
+
+	if (rc != ERR_UNREACHABLE && rc != ERR_CORRUPT)
+		return rc;
+	known = forms_sealed(db, log, &sealed, err);
+	return known < 0 ? known : sealed > 0 ? make_book(db, log, most, sealed, below, ret, err) : rc;
 }
 
 static int propose(struct db *db, int64_t log, const struct forms_chapter_sizes *sizes, struct forms_chapter **ret,
@@ -422,7 +452,7 @@ static int propose(struct db *db, int64_t log, const struct forms_chapter_sizes 
 		return make(db, log, open.from, sizes->blocks, ret, err);
 	if (sizes->part > 0 && open.loose >= sizes->part)
 		return make(db, log, open.loose_from, sizes->part, ret, err);
-	return make_book(db, log, sizes->chapters, open.from, ret, err);
+	return propose_book(db, log, sizes->chapters, open.from, ret, err);
 }
 
 int forms_chapter_next(struct db *db, int64_t log, const struct forms_chapter_sizes *sizes, struct forms_chapter **ret,

@@ -799,14 +799,18 @@ static void cut_goes_through_a_block(void **state)
 	verify_clean(f);
 }
 
-static int propose_chapter(struct fix *f, struct forms_chapter **ret)
+static int propose_of(struct fix *f, const struct forms_chapter_sizes *sizes, struct forms_chapter **ret)
 {
-	static const struct forms_chapter_sizes sizes = { .blocks = 4 };
 	struct db *db = reader(f);
-	int rc = forms_chapter_next(db, 2, &sizes, ret, &f->err);
+	int rc = forms_chapter_next(db, 2, sizes, ret, &f->err);
 
 	db_close(&db);
 	return rc;
+}
+
+static int propose_chapter(struct fix *f, struct forms_chapter **ret)
+{
+	return propose_of(f, &(struct forms_chapter_sizes){ .blocks = 4 }, ret);
 }
 
 static int try_put_chapter(struct fix *f, struct forms_chapter *made)
@@ -849,6 +853,47 @@ static void chapter_goes_with_its_blocks(void **state)
 	assert_int_equal(propose_chapter(f, &one), 1);
 	assert_int_equal(one->first, 512);
 	OK(try_put_chapter(f, one));
+	verify_clean(f);
+}
+
+/* Of a month that is sealed chapters are made anew, and books of the old ones go. */
+static void books_come_again_where_they_went(void **state)
+{
+	static const struct forms_chapter_sizes sizes = { .blocks = 1, .chapters = 3 };
+	static const int64_t first[] = { 0, 384, 768, 1152 };
+	struct fix *f = *state;
+	struct forms_chapter *made = NULL, *late = NULL;
+
+	append_calls(f, ACME, 2048);
+	end_calls(f);
+	for (int64_t to = 128; to <= 1664; to += 128)
+		fold(f, 2, to, true);
+	for (size_t i = 0; i < NELEMS(first);) {
+		assert_int_equal(propose_of(f, &sizes, &made), 1);
+		i += made->book;
+		assert_true(!made->book || (made->first == first[i - 1] && made->cnt == 384));
+		OK(try_put_chapter(f, made));
+	}
+	assert_int_equal(propose_of(f, &sizes, &made), 0);      /* a thirteenth is none yet */
+	verify_clean(f);
+	close_store(f);
+	raw(f, "DELETE FROM book WHERE log = 2 AND first IN (0, 384, 1152)");
+	reopen_store(f);
+	/* the first gap; of the next one, which a book ends, what there is */
+	assert_int_equal(propose_of(f, &(struct forms_chapter_sizes){ .blocks = 1, .chapters = 4 }, &made), 1);
+	assert_true(made->book && made->first == 0 && made->cnt == 512);
+	assert_int_equal(propose_of(f, &sizes, &late), 1);
+	assert_true(late->book && late->first == 0 && late->cnt == 384);
+	OK(try_put_chapter(f, made));
+	assert_int_equal(try_put_chapter(f, late), ERR_CONFLICT);       /* it lies upon that */
+	assert_int_equal(propose_of(f, &sizes, &made), 1);
+	assert_true(made->book && made->first == 512 && made->cnt == 256);
+	OK(try_put_chapter(f, made));
+	assert_int_equal(propose_of(f, &sizes, &made), 1);
+	assert_true(made->book && made->first == 1152 && made->cnt == 384);
+	OK(try_put_chapter(f, made));
+	assert_int_equal(propose_of(f, &sizes, &made), 0);
+	assert_int_equal(number(f, "SELECT sum(cnt) FROM book WHERE log = 2"), 1536);
 	verify_clean(f);
 }
 
@@ -898,6 +943,7 @@ SUITE(fold)
 		cmocka_unit_test_setup_teardown(cut_goes_through_a_block, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(fold_waits_for_a_prune, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(chapter_goes_with_its_blocks, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(books_come_again_where_they_went, set_up, fix_free),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
