@@ -365,7 +365,8 @@ static int make(struct db *db, int64_t log, int64_t from, unsigned blocks, struc
 struct run { int64_t first, end; unsigned chapters; bool closed; };    /* closed: none joins behind it */
 
 /* The next of them from a record on, before the small ones; which are in a book already are passed by. */
-static int find_run(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct run *r, struct err *err)
+static int find_run(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct run *r,
+		    struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_LIST_BOOK);
 	bool booked = false;
@@ -392,8 +393,9 @@ static int find_run(struct db *db, int64_t log, unsigned most, int64_t from, int
 	return rc < 0 ? rc : 0;
 }
 
-/* So many chapters, or fewer where no other one comes behind them: those of files that were sealed, which are new ones. */
-static int find_book(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct run *r, struct err *err)
+/* So many chapters, or fewer where no other one comes behind them: those of files that were sealed. */
+static int find_book(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct run *r,
+		     struct err *err)
 {
 	int rc;
 
@@ -429,7 +431,8 @@ static int make_book(struct db *db, int64_t log, unsigned most, int64_t from, in
 }
 
 /* What is sealed gets none while one of its files cannot be read: what comes behind it does. */
-static int propose_book(struct db *db, int64_t log, unsigned most, int64_t below, struct forms_chapter **ret, struct err *err)
+static int propose_book(struct db *db, int64_t log, unsigned most, int64_t below, struct forms_chapter **ret,
+			struct err *err)
 {
 	int64_t sealed = 0;
 	int rc = make_book(db, log, most, 0, below, ret, err), known;

@@ -39,7 +39,7 @@ class Base(crib.Case):
 
     def none(self, rule):
         self.crib.cli("reload")
-        crib.wait_for(f"no alert {rule}", lambda: not self.open(rule))
+        crib.wait_for(lambda: f"no alert {rule}: {self.open(rule)}", lambda: not self.open(rule))
 
     def told(self):
         address = self.crib.address("metrics")

@@ -206,7 +206,7 @@ class Calls(Upstream):
         self.assertEqual(self.text(peer.call("e_env", {"name": "TOKEN"})), "[secret:token]")
 
     def test_an_idle_process_ends_and_is_started_again(self):
-        self.serve(words=["--idle", "1s", "--env", f"MARK={self.crib.dir}"])
+        self.serve(words=["--idle", "4s", "--env", f"MARK={self.crib.dir}"])
         peer = self.peer()
         self.assertEqual(self.text(peer.call("e_echo", {"text": "one"})), "one")
         self.assertTrue(self.crib.processes(ECHO))
