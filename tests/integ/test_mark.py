@@ -32,7 +32,7 @@ class Marked(crib.Case):
         """Exit status, what was found where, and all that was said."""
         self.pins = self.pins or crib.evidence(self.crib.store)
         words = [*self.pins, *(["--mark", self.mark] if mark else []), *words, store or self.crib.store]
-        done = subprocess.run([str(VERIFY), *map(str, words)], capture_output=True, text=True, timeout=crib.DEADLINE)
+        done = subprocess.run([str(VERIFY), *map(str, words)], capture_output=True, text=True, timeout=crib.DEADLINE * 10)
         found = sorted(line.split(":")[0] for line in done.stdout.splitlines() if re.match(r"[A-Z_]+ \S+( [-\d]+)?: ", line))
         return done.returncode, found, done.stdout + done.stderr
 
