@@ -148,7 +148,7 @@ class Forms(Asked):
         self.assertGreater(len(asked), 50)
         whole = run(crib.BUILD / "toolcrib-verify", *crib.evidence(self.rows), self.rows)
         self.assertEqual(whole.returncode, 0, whole.stdout)
-        for store in self.compare(asked, scratch):
+        for store in self.compare(crib.some(asked), scratch):
             if "partial" in store.name:         # which the verifier would not take (t_verify_forms.c)
                 continue
             done = run(crib.BUILD / "toolcrib-verify", *crib.evidence(store), store)

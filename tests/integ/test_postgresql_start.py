@@ -60,11 +60,16 @@ class Start(unittest.TestCase):
 
     def test_no_connection_is_left(self):
         c = self.crib().init()
-        held = [self.rig.run(f"{self.rig.bin}/psql", "-X", "-q", "-h", str(self.rig.dir), "-U", "stranger", "-d", "postgres", "-c", "SELECT pg_sleep(600)",
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(9)]
+        held = []
+
+        def nine():
+            held[:] = [one for one in held if one.poll() is None]       # who came while somebody else had not left yet was refused
+            while len(held) < 9:
+                held.append(self.rig.run(f"{self.rig.bin}/psql", "-X", "-q", "-h", str(self.rig.dir), "-U", "stranger", "-d", "postgres",
+                                         "-c", "SELECT pg_sleep(600)", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            return self.rig.sql("postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = 'stranger'").strip() == "9"
         try:
-            crib.wait_for("connections that are held", lambda: int(self.rig.sql(
-                "postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = 'stranger'")) == 9)
+            crib.wait_for("connections that are held", nine)
             self.refused(c, "cannot connect: ", "raise max_connections of PostgreSQL")
         finally:
             for one in held:
