@@ -129,6 +129,7 @@ void writer_share_applied(struct writer *w, int64_t version);
 bool writer_keeps(const struct writer *w);
 /* Loop thread, once: from now on it is this one. */
 void writer_on_keeper(struct writer *w, void (*fn)(void *arg), void *arg);
+bool writer_drains(const struct writer *w);             /* an administrator wants this one to stop: node drain */
 /* When the keeper began the round that it had signed last, by its clock and as this one saw it, who is not it. */
 uint64_t writer_share_signed(const struct writer *w);
 

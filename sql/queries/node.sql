@@ -1,10 +1,10 @@
 -- Statements on nodes, which PostgreSQL alone has (CLUSTER 5).  Each names its caller and its index.  All times are the server's.
 
--- wnode_open(): the node of this name, locked, and what time it is there.  Unique index.
+-- wnode_open(), node drain, node remove: the node of this name, locked, and what time it is there.  Unique index.
 -- name: node_find
 -- takes: text
 -- only: pgsql
-SELECT id, epoch, boot, open_us, CASE WHEN boot = '' THEN 9223372036854775807 ELSE now_us() - beat_us END, place, now_us()
+SELECT id, epoch, boot, open_us, CASE WHEN boot = '' THEN 9223372036854775807 ELSE now_us() - beat_us END, place, now_us(), leaves
 FROM node WHERE name = ?1 FOR UPDATE;
 
 -- name: node_add
@@ -16,7 +16,8 @@ INSERT INTO node(name, epoch, boot, place, batch, open_us, beat_us, since_us) VA
 -- name: node_take
 -- takes: int int text int text
 -- only: pgsql
-UPDATE node SET epoch = epoch + 1, boot = ?3, open_us = ?4, place = ?5, batch = 0, beat_us = now_us(), since_us = now_us()
+UPDATE node SET epoch = epoch + 1, boot = ?3, open_us = ?4, place = ?5, batch = 0, leaves = 0, beat_us = now_us(),
+  since_us = now_us()
 WHERE id = ?1 AND epoch = ?2 RETURNING epoch;
 
 -- wnode_begin(): in the transaction of the start, when calls of the process before have their end.  Primary key.
@@ -25,17 +26,17 @@ WHERE id = ?1 AND epoch = ?2 RETURNING epoch;
 -- only: pgsql
 UPDATE node SET boot = ?3, open_us = 0, beat_us = now_us() WHERE id = ?1 AND epoch = ?2 RETURNING (SELECT version FROM registry);
 
--- wnode_move(): in each transaction, last; no row: another process is this node.  Primary keys.
+-- wnode_move(): in each transaction, last; no row: another process is this node.  And shall it stop?  Primary keys.
 -- name: node_move
 -- takes: int int int int
 -- only: pgsql
-UPDATE node SET batch = ?3, open_us = ?4, beat_us = now_us() WHERE id = ?1 AND epoch = ?2 RETURNING (SELECT version FROM registry);
+UPDATE node SET batch = ?3, open_us = ?4, beat_us = now_us() WHERE id = ?1 AND epoch = ?2 RETURNING (SELECT version FROM registry), leaves;
 
--- wnode_resolve(): behind a commit that nobody has answered for.  Primary key.
+-- wnode_resolve(): behind a commit that nobody has answered for, unless it is removed.  Primary key.
 -- name: node_resolve
 -- takes: int int text
 -- only: pgsql
-UPDATE node SET epoch = epoch + 1, beat_us = now_us() WHERE id = ?1 AND epoch >= ?2 AND boot = ?3 RETURNING epoch, batch;
+UPDATE node SET epoch = epoch + 1, beat_us = now_us() WHERE id = ?1 AND epoch >= ?2 AND boot = ?3 AND leaves < 2 RETURNING epoch, batch;
 
 -- wnode_stop(): it stops, and leaves nothing.  Primary key.
 -- name: node_leave
@@ -55,6 +56,18 @@ FOR UPDATE SKIP LOCKED;
 -- takes: int int
 -- only: pgsql
 UPDATE node SET epoch = epoch + 1, boot = '', open_us = 0 WHERE id = ?1 AND epoch = ?2;
+
+-- node drain, node remove: what is wanted of it; 2 fences it, and it is dead for whoever looks for such.  Primary key.
+-- name: node_leaves
+-- takes: int int
+-- only: pgsql
+UPDATE node SET leaves = ?2, epoch = epoch + ?2 - 1, beat_us = CASE ?2 WHEN 2 THEN 0 ELSE beat_us END WHERE id = ?1;
+
+-- node remove, bury(): one that is to go and has nothing open any more.  Primary key.
+-- name: node_forget
+-- takes: int
+-- only: pgsql
+DELETE FROM node WHERE id = ?1 AND boot = '' AND leaves = 2;
 
 -- wnode_move(): others have to look.  One row.
 -- name: node_change
@@ -102,6 +115,6 @@ SELECT value::int8 FROM meta WHERE key = 'signed';
 -- node list: all that there ever were, but commands that have ended.  A walk of a small table.
 -- name: node_list
 -- only: pgsql
-SELECT n.name, CASE WHEN n.boot = '' THEN 'stopped' WHEN n.beat_us < now_us() - 5000000 THEN 'dead' ELSE 'serves' END,
-  n.since_us, n.beat_us, n.place, CASE WHEN n.boot <> '' AND n.id::text = (SELECT value FROM meta WHERE key = 'keeper') THEN 1 ELSE 0 END
+SELECT n.name, CASE WHEN n.boot = '' THEN 'stopped' WHEN n.leaves = 2 THEN 'removed' WHEN n.beat_us < now_us() - 5000000 THEN 'dead'
+  WHEN n.leaves = 1 THEN 'drains' ELSE 'serves' END, n.since_us, n.beat_us, n.place, CASE WHEN n.boot <> '' AND n.id::text = (SELECT value FROM meta WHERE key = 'keeper') THEN 1 ELSE 0 END
 FROM node n WHERE n.boot <> '' OR n.name NOT LIKE 'cli-%' ORDER BY n.name;

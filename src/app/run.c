@@ -380,17 +380,15 @@ static void watchdog_start(struct app *a)
 #define CANCEL_US 5000000               /* how long cancelled calls may take to end and to be recorded */
 #define DRAIN_DEFAULT_MS 25000
 
-static bool is_idle(const struct app *a)
+static bool nothing_runs(const struct app *a)
 {
-	if (a->leaving)  /* somebody waits for us */
-		return call_engine_running(a->calls) == 0 && app_listen_busy(a) == 0 && a->nelders == 0;
-	return call_engine_running(a->calls) == 0 && app_listen_live(a) == 0 && !a->stdio_open && a->nelders == 0;
+	return call_engine_running(a->calls) == 0 && a->nelders == 0;
 }
 
-static void end(struct app *a)
+/* Leaving: somebody waits for us. */
+static bool is_idle(const struct app *a)
 {
-	a->phase = APP_ENDED;
-	ev_loop_stop(a->loop);
+	return nothing_runs(a) && (a->leaving ? app_listen_busy(a) == 0 : app_listen_live(a) == 0 && !a->stdio_open);
 }
 
 static void cancel(struct app *a)
@@ -415,11 +413,6 @@ static bool may_part(const struct app *a, bool late)
 	return late || app_listen_busy(a) <= call_engine_running(a->calls);
 }
 
-static bool nothing_runs(const struct app *a)
-{
-	return call_engine_running(a->calls) == 0 && a->nelders == 0;
-}
-
 static void drain_poll(void *arg)
 {
 	struct app *a = arg;
@@ -427,7 +420,8 @@ static void drain_poll(void *arg)
 
 	a->stays = !is_idle(a) && may_part(a, late) && app_linger_begin(a);
 	if (a->stays || is_idle(a) || (a->phase == APP_CANCELLING && (late || nothing_runs(a)))) {
-		end(a);
+		a->phase = APP_ENDED;
+		ev_loop_stop(a->loop);
 		return;
 	}
 	if (a->phase == APP_DRAINING && late)
@@ -526,7 +520,7 @@ static void drop_copies(struct app *a)
 }
 
 /* A store that failed stays failed until it is opened again: leave it to the supervisor (AUDIT A-216).  Not at once:
- * who asks each second whether calls may come hears why they may not (OP-103). */
+ * who asks each second whether calls may come hears why they may not (OP-103).  A node may be drained. */
 static void watch(void *arg)
 {
 	struct app *a = arg;
@@ -544,6 +538,8 @@ static void watch(void *arg)
 		app_stop(a);
 		return;
 	}
+	if (a->phase == APP_RUNNING && writer_drains(a->writer))
+		app_stop(a);
 	app_clock_check(a);
 	app_alerts_watch(a);
 	app_certs_check(a);

@@ -178,6 +178,11 @@ bool writer_keeps(const struct writer *w)
 	return !w->node || atomic_load(&w->node->keeper);
 }
 
+bool writer_drains(const struct writer *w)
+{
+	return w->node && atomic_load(&w->node->drains);
+}
+
 uint64_t writer_share_signed(const struct writer *w)
 {
 	return (uint64_t)atomic_load(&w->node->signed_us);
@@ -357,10 +362,12 @@ int wnode_move(struct writer *w, bool changes, struct err *err)
 	db_bind_i64(st, 3, n->batch);
 	db_bind_i64(st, 4, audit_shared_since(w->logs));
 	rc = db_step(st, err);
-	if (rc == 1)
+	if (rc == 1) {
 		n->next = db_col_i64(st, 0);
-	else if (rc == 0)
+		n->leaves = db_col_i64(st, 1) != 0;
+	} else if (rc == 0) {
 		rc = fenced(n, err);
+	}
 	n->own = changes;
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
@@ -372,6 +379,7 @@ void wnode_moved(struct writer *w)
 
 	if (n->next > n->version + n->own)
 		atomic_store(&n->foreign, n->next);
+	atomic_store(&n->drains, n->leaves);
 	n->version = n->next;
 }
 
@@ -491,11 +499,16 @@ static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 		rc = write_death(w, logs, name, err);
 	if (rc == 0 && since_us)
 		rc = audit_recover_node(logs, w->db, boot, since_us, &n, err);
+	if (rc == 0) {
+		st = db_stmt_get(w->db, SQL_NODE_FORGET);
+		db_bind_i64(st, 1, id);
+		rc = db_run(&st, err);
+	}
 	if (rc < 0)
 		return rc;
 	metric_inc(METRIC_cluster_fenced);
-	log_warn(NULL, "a node has not written for too long, it was fenced and its calls have an end node=%s calls=%zu", name,
-		 n);
+	log_warn(NULL, "a node was fenced, it has not written for too long or is removed, and its calls have an end node=%s "
+		 "calls=%zu", name, n);
 	return 1;
 }
 

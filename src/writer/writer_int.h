@@ -133,10 +133,12 @@ struct wnode {
 	bool entered;                   /* its items are run */
 	int64_t months_us;
 	bool took;                      /* this beat's transaction has made it the keeper */
+	bool leaves;                    /* an administrator wants it to stop */
 	struct { int64_t id, beat_us; uint64_t seen_us; } suspect;      /* seems to be dead, since when by our clock */
 	atomic_llong foreign;           /* the last one that another node made, as far as is known */
 	atomic_llong signed_us;         /* when the keeper began the round that it had signed last; not kept by who is it */
 	atomic_bool keeper, grew;       /* it keeps the store; then: others have appended */
+	atomic_bool drains;             /* leaves, as committed */
 	/* loop */
 	int64_t applied;                /* shown here */
 	bool looking, beating;

@@ -1,4 +1,5 @@
 """Several servers share one database: they append to the same logs, and one takes over what another one that died has left."""
+import json
 import os
 import pathlib
 import shutil
@@ -8,6 +9,8 @@ import struct
 import subprocess
 import threading
 import unittest
+import urllib.error
+import urllib.request
 
 import crib
 import test_postgresql as single
@@ -312,6 +315,79 @@ class Nodes(unittest.TestCase):
         self.sign()
         for peer in peers:
             crib.wait_for("calls again", lambda: "result" in peer.call("echo", {"text": "x"}))
+
+    def state(self, node, name):
+        return next((row["state"] for row in node.json("node", "list") if row["name"] == name), None)
+
+    def ready(self, node):
+        try:
+            with urllib.request.urlopen(f"http://{node.at_metrics}/readyz", timeout=crib.DEADLINE) as got:
+                return got.status
+        except urllib.error.HTTPError as e:
+            return e.code
+
+    def napping(self):
+        """Two nodes; n2 runs a call that ends when the file is there."""
+        nodes, key = self.served(extra='metrics: {listen: "127.0.0.1:0"}\n')
+        name = self.owner.dir / "over"
+        nodes[0].tool(crib.tool_yaml("nap", json.dumps({"type": "exec", "argv": [
+            "/bin/sh", "-c", f"until [ -e {name} ]; do sleep 0.05; done"], "stdin": "none", "output": "text"})), "nap.yaml")
+        nodes[0].cli("grant", "add", "acme", "nap")
+        for n in nodes:
+            n.at_metrics = "%s:%d" % n.address("metrics")
+        peer = nodes[1].tcp(key)
+        self.addCleanup(peer.close)
+        peer.initialize()
+        crib.wait_for("the tool at the other node", lambda: "nap" in peer.tools())
+        peer.send(peer.request("tools/call", {"name": "nap"}, id=77))
+        crib.wait_for("a running call", lambda: nodes[1].json("status")[0]["running"] == 1)
+        return nodes, key, peer, name
+
+    def test_one_that_is_drained_ends_its_calls_and_stops(self):
+        (a, b), key, peer, over = self.napping()
+        self.assertEqual(self.ready(b), 200)
+        self.assertEqual(a.cli("node", "drain", "n2"), "node n2 drains, and stops when its calls have ended\n")
+        crib.wait_for("a node that is not ready", lambda: self.ready(b) == 503)
+        self.assertEqual((self.state(a, "n2"), b.json("status")[0]["state"]), ("drains", "draining"))
+        self.assertEqual(a.cli("node", "drain", "n2"), "node n2 drains, and stops when its calls have ended\n")
+        with self.assertRaises((OSError, AssertionError)):
+            b.tcp(key).initialize()
+        over.touch()
+        self.assertNotIn("error", peer.answer(77))
+        self.assertEqual(b.daemon.wait(crib.DEADLINE), 0)
+        b.daemon = None
+        self.assertEqual(self.state(a, "n2"), "stopped")
+        for words, says in ((("drain", "n2"), "node n2 does not serve"), (("drain", "n3"), "no server of this store is node n3"),
+                            (("remove", "n1", "--yes"), "the one that this command was given to"), (("remove", "n3", "--yes"), "no server of this store")):
+            with self.assertRaises(crib.Failed) as said:
+                a.cli("node", *words)
+            self.assertIn(says, said.exception.err)
+        self.assertEqual(a.cli("node", "remove", "n2", "--yes"), "node n2 is forgotten\n")
+        self.assertIsNone(self.state(a, "n2"))
+        self.assertEqual(self.sql("SELECT string_agg(regexp_replace(detail, '.*: ', ''), '; ' ORDER BY idx) FROM toolcrib.v_records "
+                                  "WHERE kind = 'admin.cmd' AND object = 'node/n2'"),
+                         "node drain name=n2; node drain name=n2; node remove name=n2")
+        b.serve()
+        self.assertEqual(self.state(a, "n2"), "serves")
+        self.assertEqual(b.cli("node", "drain", "n2"), "node n2 drains, and stops when its calls have ended\n")       # itself
+        self.assertEqual(b.daemon.wait(crib.DEADLINE), 0)
+        b.daemon = None
+
+    def test_one_that_is_removed_is_fenced(self):
+        (a, b), key, peer, over = self.napping()
+        with self.assertRaises(crib.Failed) as said:
+            a.cli("node", "remove", "n2", "--yes")
+        self.assertIn("node n2 has not stopped", said.exception.err)
+        self.assertIn("--force", said.exception.err)
+        self.assertIn("is fenced", a.cli("node", "remove", "n2", "--force", "--yes"))
+        self.assertEqual(b.daemon.wait(crib.DEADLINE), 1)
+        b.daemon = None
+        crib.wait_for("a node that is forgotten", lambda: self.state(a, "n2") is None)
+        self.assertEqual(self.sql("SELECT count(*) FROM toolcrib.rec WHERE kind = 1004"), "1")
+        self.assertEqual(self.sql("SELECT count(*) FROM toolcrib.node WHERE name = 'n2'"), "0")
+        over.touch()
+        b.serve()
+        self.verify(b)
 
     def test_one_that_could_not_sign_does_not_join(self):
         self.made()
