@@ -74,12 +74,16 @@ int alerts_check(const struct conf *conf, struct err *err) MUST_CHECK;
 struct alert_env {                      /* copied; what it names is borrowed for life */
 	struct ev_loop *loop;
 	struct writer *writer;
+	const char *store;              /* its folder */
 	struct fetcher *fetcher;
 	const struct conf *conf;        /* its list of ways out, which stays as it is; NULL: there is none */
 	const struct tenants *tenants;  /* or NULL */
 };
 /* db: any connection of the store, for the call: what is open, and which rules are silenced. */
 int alerts_open(const struct alert_env *env, struct db *db, struct alerts **ret, struct err *err) MUST_CHECK;
+/* Where nodes share the store they are those of the one that keeps it: false, and nothing is seen here until that is
+ * this one, with a round that ends behind it. */
+bool alerts_are_ours(const struct alerts *a);
 /* What is open stays open in the store.  Before writer_close(), which ends what is under way. */
 void alerts_close(struct alerts **a);
 

@@ -52,7 +52,8 @@ struct writer_guard {
 	/* In the transaction of the start, behind its record, on the loop thread: what before() has found to say.  NULL:
 	 * nothing. */
 	int (*begun)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
-	/* Before the thread begins, in the transaction of the start, behind audit_recover().  NULL: nobody. */
+	/* Before the thread begins, in the transaction of the start, behind audit_recover(); and in that which closes the
+	 * calls of another node, behind them.  NULL: nobody. */
 	int (*recover)(struct db *db, struct audit_logs *logs, struct err *err);
 	/* On the writer thread, when there is nothing else to do any more: in the last transaction, before server.stop;
 	 * negative undoes what it did, and the stop is recorded without.  Then after that has become durable. */
@@ -130,6 +131,9 @@ bool writer_keeps(const struct writer *w);
 /* Loop thread, once: from now on it is this one. */
 void writer_on_keeper(struct writer *w, void (*fn)(void *arg), void *arg);
 bool writer_drains(const struct writer *w);             /* an administrator wants this one to stop: node drain */
+/* Loop thread: it keeps the store from now on, or has closed the calls of one that died.  What that one was at, as rows
+ * say it, is this one's to go on with.  fn NULL: nobody does any more. */
+void writer_on_inherit(struct writer *w, void (*fn)(void *arg), void *arg);
 /* When the keeper began the round that it had signed last, by its clock and as this one saw it, who is not it. */
 uint64_t writer_share_signed(const struct writer *w);
 

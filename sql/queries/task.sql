@@ -28,9 +28,14 @@ UPDATE task SET state = ?3, updated_us = ?4, ends_us = ?5, note = ?6, bytes = ?7
   rnonce = ?9, result = ?10
 WHERE tid = ?1 AND tenant_id = ?2 AND state NOT IN (3, 4, 5);
 
--- The writer, at a start: those that ran.  any tenant: nobody runs them any more.  Walks the table.
+-- The writer, at a start, or behind the end of calls of a node that died: those that ran.  any tenant: nobody runs them any
+-- more.  Walks the table; where others may run some, index rec_call for each that does.
 -- name: task_cut
+-- only: sqlite
 SELECT tid, tenant_id, prn, cred, tool, call, created_us, ends_us, reruns > 0 AND body IS NOT NULL FROM task WHERE state = 1;
+-- only: pgsql
+SELECT tid, tenant_id, prn, cred, tool, call, created_us, ends_us, CASE WHEN reruns > 0 AND body IS NOT NULL THEN 1 ELSE 0 END FROM task t
+WHERE state = 1 AND EXISTS(SELECT 1 FROM rec r WHERE r.call = t.call AND r.kind = 1004);
 
 -- The writer, at a start: one of them is to run again.  Index task.tid.
 -- name: task_rerun

@@ -1,6 +1,6 @@
 /* Alerts that are open: seen in rounds, counted, said, and brought to the store by jobs of the writer.  An alert is its
  * owner's from the moment it is seen until the store knows that it is over; while a job of it is under way it stays
- * where it is.  Loop thread, bodies of jobs on the writer's. */
+ * where it is.  Of nodes that share the store, who keeps it has them.  Loop thread, bodies of jobs on the writer's. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -48,6 +48,7 @@ struct alerts {
 	bool looked[ALERT_RULES];       /* in this round */
 	uint64_t silent_us[ALERT_RULES];        /* until then, wall clock; 0 = no */
 	size_t jobs;                    /* under way */
+	bool ours;                      /* else another node keeps the store, and they are that one's */
 	bool closed;
 };
 
@@ -321,7 +322,7 @@ void alerts_saw(struct alerts *a, const struct alert_seen *seen)
 	struct alert *al;
 	struct key key;
 
-	if (a->closed)
+	if (a->closed || !a->ours)
 		return;
 	text_printable(seen->subject, strlen(seen->subject), as.subject, sizeof(as.subject));
 	al = map_get_z(a->open, key_of(as.rule, as.tenant_id, as.subject, &key));
@@ -355,11 +356,15 @@ static bool is_over(const struct alerts *a, const struct alert *al, uint64_t now
 	return a->looked[al->rule] && !al->round && now_us - al->seen_us >= alert_rule_rest_us(al->rule);
 }
 
+static bool take_over(struct alerts *a);
+
 void alerts_end(struct alerts *a)
 {
 	const uint64_t now_us = ev_now_us(a->env.loop);
 	void *value;
 
+	if (!a->closed && !take_over(a))
+		return;
 	for (size_t it = 0; !a->closed && map_next(a->open, &it, NULL, NULL, &value);) {
 		struct alert *al = value;
 
@@ -486,13 +491,15 @@ static void load_one(struct alerts *a, struct db_stmt *st, uint64_t now_us)
 			    .acknowledged = db_col_i64(st, 5) == ALERT_ACKNOWLEDGED, .said = true, .seen_us = now_us,
 			    .stored_us = now_us };
 	const int64_t severity = db_col_i64(st, 4);
+	struct key key;
 
 	if (alert_rule_find(db_col_text(st, 1, NULL), &al.rule) < 0 || severity < 0 || severity >= ALERT_SEVERITIES)
 		return;                 /* of another release: acknowledging it ends it */
 	al.severity = (enum alert_severity)severity;
 	db_col_copy(st, 2, al.subject, sizeof(al.subject));
 	db_col_copy(st, 9, al.text, sizeof(al.text));
-	(void)add(a, &al);
+	if (!map_get_z(a->open, key_of(al.rule, al.tenant_id, al.subject, &key)))
+		(void)add(a, &al);
 }
 
 static int load(struct alerts *a, struct db *db, struct err *err)
@@ -514,6 +521,38 @@ static int load(struct alerts *a, struct db *db, struct err *err)
 	return rc;
 }
 
+/* Another node kept the store until now (CLUSTER K-211): what is open, and who was told of it, is what that one has
+ * left in the store.  False: they are not ours; of an error, that is looked at again with the next round. */
+static bool take_over(struct alerts *a)
+{
+	struct alert_ways *ways = NULL;
+	struct db *db = NULL;
+	struct err err;
+	int rc;
+
+	if (a->ours || !writer_keeps(a->env.writer))
+		return a->ours;
+	rc = db_open_store(db_in(a->env.store), &db, &err);
+	if (rc == 0)
+		rc = load(a, db, &err);
+	if (rc == 0)
+		rc = alert_ways_open(&a->env, db, &ways, &err);
+	db_close(&db);
+	if (rc < 0) {
+		log_warn(NULL, "alerts of the node before could not be read why=\"%s\"", err.msg);
+		return false;
+	}
+	alert_ways_close(&a->ways);
+	a->ways = ways;
+	a->ours = true;
+	return true;
+}
+
+bool alerts_are_ours(const struct alerts *a)
+{
+	return a->ours;
+}
+
 int alerts_open(const struct alert_env *env, struct db *db, struct alerts **ret, struct err *err)
 {
 	struct alerts *a = mem_zalloc(sizeof(*a));
@@ -521,7 +560,8 @@ int alerts_open(const struct alert_env *env, struct db *db, struct alerts **ret,
 
 	a->env = *env;
 	a->open = map_new();
-	rc = load(a, db, err);
+	a->ours = writer_keeps(env->writer);
+	rc = a->ours ? load(a, db, err) : 0;
 	if (rc == 0)
 		rc = alert_ways_open(env, db, &a->ways, err);
 	if (rc < 0) {

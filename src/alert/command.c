@@ -111,6 +111,18 @@ static int show_body(struct command_call *c, struct db *db, struct audit_logs *l
 	return rc == 0 && c->out->rows == 0 ? not_found(id, err) : rc;
 }
 
+/* A server that does not keep the store does not have its alerts, and who has them would not hear of it. */
+static int who_has_them(const struct command_call *c, struct err *err)
+{
+	const struct alerts *a = command_env(c)->alerts;
+
+	if (!a || alerts_are_ours(a))
+		return 0;
+	(void)err_set(err, ERR_CONFLICT, "", "another node of this store has its alerts");
+	err_hint(err, "give the command to the one that toolcrib node list calls the keeper");
+	return ERR_CONFLICT;
+}
+
 /* --- ack */
 
 struct acknowledging { int64_t id, tenant_id; char rule[NAME_SIZE], subject[ALERT_SUBJECT_SIZE]; };
@@ -118,9 +130,10 @@ struct acknowledging { int64_t id, tenant_id; char rule[NAME_SIZE], subject[ALER
 static int ack_check(struct command_call *c, struct err *err)
 {
 	char note[REASON_SIZE];
+	int rc = who_has_them(c, err);
 
 	(void)command_priv(c, sizeof(struct acknowledging));
-	return arg_reason(c, "note", note, sizeof(note), err);
+	return rc < 0 ? rc : arg_reason(c, "note", note, sizeof(note), err);
 }
 
 static int find_open(struct command_call *c, struct db *db, struct acknowledging *ret, struct err *err)
@@ -225,6 +238,8 @@ static int silence_check(struct command_call *c, struct err *err)
 	char note[REASON_SIZE];
 	int rc = find_rule(arg_text(c, "rule"), &s->rule, err);
 
+	if (rc == 0)
+		rc = who_has_them(c, err);
 	if (rc == 0)
 		rc = arg_reason(c, "note", note, sizeof(note), err);
 	if (rc == 0 && for_ms > ALERT_SILENCE_MAX_MS)
@@ -346,8 +361,8 @@ static int ways_body(struct command_call *c, struct db *db, struct audit_logs *l
 
 	(void)db;
 	(void)logs;
-	if (!a)
-		return no_server("nobody is told of alerts", err);
+	if (!a || who_has_them(c, err) < 0)
+		return a ? ERR_CONFLICT : no_server("nobody is told of alerts", err);
 	alert_ways_each(alerts_ways(a), put_way, c->out);
 	return 0;
 }
@@ -361,8 +376,8 @@ static int test_body(struct command_call *c, struct db *db, struct audit_logs *l
 
 	(void)db;
 	(void)logs;
-	if (!a)
-		return no_server("nothing would arrive", err);
+	if (!a || who_has_them(c, err) < 0)
+		return a ? ERR_CONFLICT : no_server("nothing would arrive", err);
 	text = mem_printf("%s tries whether alerts arrive; nothing is wrong. Look: toolcrib alerts rules",
 			  actor_text(&c->who, by));
 	alerts_saw(a, &(struct alert_seen){ .rule = ALERT_test, .severity = ALERT_INFO, .subject = by, .text = text });

@@ -489,6 +489,8 @@ void alert_reader_tick(struct alert_reader *r)
 {
 	const uint64_t now_us = ev_now_us(r->env.loop), n = records();
 
+	if (!alerts_are_ours(r->env.alerts))
+		return;
 	(void)alert_usual_tick(r->usual, r->soon);
 	r->soon = false;
 	if (r->reading)

@@ -336,7 +336,7 @@ void app_alerts_soon(struct app *a)
 int app_alerts_start(struct app *a, struct err *err)
 {
 	int rc = alerts_open(&(struct alert_env){ .loop = a->loop, .writer = a->writer, .fetcher = a->fetcher,
-			.conf = a->opt.conf, .tenants = a->tenants }, a->reader, &a->alerts, err);
+			.store = a->store, .conf = a->opt.conf, .tenants = a->tenants }, a->reader, &a->alerts, err);
 	if (rc < 0)
 		return rc;
 	if (a->ship)

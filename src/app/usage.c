@@ -1,5 +1,5 @@
 /* What was used, to the store each minute and at stop: the quotas of the day, and when each key was used last.
- * Expired keys are recorded by the same clock.  Loop thread, jobs on the writer's. */
+ * Expired keys are recorded by the same clock, by the keeper of the store.  Loop thread, jobs on the writer's. */
 
 #include "config.h"
 
@@ -187,7 +187,8 @@ static void look_for_expired(struct app *a)
 	static const struct writer_job what = { .name = "look for expired keys", .run = look_run, .volatile_only = true,
 		.done = expiry_done };
 
-	submit_expiry(a, &what);
+	if (writer_keeps(a->writer))
+		submit_expiry(a, &what);
 }
 
 /* --- keys that will expire, for scrapers */

@@ -340,19 +340,19 @@ static int finish(struct audit_logs *logs, struct db *db, const struct audit_job
 	struct db_stmt *st;
 	int rc;
 
+	st = db_stmt_get(db, SQL_DEED_DELETE);
+	db_bind_i64(st, 1, job->log);
+	db_bind_i64(st, 2, job->idx);
+	rc = db_run(&st, err);
+	if (rc < 0 || db_changes(db) != 1)      /* another node has done it, and said so */
+		return rc;
 	audit_put_be(cause, (uint64_t)job->log, 4);
 	audit_put_be(cause + 4, (uint64_t)job->idx, 8);
 	audit_event_init(&ev, kind, job->tenant_id);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.field = &field;
 	ev.nfield = 1;
-	rc = audit_append(logs, db, &ev, NULL, err);
-	if (rc < 0)
-		return rc;
-	st = db_stmt_get(db, SQL_DEED_DELETE);
-	db_bind_i64(st, 1, job->log);
-	db_bind_i64(st, 2, job->idx);
-	return db_run(&st, err);
+	return audit_append(logs, db, &ev, NULL, err);
 }
 
 static int delete_slice(struct db *db, enum sql_id sql, int64_t log, struct err *err)

@@ -1,8 +1,9 @@
 /* The job runner: erasures and prunes that a record of the audit has promised are driven to their end, slice by
  * slice, with calls in between (AUDIT A-305).  Commands start it behind their answer by jobs_after(), a start of
- * the server by jobs_resume(), which goes on with what a crash has left.  Of a store one run is on at a time, which
- * whoever comes meanwhile waits for as well: a sealed file is made anew by one.  What cannot be ended holds nothing
- * else up.  Loop thread; each slice is a job on the writer's, and sealed files are looked at by the lane that seals. */
+ * the server by jobs_resume(), which goes on with what a crash has left, here or at another node (CLUSTER K-211).  Of a
+ * store one run is on at a time, which whoever comes meanwhile waits for as well: a sealed file is made anew by one.
+ * What cannot be ended holds nothing else up.  Loop thread; each slice is a job on the writer's, and sealed files are
+ * looked at by the lane that seals. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -53,6 +54,7 @@ struct in_file {
 struct jobs {
 	unsigned refs;
 	atomic_bool stop;
+	struct writer *writer;          /* of a server, which tells when there may be jobs of another one; or NULL */
 	struct list waiting;            /* struct waiter.node */
 	/* of the run that is on; admin is counted, NULL: none is */
 	struct commands *admin;
@@ -89,6 +91,8 @@ void jobs_free(struct jobs **jp)
 	if (!j)
 		return;
 	atomic_store(&j->stop, true);
+	if (j->writer)
+		writer_on_inherit(j->writer, NULL, NULL);
 	jobs_unref(j);
 }
 
@@ -404,8 +408,19 @@ void jobs_after(struct command_call *c, int64_t log)
 	run(command_env(c)->jobs, c->admin);
 }
 
+static void inherit(void *arg)
+{
+	struct commands *a = arg;
+
+	if (!commands_closed(a))
+		run(commands_env(a)->jobs, a);
+}
+
 void jobs_resume(struct commands *a)
 {
+	struct writer *w = commands_env(a)->jobs->writer = commands_env(a)->writer;
+
 	drill_clean(commands_env(a)->store);
+	writer_on_inherit(w, inherit, a);
 	run(commands_env(a)->jobs, a);
 }

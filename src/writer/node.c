@@ -499,6 +499,8 @@ static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 		rc = write_death(w, logs, name, err);
 	if (rc == 0 && since_us)
 		rc = audit_recover_node(logs, w->db, boot, since_us, &n, err);
+	if (rc == 0 && w->guard.recover)
+		rc = w->guard.recover(w->db, logs, err);
 	if (rc == 0) {
 		st = db_stmt_get(w->db, SQL_NODE_FORGET);
 		db_bind_i64(st, 1, id);
@@ -506,6 +508,7 @@ static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 	}
 	if (rc < 0)
 		return rc;
+	w->node->buried = true;
 	metric_inc(METRIC_cluster_fenced);
 	log_warn(NULL, "a node was fenced, it has not written for too long or is removed, and its calls have an end node=%s "
 		 "calls=%zu", name, n);
@@ -545,9 +548,9 @@ int wnode_beat(void *arg, struct db *db, struct audit_logs *logs, struct err *er
 	struct writer *w = arg;
 	int rc = 0;
 
-	w->node->took = false;
+	w->node->took = w->node->buried = false;
 	audit_shared_eased(logs);
-	if ((int64_t)clock_wall_us() - w->node->months_us > MONTHS_EVERY_US)
+	if (atomic_load(&w->node->keeper) && (int64_t)clock_wall_us() - w->node->months_us > MONTHS_EVERY_US)
 		rc = make_months(w, err);
 	if (rc == 0)
 		rc = audit_shared_logs(logs, db, err);

@@ -61,6 +61,8 @@ static void beat_done(void *arg, int rc, const struct err *err)
 		if (w->node->on_keeper)
 			w->node->on_keeper(w->node->on_keeper_arg);
 	}
+	if (rc == 0 && (w->node->took || w->node->buried) && w->node->on_inherit)
+		w->node->on_inherit(w->node->on_inherit_arg);
 	if (rc == 0 && atomic_exchange(&w->node->grew, false) && w->on_records)
 		w->on_records(w->on_records_arg);
 	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_BUSY)
@@ -105,6 +107,14 @@ void writer_on_keeper(struct writer *w, void (*fn)(void *arg), void *arg)
 		return;
 	w->node->on_keeper = fn;
 	w->node->on_keeper_arg = arg;
+}
+
+void writer_on_inherit(struct writer *w, void (*fn)(void *arg), void *arg)
+{
+	if (!w->node)
+		return;
+	w->node->on_inherit = fn;
+	w->node->on_inherit_arg = arg;
 }
 
 void writer_share_applied(struct writer *w, int64_t version)

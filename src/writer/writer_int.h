@@ -132,7 +132,7 @@ struct wnode {
 	bool own;                       /* this transaction has raised it */
 	bool entered;                   /* its items are run */
 	int64_t months_us;
-	bool took;                      /* this beat's transaction has made it the keeper */
+	bool took, buried;              /* this beat's transaction has made it the keeper; has closed calls of another one */
 	bool leaves;                    /* an administrator wants it to stop */
 	struct { int64_t id, beat_us; uint64_t seen_us; } suspect;      /* seems to be dead, since when by our clock */
 	atomic_llong foreign;           /* the last one that another node made, as far as is known */
@@ -148,6 +148,8 @@ struct wnode {
 	void *on_change_arg;
 	void (*on_keeper)(void *arg);
 	void *on_keeper_arg;
+	void (*on_inherit)(void *arg);
+	void *on_inherit_arg;
 	/* share.c's, NULL before it has started: does a begin wait; something may have been changed; let all go on */
 	bool (*holds)(const struct writer *w);
 	void (*look)(struct writer *w), (*release)(struct writer *w);

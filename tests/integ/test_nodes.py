@@ -389,6 +389,74 @@ class Nodes(unittest.TestCase):
         b.serve()
         self.verify(b)
 
+    def records(self, kind):
+        return int(self.sql(f"SELECT count(*) FROM toolcrib.v_records WHERE kind = '{kind}'"))
+
+    def test_what_time_makes_due_is_done_once(self):
+        """CLUSTER K-211: by the keeper, and by the next one behind it."""
+        (a, b), _ = self.served()
+        self.assertEqual(self.keeper(), "n1")
+
+        def looks(n):           # the first use of a key is stored at once, and keys that have ended are looked for behind that
+            key = n.key("acme/bot")
+            self.assertTrue(crib.wait_for("a key that works", lambda: self.knows(n, key)))
+            crib.wait_for("its first use", lambda: self.sql(f"SELECT last_used_us FROM toolcrib.cred WHERE accessor = '{key.split('_')[1]}'"))
+
+        def ends():
+            accessor = b.key("acme/bot", "--ttl", "1s").split("_")[1]
+            crib.wait_for("the end of a key", lambda: b.json("key", "show", accessor)[0]["state"] == "expired")
+
+        ends()
+        looks(b)
+        looks(b)                # its look behind the first use is over as well
+        self.assertEqual(self.records("cred.expire"), 0)
+        looks(a)
+        crib.wait_for("the record", lambda: self.records("cred.expire") == 1)
+        looks(b)
+        self.assertEqual(self.records("cred.expire"), 1)
+        with self.assertRaises(crib.Failed) as said:
+            b.cli("alerts", "test")
+        self.assertIn("another node of this store has its alerts", said.exception.err)
+        a.cli("alerts", "test")
+        crib.wait_for("an alert", lambda: self.sql("SELECT state FROM toolcrib.alert WHERE rule = 'test'") == "0")
+        a.daemon.kill()
+        a.daemon.wait()
+        ends()
+        crib.wait_for("another keeper", lambda: self.keeper() == "n2")
+        looks(b)
+        crib.wait_for("the record of the next keeper", lambda: self.records("cred.expire") == 2)
+        a.serve()
+        looks(a)
+        self.assertEqual(self.records("cred.expire"), 2)
+        crib.wait_for("the end of an alert of the keeper before", lambda: self.sql(
+            "SELECT state FROM toolcrib.alert WHERE rule = 'test'") == "2", 3 * crib.DEADLINE)
+
+    def test_what_a_node_runs_is_its_own_until_it_dies(self):
+        """CLUSTER K-211: a task that runs at another node is not cut off by a start; who buries a node says how its tasks ended."""
+        (a, b), _ = self.served()
+        a.tool(crib.tool_yaml("must", "{type: builtin, function: sleep}", "{type: object, properties: {ms: {type: integer}}}",
+                              "task: {support: required, ttl: 1h}\nlimits: {timeout: 10m}\n"), "must.yaml")
+        a.cli("grant", "add", "acme", "must")
+        peer = a.http(a.key("acme/bot"))
+        self.addCleanup(peer.close)
+        task = peer.call("must", {"ms": 600000}, crib.MODERN, {"extensions": {"io.modelcontextprotocol/tasks": {}}})["result"]["taskId"]
+
+        def state():
+            return self.sql(f"SELECT state FROM toolcrib.task WHERE tid = '{task}'")
+
+        self.assertEqual(state(), "1")
+        self.assertEqual(b.stop(), 0)
+        self.owner.cli("tenant", "list")        # without a server: a node of its own
+        self.owner.cli("tenant", "add", "gamma")
+        b.serve()
+        self.assertEqual(state(), "1")
+        a.daemon.kill()
+        a.daemon.wait()
+        crib.wait_for("the end of the task", lambda: state() == "4")
+        self.assertEqual(self.records("task.end"), 1)
+        a.serve()
+        self.assertEqual((state(), self.records("task.end"), self.records("call.recovered")), ("4", 1, 1))
+
     def test_one_that_could_not_sign_does_not_join(self):
         self.made()
         self.node("n1").serve()
