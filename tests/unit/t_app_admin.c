@@ -386,9 +386,11 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "tenant remove", "{'tenant':'acme'}" },
 };
 
-/* Those that need two administrators, a server that opens an alert, or a backup that was tested, which have tests of their own. */
+/* Those that need two administrators, a server that opens an alert, several servers, or a backup that was tested, which have tests of
+ * their own. */
 static const char *const by_two[] = { "hold release", "retention prune", "retention compact", "erase ", "approval grant", "approval deny",
-	"approve grant", "approve refuse", "approve recall", "tool approve", "tool reject", "alerts ack", "audit restore-test" };
+	"approve grant", "approve refuse", "approve recall", "tool approve", "tool reject", "alerts ack", "audit restore-test",
+	"node drain", "node remove" };
 
 static const char *build_dir(void)
 {
