@@ -399,9 +399,12 @@ static int find_book(struct db *db, int64_t log, unsigned most, int64_t from, in
 {
 	int rc;
 
-	do {
+	for (;;) {
 		rc = find_run(db, log, most, from, below, r, err);
-	} while (rc == 0 && r->chapters == 0 && r->end > from && (from = r->end) < below);
+		if (rc < 0 || r->chapters > 0 || r->end <= from)
+			break;
+		from = r->end;          /* behind books */
+	}
 	return rc < 0 ? rc : r->chapters > 0 && (r->closed || r->chapters == most);
 }
 

@@ -897,6 +897,32 @@ static void books_come_again_where_they_went(void **state)
 	verify_clean(f);
 }
 
+/* Of a sealed file that is away nobody knows what stands apart in it; what comes behind it has its books. */
+static void a_file_that_is_away_holds_no_book_up(void **state)
+{
+	static const struct forms_chapter_sizes sizes = { .blocks = 1, .chapters = 3 };
+	struct fix *f = *state;
+	struct forms_chapter *made = NULL;
+
+	append_calls(f, ACME, 1024);
+	end_calls(f);
+	for (int64_t to = 127; to <= 6 * 127; to += 127)         /* an end is in the block behind its begin's */
+		fold(f, 2, to, true);
+	for (int books = 0; books < 2;) {
+		assert_int_equal(propose_of(f, &sizes, &made), 1);
+		books += made->book;
+		OK(try_put_chapter(f, made));
+	}
+	close_store(f);
+	raw(f, "DELETE FROM book WHERE log = 2");
+	raw(f, "INSERT INTO seg(log, from_idx, to_idx, month, ts_min, ts_max, bytes, digest, root, set_by, path) "
+	    "VALUES(2, 0, 381, 202601, 0, 1, 1, zeroblob(32), zeroblob(32), 1, 'segments/2/202601-0.tcs')");
+	reopen_store(f);
+	assert_int_equal(propose_of(f, &sizes, &made), 1);
+	assert_true(made->book && made->first == 381 && made->cnt == 381);
+	forms_chapter_free(&made);
+}
+
 static void fold_waits_for_a_prune(void **state)
 {
 	struct fix *f = *state;
@@ -944,6 +970,7 @@ SUITE(fold)
 		cmocka_unit_test_setup_teardown(fold_waits_for_a_prune, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(chapter_goes_with_its_blocks, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(books_come_again_where_they_went, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(a_file_that_is_away_holds_no_book_up, set_up, fix_free),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
