@@ -131,6 +131,7 @@ bool writer_keeps(const struct writer *w);
 /* Loop thread, once: from now on it is this one. */
 void writer_on_keeper(struct writer *w, void (*fn)(void *arg), void *arg);
 bool writer_drains(const struct writer *w);             /* an administrator wants this one to stop: node drain */
+#define WRITER_DEAD_US 5000000          /* without a beat a node is dead to the others (CLUSTER K-205) */
 /* Loop thread: it keeps the store from now on, or has closed the calls of one that died.  What that one was at, as rows
  * say it, is this one's to go on with.  fn NULL: nobody does any more. */
 void writer_on_inherit(struct writer *w, void (*fn)(void *arg), void *arg);

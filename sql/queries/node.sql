@@ -61,7 +61,7 @@ UPDATE node SET epoch = epoch + 1, boot = '', open_us = 0 WHERE id = ?1 AND epoc
 -- name: node_leaves
 -- takes: int int
 -- only: pgsql
-UPDATE node SET leaves = ?2, epoch = epoch + ?2 - 1, beat_us = CASE ?2 WHEN 2 THEN 0 ELSE beat_us END WHERE id = ?1;
+UPDATE node SET leaves = ?2, epoch = epoch + CASE ?2 WHEN 2 THEN 1 ELSE 0 END, beat_us = CASE ?2 WHEN 2 THEN 0 ELSE beat_us END WHERE id = ?1;
 
 -- node remove, bury(): one that is to go and has nothing open any more.  Primary key.
 -- name: node_forget
@@ -114,7 +114,8 @@ SELECT value::int8 FROM meta WHERE key = 'signed';
 
 -- node list: all that there ever were, but commands that have ended.  A walk of a small table.
 -- name: node_list
+-- takes: int
 -- only: pgsql
-SELECT n.name, CASE WHEN n.boot = '' THEN 'stopped' WHEN n.leaves = 2 THEN 'removed' WHEN n.beat_us < now_us() - 5000000 THEN 'dead'
+SELECT n.name, CASE WHEN n.boot = '' THEN 'stopped' WHEN n.leaves = 2 THEN 'removed' WHEN n.beat_us < now_us() - ?1 THEN 'dead'
   WHEN n.leaves = 1 THEN 'drains' ELSE 'serves' END, n.since_us, n.beat_us, n.place, CASE WHEN n.boot <> '' AND n.id::text = (SELECT value FROM meta WHERE key = 'keeper') THEN 1 ELSE 0 END
 FROM node n WHERE n.boot <> '' OR n.name NOT LIKE 'cli-%' ORDER BY n.name;

@@ -11,6 +11,7 @@
 #include "db/db.h"
 #include "db/server.h"
 #include "people/people.h"
+#include "writer/writer.h"
 
 static int refuse_files(struct err *err)
 {
@@ -28,6 +29,7 @@ static int node_list_body(struct command_call *c, struct db *db, struct audit_lo
 	if (!db_is_shared(db))
 		return refuse_files(err);
 	st = db_stmt_get(db, SQL_NODE_LIST);
+	db_bind_i64(st, 1, WRITER_DEAD_US);
 	while ((rc = db_step(st, err)) == 1) {
 		reply_row_begin(c->out);
 		reply_text(c->out, "name", db_col_text(st, 0, NULL));
@@ -44,7 +46,6 @@ static int node_list_body(struct command_call *c, struct db *db, struct audit_lo
 
 /* --- what becomes of one */
 
-#define DEAD_US 5000000                 /* without a beat, as node list has it */
 enum { STAYS, DRAINS, GOES };
 
 struct node_row {
@@ -108,7 +109,7 @@ static int node_drain_body(struct command_call *c, struct db *db, struct audit_l
 
 	if (rc < 0)
 		return rc;
-	if (!n.runs || n.leaves == GOES || n.age_us > DEAD_US) {
+	if (!n.runs || n.leaves == GOES || n.age_us > WRITER_DEAD_US) {
 		rc = err_set(err, ERR_CONFLICT, "name", "node %s does not serve: it has stopped, or died", arg_text(c, "name"));
 		err_hint(err, "toolcrib node remove forgets one that has stopped");
 		return rc;

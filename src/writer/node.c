@@ -24,7 +24,6 @@
 #include "writer_int.h"
 
 enum {
-	DEAD_US = 5000000,              /* without a beat (CLUSTER K-205) */
 	CLOCK_OFF_US = 30000000,        /* from the server's clock: keys would end at another time (CLUSTER K-208) */
 	SUSPECT_US = 1000000,           /* and seen so: one whose commit took long has written a moment ago */
 	KEEPER_US = 2000000,            /* from a stop until another one takes its place, if it does not say so before */
@@ -117,7 +116,7 @@ static int refuse_second(const struct wnode *n, int64_t since_us, const char *pl
 			 (long long)(since_us / 1000), place);
 
 	err_hint(err, "give this one a name of its own under node in toolcribd.yaml; of one that has died the name is free "
-		 "after %d s", DEAD_US / 1000000);
+		 "after %d s", WRITER_DEAD_US / 1000000);
 	return rc;
 }
 
@@ -225,7 +224,7 @@ static int fence_own(struct writer *w, const char *place, struct err *err)
 		db_col_copy(st, 2, n->before, sizeof(n->before));
 		n->before_us = db_col_i64(st, 3);
 		rc = check_clock(db_col_i64(st, 6), err);
-		if (rc == 0 && db_col_i64(st, 4) < DEAD_US && strcmp(was, place) != 0)
+		if (rc == 0 && db_col_i64(st, 4) < WRITER_DEAD_US && strcmp(was, place) != 0)
 			rc = refuse_second(n, db_col_i64(st, 4), was, err);
 	} else if (rc == 0) {
 		rc = err_set(err, ERR_CORRUPT, "node", "the row of node %s is gone", n->name);
@@ -476,7 +475,7 @@ static int bury(struct writer *w, struct audit_logs *logs, struct err *err)
 	int rc;
 
 	db_bind_i64(st, 1, w->node->id);
-	db_bind_i64(st, 2, DEAD_US);
+	db_bind_i64(st, 2, WRITER_DEAD_US);
 	rc = db_step(st, err);
 	if (rc == 1) {
 		id = db_col_i64(st, 0);
