@@ -95,10 +95,6 @@ def some(items, each=3):
     return items if os.environ.get("TOOLCRIB_ALL_SUITES") else items[::each]
 
 
-# What is compared at length, and is made of what shorter tests ask by themselves.
-long = unittest.skipUnless(os.environ.get("TOOLCRIB_ALL_SUITES"), "make check-long")
-
-
 def days_back(least):
     """So many days or some more, that the month which they begin in has half of its days at least: of less some logs have no
     sealed file, whatever day it is today."""

@@ -135,7 +135,6 @@ class Scale(crib.Case):
 
 
 class Rooms(crib.Case):
-    @crib.long
     def test_each_room_has_its_row_beside_echo(self):
         """SP-603: rate, CPU of the server and of what it has started, and the ratio to echo of the same round."""
         done = subprocess.run([sys.executable, str(crib.SOURCE / "tests/bench/rooms.py")], capture_output=True, text=True, timeout=crib.DEADLINE * 6,

@@ -198,7 +198,6 @@ class Alone(test_console.Server):
         self.answers["audit bundle"] = [{"error": {"code": "not_found", "message": "no checkpoint", "hint": "make one"}}]
         self.get("/t/acme/bundle", "A" * 43, 404)
 
-    @crib.long
     def test_a_bundle_has_so_many_bytes(self):
         """CON_BUNDLE_MAX, and one more."""
         if crib.sanitized("toolcrib-console"):

@@ -175,7 +175,6 @@ class Evidence(crib.Case):
                     self.assertEqual(status, 4, text)
                     self.assertTrue(found)
 
-    @crib.long
     def test_large_values_are_findings(self):
         self.ready()
         for change in ("UPDATE rec SET ext = zeroblob(100000000) WHERE id = 2", "UPDATE dict SET text = hex(zeroblob(30000000)) WHERE id = 1",

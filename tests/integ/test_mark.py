@@ -363,7 +363,6 @@ class Bounds(Marked):
         status, found, said = self.verify()
         self.assertEqual((status, found), (0, []), said)                # they were of a run that nobody goes on with
 
-    @crib.long
     def test_sc707_so_large_a_file(self):
         self.crib.fill(600, "--tenants", 2)
         self.verify()

@@ -343,7 +343,7 @@ class Verified(crib.Case):
             self.assertEqual(tv[2].splitlines()[-1], py[2].splitlines()[-1])
 
     def test_sc711_what_somebody_did_is_said_alike(self):
-        for code, words, done in crib.some(DONE):
+        for code, words, done in DONE:
             store = self.copied()
             path = one_file(store)
             size = path.stat().st_size
