@@ -90,6 +90,17 @@ def wait_for(what, condition, deadline=DEADLINE):
         time.sleep(min(max(0.005, now - asked, (now - begun) / 10), 0.25))
 
 
+def with_setting(config, section, name, value):
+    """A configuration's text with this setting, unless it has one."""
+    if f"{name}:" in config:
+        return config
+    for begin, end in ((f"{section}: {{", ", "), (f"{section}:\n  ", "\n  ")):
+        at = config.find(begin)
+        if at == 0 or (at > 0 and config[at - 1] == "\n"):
+            return f"{config[:at]}{begin}{name}: {value}{end}{config[at + len(begin):]}"
+    return f"{config}\n{section}: {{{name}: {value}}}\n"
+
+
 def some(items, each=3):
     """Of what says the same many times every third one; make check-long has all of them."""
     return items if os.environ.get("TOOLCRIB_ALL_SUITES") else items[::each]
@@ -435,14 +446,11 @@ class Crib:
         return extra.replace("sandbox: {", "sandbox: {" + more, 1) if "sandbox: {" in extra else f"{extra}sandbox: {{{more}}}\n"
 
     def alone_and_awake(self, extra):
-        """That, and reports of the class that tests have."""
+        """That, reports of the class that tests have, and records that may wait for as long as tests do."""
         extra = self.cage_alone(extra)
-        if not self.report_class or "report_class:" in extra:
-            return extra
-        for begin, end in (("admin: {", ", "), ("admin:\n  ", "\n  ")):
-            if begin in extra:
-                return extra.replace(begin, f"{begin}report_class: {self.report_class}{end}", 1)
-        return f"{extra}\nadmin: {{report_class: {self.report_class}}}\n"
+        if "TOOLCRIB_TEST_DEADLINE" in os.environ:
+            extra = with_setting(extra, "audit", "deadline_ms", min(int(DEADLINE * 1000), 60000))
+        return with_setting(extra, "admin", "report_class", self.report_class) if self.report_class else extra
 
     def config_alone(self, extra=""):
         """What commands find that run without a server."""

@@ -137,7 +137,7 @@ class Limits(crib.Case):
         c.cli("limit", "set", "acme", "--concurrency", "1")
         agent = c.tcp(self.key)
         agent.send(agent.request("tools/call", {"name": "sleep", "arguments": LONG}, crib.MODERN))
-        crib.wait_for("a call that runs", lambda: self.now("concurrency") == 1)
+        crib.wait_for(lambda: f"a call that runs; its caller was told {agent.line(0)}", lambda: self.now("concurrency") == 1)
         self.refused(c.http(self.key), "wait")
         self.assertEqual(c.json("status")[0]["counters"]["calls_waited_too_long"], 1)
 
