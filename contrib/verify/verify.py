@@ -174,13 +174,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        44: "92ecd9c114414f3206bdfb5e92f394261bc05ddbb7df7bf5b02d621357a5df90",
+        45: "bf8e86d65fd82b059bd41865a12553f0f680ad91177fe8a74dae1d3d8dcf6eb0",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        44: "d89ce550ce34f991d8610dff4778a74cc0db61432b2c3d4bf2988ca47cf2c206",
+        45: "182dd91277ddb879ece5f9647e0ff5d7b6f249a0fb31982c83019bfd5db02c57",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",

@@ -74,6 +74,11 @@ void block_reader_free(struct block_reader **r);
  * encoder writes, or an id has no text where ids are turned; where names the column.  ERR_INVALID: the format, or a
  * column, is of a later release.  ERR_LIMIT: there is no memory.  After an error no block is open. */
 int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err) MUST_CHECK;
+/* The same of which records have a value in these columns alone, for block_has(). */
+int block_open_present(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err) MUST_CHECK;
+/* Those that need hash; of others it may be missing. */
+#define BLOCK_HASHED (BLOCK_COLUMN(COL_CALL) | BLOCK_COLUMN(COL_CM) | BLOCK_COLUMN(COL_SH) | BLOCK_COLUMN(COL_PREV) | \
+		      BLOCK_COLUMN(COL_TRACE))
 int64_t block_first(const struct block_reader *r);
 int64_t block_count(const struct block_reader *r);
 /* The columns that some record has a value of, of those that were asked for. */

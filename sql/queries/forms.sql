@@ -73,10 +73,14 @@ SELECT first, cnt, fmt, ts_min, ts_max, zone FROM main.blk
 WHERE log = ?1 AND first >= coalesce((SELECT max(first) FROM main.blk WHERE log = ?1 AND first <= ?2), ?2) AND first <= ?3
 ORDER BY first DESC;
 
--- The bytes of one of them.  Primary key.
--- name: forms_block_bytes
+-- The bytes of one of them, and the nine tenths of it that do not compress, which few ask for.  Primary key.
+-- name: forms_block_cols
 -- takes: int int
-SELECT cols, hash FROM main.blk WHERE log = ?1 AND first = ?2;
+SELECT cols FROM main.blk WHERE log = ?1 AND first = ?2;
+
+-- name: forms_block_hash
+-- takes: int int
+SELECT hash FROM main.blk WHERE log = ?1 AND first = ?2;
 
 -- Rows of a log.  rec_order.
 -- name: forms_rows_up

@@ -54,9 +54,13 @@ WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2
 SELECT first, cnt, fmt, ts_min, ts_max, zone FROM blk
 WHERE ?1 > 0 AND first >= coalesce((SELECT max(first) FROM blk WHERE first <= ?2), ?2) AND first <= ?3 ORDER BY first DESC;
 
--- name: segment_block_bytes
+-- name: segment_block_cols
 -- takes: int int
-SELECT cols, hash FROM blk WHERE ?1 > 0 AND first = ?2;
+SELECT cols FROM blk WHERE ?1 > 0 AND first = ?2;
+
+-- name: segment_block_hash
+-- takes: int int
+SELECT hash FROM blk WHERE ?1 > 0 AND first = ?2;
 
 -- units: as verify_place_at, verify_get_block and verify_list_groups of a store.  Primary keys.
 -- name: segment_place_at

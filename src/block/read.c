@@ -32,7 +32,7 @@ struct block_reader {
 	struct block_texts texts;
 	size_t origin_len;
 	struct block b;
-	bool open, whole;
+	bool open, whole, present;      /* present: of columns it is known who has a value, and no more */
 	struct column col[COL_COUNT];
 	unsigned cnt;
 	uint8_t call[BLOCK_RECORDS_MAX][BLOCK_CALL_SIZE];
@@ -99,6 +99,8 @@ static void want(struct block_reader *r, uint64_t columns)
 		r->col[col].asked = r->col[col].wanted = columns >> col & 1;
 		r->col[col].here = false;
 	}
+	if (r->present)
+		return;
 	/* Where a column begins in hash, the ones before it say; a shared call is that of its begin. */
 	for (size_t i = 0; i < NELEMS(hashed); i++)
 		if (r->col[hashed[i]].wanted)
@@ -415,6 +417,10 @@ static int read_column(struct block_reader *r, enum audit_column col, struct err
 	if (rc < 0)
 		return rc;
 	make_room(c, r->cnt);
+	for (size_t i = 0; i < r->cnt && r->present; i++)
+		c->n[i] = present_at(&h, i) ? 0 : -1;
+	if (r->present)
+		return 0;
 	switch (block_form(col)) {
 	case BLOCK_NUMBER:
 	case BLOCK_DIFFERENCE:
@@ -465,7 +471,7 @@ static int read_all(struct block_reader *r, struct err *err)
 	r->hash_at = 0;
 	for (size_t i = 0; i < NELEMS(hashed) && rc == 0; i++)
 		rc = read_column(r, hashed[i], err);
-	if (rc == 0 && r->col[COL_TRACE].wanted && r->hash_at != r->b.hash.len)
+	if (rc == 0 && r->col[COL_TRACE].wanted && !r->present && r->hash_at != r->b.hash.len)
 		return block_bad(err, "hash", "something stands behind the last value");
 	return rc;
 }
@@ -520,7 +526,7 @@ static void give(struct block_reader *r)
 	audit_row_text(&r->row, COL_LOG, r->texts.log, r->texts.origin, r->origin_len);
 }
 
-int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err)
+static int open_as(struct block_reader *r, const struct block *b, uint64_t columns, bool present, struct err *err)
 {
 	int rc = look(b, err);
 
@@ -529,15 +535,26 @@ int block_open(struct block_reader *r, const struct block *b, uint64_t columns, 
 		return rc;
 	r->b = *b;
 	r->cnt = (unsigned)b->cnt;
-	r->whole = (columns & BLOCK_ALL_COLUMNS) == BLOCK_ALL_COLUMNS;
+	r->present = present;
+	r->whole = !present && (columns & BLOCK_ALL_COLUMNS) == BLOCK_ALL_COLUMNS;
 	want(r, columns);
 	rc = read_all(r, err);
-	if (rc == 0 && r->texts.id)
+	if (rc == 0 && r->texts.id && !present)
 		rc = block_turn(r, r->texts.id, r->texts.id_arg, err);
 	r->open = rc == 0;
 	if (rc == 0)
 		give(r);
 	return rc;
+}
+
+int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err)
+{
+	return open_as(r, b, columns, false, err);
+}
+
+int block_open_present(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err)
+{
+	return open_as(r, b, columns, true, err);
 }
 
 int64_t block_first(const struct block_reader *r)

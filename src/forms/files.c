@@ -327,7 +327,7 @@ void forms_walk_begin(struct forms_walk *w, struct forms *f, int64_t log, int64_
 int forms_walk_bytes(struct forms_walk *w, struct block *b, struct err *err)
 {
 	struct db *db = w->file ? forms_file_db(w->file) : w->f->db;
-	struct db_stmt *st = w->bytes = db_stmt_get(db, w->file ? SQL_SEGMENT_BLOCK_BYTES : SQL_FORMS_BLOCK_BYTES);
+	struct db_stmt *st = w->bytes = db_stmt_get(db, w->file ? SQL_SEGMENT_BLOCK_COLS : SQL_FORMS_BLOCK_COLS);
 	int rc;
 
 	db_bind_i64(st, 1, w->log);
@@ -336,7 +336,7 @@ int forms_walk_bytes(struct forms_walk *w, struct block *b, struct err *err)
 	if (rc != 1)                    /* in one snapshot it is there */
 		return rc < 0 ? rc : err_set(err, ERR_CORRUPT, "", "its bytes are not there");
 	b->cols.p = db_col_blob(st, 0, &b->cols.len);
-	b->hash.p = db_col_blob(st, 1, &b->hash.len);
+	b->hash = (struct block_bytes){ "", 0 };
 	return 0;
 }
 

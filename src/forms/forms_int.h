@@ -61,15 +61,15 @@ void forms_walk_begin(struct forms_walk *w, struct forms *f, int64_t log, int64_
 void forms_walk_over(struct forms_walk *w, int64_t lo, int64_t hi);     /* blocks from the one that has lo on */
 bool forms_walk_has(const struct forms_walk *w);
 int forms_walk_step(struct forms_walk *w, struct err *err) MUST_CHECK;  /* 1: the next block; 0: that was all */
-/* Of the block that it is at; borrowed until the next step. */
+/* cols of the block that it is at; borrowed until the next step. */
 int forms_walk_bytes(struct forms_walk *w, struct block *b, struct err *err) MUST_CHECK;
 void forms_walk_end(struct forms_walk *w);
 
 /* A block, decoded as far as somebody asked. */
 struct forms_slot;
-/* The block of a row of blk, of a file (NULL: the store), whose bytes are copied unless it is there already; pinned
- * until it is put.  columns: which a statement may ask for, so that they are inflated together.  ERR_LIMIT: it has no
- * ids. */
+/* The block of a row of blk, of a file (NULL: the store), whose cols are copied unless it is there already; its hash is
+ * read when a value needs it, in the transaction of who has it pinned, until it is put.  columns: which a statement may
+ * ask for, so that they are inflated together.  ERR_LIMIT: it has no ids. */
 int forms_slot_get(struct forms *f, int64_t log, struct forms_file *file, const struct block *b, uint64_t columns,
 		   struct forms_slot **ret, struct err *err) MUST_CHECK;
 void forms_slot_put(struct forms_slot **slot);
@@ -93,6 +93,9 @@ struct forms_place { struct forms_slot *slot; int64_t first, cnt; };
 /* Opens the block of a log's record idx, unless it is the one that is open; columns: as forms_slot_get() has them.  1;
  * 0: it is in a file that is not here.  ERR_CORRUPT: it is missing. */
 int forms_place_open(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
+		     struct forms_place *at, struct err *err) MUST_CHECK;
+/* The same of one that may be gone, as a begin that was pruned is: 0. */
+int forms_place_find(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
 		     struct forms_place *at, struct err *err) MUST_CHECK;
 
 /* Records of a log, positions from lo to hi, times from since to before until, that are no begin and have one id in

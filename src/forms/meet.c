@@ -19,8 +19,11 @@ static int missing(int64_t log, int64_t idx, struct err *err)
 	return err_set(err, ERR_CORRUPT, "", "the block of record %" PRId64 " of log %" PRId64 " is missing", idx, log);
 }
 
-int forms_place_open(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
-		     struct forms_place *at, struct err *err)
+enum { NOWHERE = 2 };
+
+/* As forms_place_open(); NOWHERE: no block has it. */
+static int open_place(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
+		      struct forms_place *at, struct err *err)
 {
 	struct forms_walk w = { .f = NULL };
 	struct block b = { 0 };
@@ -40,12 +43,28 @@ int forms_place_open(struct forms *f, int64_t log, int64_t sealed, int64_t idx, 
 			rc = forms_slot_get(f, log, w.file, &b, columns, &at->slot, err);
 		rc = rc < 0 ? rc : 1;
 	} else if (rc == 0 && w.jumped < 0) {
-		rc = missing(log, idx, err);
+		rc = NOWHERE;
 	}
 	at->first = b.first;
 	at->cnt = b.cnt;
 	forms_walk_end(&w);
-	return rc == 1 && (idx < at->first || idx - at->first >= at->cnt) ? missing(log, idx, err) : rc;
+	return rc == 1 && (idx < at->first || idx - at->first >= at->cnt) ? NOWHERE : rc;
+}
+
+int forms_place_open(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
+		     struct forms_place *at, struct err *err)
+{
+	const int rc = open_place(f, log, sealed, idx, columns, at, err);
+
+	return rc == NOWHERE ? missing(log, idx, err) : rc;
+}
+
+int forms_place_find(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
+		     struct forms_place *at, struct err *err)
+{
+	const int rc = open_place(f, log, sealed, idx, columns, at, err);
+
+	return rc == NOWHERE ? 0 : rc;
 }
 
 /* --- what sums say */

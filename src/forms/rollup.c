@@ -59,6 +59,7 @@ struct cursor {
 	struct forms_walk walk;
 	struct forms_slot *slot, *before;       /* the block that is counted, and the one before it */
 	int64_t first, cnt, before_first, before_cnt;
+	struct forms_place apart, begin;        /* of a record that stands apart in a chapter, and of a begin */
 	struct block_zones *zones;
 	/* what was counted */
 	struct map *table;              /* by the words of the key -> place in v, from 1 on */
@@ -182,16 +183,18 @@ static void read_record(struct db_stmt *st, struct block_sum *ret, int64_t *ret_
 		ret->key[k] = db_col_type(st, 7 + k) == DB_NULL ? -1 : db_col_i64(st, 7 + k);
 }
 
-static int find_record(struct cursor *c, int64_t idx, struct block_sum *ret, int64_t *ret_beg, struct err *err)
+/* Of one that may be a row. */
+static int find_begin_row(struct cursor *c, int64_t idx, struct block_sum *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->f->db, SQL_FORMS_SUMS_RECORD);
+	int64_t beg;
 	int rc;
 
 	db_bind_i64(st, 1, c->log);
 	db_bind_i64(st, 2, idx);
 	rc = db_step(st, err);
 	if (rc == 1)
-		read_record(st, ret, ret_beg);
+		read_record(st, ret, &beg);
 	db_stmt_put(&st);
 	return rc;
 }
@@ -202,11 +205,41 @@ static int read_in_slot(const struct cursor *c, struct forms_slot *slot, int64_t
 	return forms_slot_sum(slot, first, i, c->reads, c->numbers, ret, err);
 }
 
+static uint64_t columns_of(const struct cursor *c)
+{
+	uint64_t columns = BLOCK_COLUMN(COL_TS) | BLOCK_COLUMN(COL_KIND) | c->numbers;
+
+	if (c->joined)
+		columns |= BLOCK_COLUMN(COL_BEG);
+	if (c->reads >> W_CALLED & 1)
+		columns |= BLOCK_COLUMN(COL_CALL);
+	for (unsigned k = 0; k < SUM_KEYS; k++)
+		if (c->reads >> (W_KEY + k) & 1)
+			columns |= BLOCK_COLUMN(block_sum_columns[k]);
+	return columns;
+}
+
+static int read_at(const struct cursor *c, const struct forms_place *at, int64_t idx, struct block_sum *ret,
+		   struct err *err)
+{
+	return read_in_slot(c, at->slot, at->first, idx - at->first, ret, err);
+}
+
+/* 1; 0: it is gone. */
+static int find_begin(struct cursor *c, int64_t idx, struct block_sum *ret, struct err *err)
+{
+	int rc;
+
+	if (idx >= c->line)
+		return find_begin_row(c, idx, ret, err);
+	rc = forms_place_find(c->f, c->log, c->sealed, idx, columns_of(c), &c->begin, err);
+	return rc != 1 ? rc : read_at(c, &c->begin, idx, ret, err) < 0 ? ERR_CORRUPT : 1;
+}
+
 /* Adds what the begin at beg says; -1: there is none. */
 static int join(struct cursor *c, struct block_sum *one, int64_t beg, struct err *err)
 {
 	struct block_sum begin;
-	int64_t other;
 	int rc = 0;
 
 	if (!c->joined)
@@ -216,7 +249,7 @@ static int join(struct cursor *c, struct block_sum *one, int64_t beg, struct err
 	else if (beg >= 0 && c->before && beg >= c->before_first && beg < c->before_first + c->before_cnt)
 		rc = read_in_slot(c, c->before, c->before_first, beg - c->before_first, &begin, err) < 0 ? ERR_CORRUPT : 1;
 	else if (beg >= 0)
-		rc = find_record(c, beg, &begin, &other, err);
+		rc = find_begin(c, beg, &begin, err);
 	if (rc < 0)
 		return rc;
 	block_sum_join(one->key, rc == 1 ? begin.key : NULL);
@@ -299,20 +332,6 @@ static int may_have(struct cursor *c, struct db_stmt *st, unsigned col, int64_t 
 		}
 	}
 	return rc < 0 ? rc : may;
-}
-
-static uint64_t columns_of(const struct cursor *c)
-{
-	uint64_t columns = BLOCK_COLUMN(COL_TS) | BLOCK_COLUMN(COL_KIND) | c->numbers;
-
-	if (c->joined)
-		columns |= BLOCK_COLUMN(COL_BEG);
-	if (c->reads >> W_CALLED & 1)
-		columns |= BLOCK_COLUMN(COL_CALL);
-	for (unsigned k = 0; k < SUM_KEYS; k++)
-		if (c->reads >> (W_KEY + k) & 1)
-			columns |= BLOCK_COLUMN(block_sum_columns[k]);
-	return columns;
 }
 
 static int count_block(struct cursor *c, struct err *err)
@@ -410,6 +429,25 @@ static int next_block(struct cursor *c, struct err *err)
 
 /* --- chapters */
 
+/* A record that stands apart in its chapter, by itself.  1; 0: it is in a file that is not here. */
+static int find_apart(struct cursor *c, int64_t idx, struct block_sum *ret, int64_t *ret_beg, struct err *err)
+{
+	const struct forms_place *at = &c->apart;
+	int64_t kind = 0;
+	int rc = forms_place_open(c->f, c->log, c->sealed, idx, columns_of(c), &c->apart, err);
+
+	if (rc != 1)
+		return rc;
+	rc = read_at(c, at, idx, ret, err);
+	if (rc >= 0)
+		rc = forms_slot_number(at->slot, COL_KIND, idx - at->first, &kind, err);
+	ret->key[SUM_KIND] = kind;
+	*ret_beg = -1;
+	if (rc >= 0 && c->joined)
+		rc = forms_slot_number(at->slot, COL_BEG, idx - at->first, ret_beg, err);
+	return rc < 0 ? rc : 1;
+}
+
 /* ts: of any record of the chapter, all of which is in one slot. */
 static int add_sums(struct cursor *c, const struct block_sums *sums, int64_t ts, struct err *err)
 {
@@ -427,11 +465,7 @@ static int add_sums(struct cursor *c, const struct block_sums *sums, int64_t ts,
 		struct block_sum one;
 		int64_t beg = -1;
 
-		rc = find_record(c, sums->apart[i], &one, &beg, err);
-		if (rc == 0 && c->f->absent && c->f->absent->n > 0)     /* in a file that is not here */
-			continue;
-		if (rc == 0)
-			rc = err_set(err, ERR_CORRUPT, "", "record %" PRId64 " of log %" PRId64 " is missing", sums->apart[i], c->log);
+		rc = find_apart(c, sums->apart[i], &one, &beg, err);
 		if (rc == 1)
 			rc = own_passes(c, &one) ? count_record(c, &one, beg, err) : 0;
 	}
@@ -655,6 +689,8 @@ static void leave(struct cursor *c)
 	forms_walk_end(&c->walk);
 	forms_slot_put(&c->slot);
 	forms_slot_put(&c->before);
+	forms_slot_put(&c->apart.slot);
+	forms_slot_put(&c->begin.slot);
 	c->stage = AT_END;
 }
 

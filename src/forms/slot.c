@@ -15,7 +15,7 @@
 
 enum { TEXTS_MAX = 65536 };              /* for leaves: forgotten then */
 
-enum part { PART_TESTED, PART_NUMBERS, PART_BYTES, PART_LEAF, PARTS };
+enum part { PART_TESTED, PART_NUMBERS, PART_PRESENT, PART_BYTES, PART_LEAF, PARTS };
 
 struct text { int64_t kind; size_t len; char p[]; };
 
@@ -24,7 +24,8 @@ struct forms_slot {
 	int64_t log;
 	struct forms_file *file;        /* that has it, pinned; NULL: the store */
 	struct block b;                 /* of the bytes that follow */
-	uint8_t *bytes;
+	uint8_t *cols, *hash;           /* hash: most of a block, read once somebody needs it; NULL: nobody has */
+	bool hash_is;                   /* that it is what the row has was seen since the block was fetched */
 	unsigned pins;
 	uint64_t used, wanted;
 	struct { struct block_reader *reader; uint64_t columns; } part[PARTS];
@@ -39,7 +40,8 @@ static void slot_free(struct forms_slot *s)
 		block_reader_free(&s->part[p].reader);
 	forms_file_put(&s->file);
 	free(s->origin);
-	free(s->bytes);
+	free(s->cols);
+	free(s->hash);
 	free(s);
 }
 
@@ -152,7 +154,7 @@ static bool same_bytes(const struct block_bytes *a, const struct block_bytes *b)
 static bool is_it(const struct forms_slot *s, int64_t log, const struct forms_file *file, const struct block *b)
 {
 	return s && s->log == log && s->file == file && s->b.first == b->first && s->b.cnt == b->cnt && s->b.fmt == b->fmt &&
-		same_bytes(&s->b.cols, &b->cols) && same_bytes(&s->b.hash, &b->hash);
+		same_bytes(&s->b.cols, &b->cols);
 }
 
 static struct forms_slot *slot_new(struct forms *f, int64_t log, struct forms_file *file, const struct block *b)
@@ -163,14 +165,9 @@ static struct forms_slot *slot_new(struct forms *f, int64_t log, struct forms_fi
 	s->log = log;
 	s->file = forms_file_pin(file);
 	s->b = *b;
-	s->bytes = mem_alloc(b->cols.len + b->hash.len + 1);
-	if (b->cols.len > 0)
-		memcpy(s->bytes, b->cols.p, b->cols.len);
-	if (b->hash.len > 0)
-		memcpy(s->bytes + b->cols.len, b->hash.p, b->hash.len);
-	s->b.cols.p = s->bytes;
-	s->b.hash.p = s->bytes + b->cols.len;
-	s->b.zone = (struct block_bytes){ "", 0 };
+	s->cols = mem_dup(b->cols.p, b->cols.len);
+	s->b.cols.p = s->cols;
+	s->b.hash = s->b.zone = (struct block_bytes){ "", 0 };
 	s->row_at = -1;
 	return s;
 }
@@ -197,6 +194,7 @@ int forms_slot_get(struct forms *f, int64_t log, struct forms_file *file, const 
 		struct forms_slot *s = f->kept[i];
 
 		if (is_it(s, log, file, b)) {
+			s->hash_is = s->hash_is && s->pins > 0;         /* by another statement: the row may be another */
 			s->pins++;
 			s->wanted |= columns;
 			s->used = ++f->clock;
@@ -301,6 +299,8 @@ static uint64_t columns_of(enum part p)
 		return bytes;
 	case PART_NUMBERS:
 		return BLOCK_ALL_COLUMNS & ~tested & ~bytes;
+	case PART_PRESENT:
+		return 0;
 	case PART_LEAF:
 	case PARTS:
 		break;
@@ -323,18 +323,60 @@ static void bound_texts(struct forms *f)
 	f->texts = map_new();
 }
 
+/* As the row has it now. */
+static void set_hash(struct forms_slot *s, const struct block_bytes *hash)
+{
+	s->hash_is = true;
+	if (s->hash && same_bytes(&s->b.hash, hash))
+		return;
+	for (enum part p = PART_BYTES; p < PARTS; p++)
+		block_reader_free(&s->part[p].reader);
+	s->row_at = -1;
+	free(s->hash);
+	s->hash = mem_dup(hash->p, hash->len);
+	s->b.hash = (struct block_bytes){ s->hash, hash->len };
+}
+
+static int read_hash(struct forms_slot *s, struct err *err)
+{
+	struct db *db = s->file ? forms_file_db(s->file) : s->f->db;
+	struct db_stmt *st = db_stmt_get(db, s->file ? SQL_SEGMENT_BLOCK_HASH : SQL_FORMS_BLOCK_HASH);
+	struct block_bytes hash = { 0 };
+	int rc;
+
+	db_bind_i64(st, 1, s->log);
+	db_bind_i64(st, 2, s->b.first);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		hash.p = db_col_blob(st, 0, &hash.len);
+		set_hash(s, &hash);
+	} else if (rc == 0) {           /* in one snapshot it is there */
+		rc = err_set(err, ERR_CORRUPT, "", "its bytes are not there");
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 /* The reader of a part, with that column at least. */
 static int open_part(struct forms_slot *s, enum part p, uint64_t column, struct block_reader **ret, struct err *err)
 {
 	struct block_texts texts = { .log = s->log, .origin = "", .fn = get_text, .arg = s->f,
 		.id = s->file ? forms_file_id : NULL, .id_arg = s->file };
+	const bool hashed = p == PART_BYTES || p == PART_LEAF;
 	uint64_t columns;
 	int rc = 0;
 
 	*ret = s->part[p].reader;
-	if (*ret && (s->part[p].columns & column) == column)
+	if (*ret && (s->part[p].columns & column) == column && (!hashed || s->hash_is))
 		return 0;
 	columns = s->part[p].columns | column | (s->wanted & columns_of(p));
+	if (hashed && (columns & BLOCK_HASHED) && !s->hash_is)
+		rc = read_hash(s, err);
+	if (rc < 0)
+		return forms_bad(s->log, s->b.first, rc, err);
+	*ret = s->part[p].reader;       /* it may have gone with another hash */
+	if (*ret && (s->part[p].columns & column) == column)
+		return 0;
 	if (p == PART_LEAF && !s->origin)
 		rc = get_origin(s, err);
 	if (rc < 0)
@@ -345,7 +387,7 @@ static int open_part(struct forms_slot *s, enum part p, uint64_t column, struct 
 		s->part[p].reader = *ret = block_reader_new(&texts);
 	s->part[p].columns = 0;
 	s->row_at = -1;
-	rc = block_open(*ret, &s->b, columns, err);
+	rc = p == PART_PRESENT ? block_open_present(*ret, &s->b, columns, err) : block_open(*ret, &s->b, columns, err);
 	if (rc == 0)
 		s->part[p].columns = columns;
 	return rc < 0 ? forms_bad(s->log, s->b.first, rc, err) : 0;
@@ -367,7 +409,7 @@ int forms_slot_number(struct forms_slot *s, enum audit_column col, int64_t i, in
 
 static int slot_has(struct forms_slot *s, enum audit_column col, int64_t i, struct err *err)
 {
-	const enum part p = audit_columns[col].form == FORM_BLOB ? PART_BYTES : is_tested[col] ? PART_TESTED : PART_NUMBERS;
+	const enum part p = audit_columns[col].form == FORM_BLOB ? PART_PRESENT : is_tested[col] ? PART_TESTED : PART_NUMBERS;
 	struct block_reader *r = NULL;
 	int rc = open_part(s, p, BLOCK_COLUMN(col), &r, err);
 

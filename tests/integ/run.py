@@ -186,7 +186,7 @@ def by_length(paths, times):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-j", type=int, default=3 * len(os.sched_getaffinity(0)), help="how many at a time")
+    parser.add_argument("-j", type=int, default=2 * len(os.sched_getaffinity(0)), help="how many at a time")
     parser.add_argument("--disk", action="store_true", help="stores on a disk")
     parser.add_argument("file", nargs="+")
     args = parser.parse_args()

@@ -224,7 +224,7 @@ class Work(crib.Case):
         for command in "audit erasures", "audit config", "audit auth-failures":
             with self.subTest(command=command):
                 runs = store.counted(lambda: store.said(command, {}))[1]
-                self.assertLess(sum(name == "forms_block_bytes" for name, *_ in runs), blocks / 20)
+                self.assertLess(sum(name == "forms_block_cols" for name, *_ in runs), blocks / 20)
                 self.assertEqual(sum(name == "forms_chapter_sums" for name, *_ in runs), 0)
         beside = {name: text for text, name in statements() if re.match("forms_(blocks|chapters)_(up|down)$", name)}
         self.assertEqual((len(beside), [name for name, text in beside.items() if re.search(r"\b(cols|hash|sums)\b", text)]), (4, []))
@@ -246,7 +246,7 @@ class Work(crib.Case):
         """How often a block, and the sums of a chapter and of a book, were read for it; and its rows."""
         got, runs = store.counted(lambda: store.said(command, args))
         names = collections.Counter(name for name, *_ in runs)
-        return [names["forms_block_bytes"], names["forms_chapter_sums"], names["forms_book_around"]], got.count(b'{"row":')
+        return [names["forms_block_cols"], names["forms_chapter_sums"], names["forms_book_around"]], got.count(b'{"row":')
 
     def test_two_ids_that_meet_seldom_are_found_by_sums(self):
         """SC-206, decision 0141: what each part has of both, and no record of both at once, costs the sums of its books."""

@@ -551,6 +551,29 @@ static void finds(struct fix *f, const char *sql, const char *question, const ch
 	db_close(&db);
 }
 
+/* What a connection keeps of a block is compared with the row, also what few values need. */
+static void each_statement_sees_what_a_row_has_by_now(void **state)
+{
+	static const char calls[] = "SELECT hex(call) FROM rec WHERE log = 2 AND call IS NOT NULL ORDER BY idx LIMIT 3";
+	struct fix *f = *state;
+	struct str was = STR_INIT, is = STR_INIT, counted = STR_INIT;
+	struct db *db;
+
+	fold(f, &(struct fold_with){ .seed = 1, .block_max = 200, .tail = 10 });
+	db = reader(f);
+	answer(db, calls, &was);
+	raw(f, "UPDATE blk SET hash = zeroblob(length(hash)) WHERE log = 2 AND first = 0");
+	answer(db, "SELECT count(*) FROM rec WHERE log = 2 AND idx < 100 AND kind = 1002", &counted);
+	answer(db, calls, &is);
+	assert_null(strstr(str_text(&is), "ERROR"));
+	assert_non_null(strstr(str_text(&is), "00000000000000000000"));
+	assert_null(strstr(str_text(&was), "00000000000000000000"));
+	db_close(&db);
+	str_fini(&was);
+	str_fini(&is);
+	str_fini(&counted);
+}
+
 static const char all_of_it[] = "SELECT count(*), total(ts), count(call) FROM rec WHERE log = 2";
 
 static void damaged_block_ends_a_statement(void **state)
@@ -630,6 +653,7 @@ SINGLE_THREAD_SUITE(forms)
 		cmocka_unit_test_setup_teardown(store_without_blocks_is_left_alone, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(nothing_can_be_written_by_it, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(calls_are_found_by_their_ids, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(each_statement_sees_what_a_row_has_by_now, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(damaged_block_ends_a_statement, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(missing_block_ends_a_statement, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(overlapping_blocks_end_a_statement, set_up, fix_free),

@@ -456,6 +456,31 @@ static void sc206_each_column_can_be_asked_for_alone(void **state)
 	}
 }
 
+/* Who has a value is said by the columns; what stands in hash is read for values of those columns alone. */
+static void sc206_hash_is_for_what_stands_there(void **state)
+{
+	struct fix *f = *state;
+	struct block without;
+
+	rig_any(&f->rig, 77, 60, 200);
+	make(f);
+	without = f->b;
+	without.hash = (struct block_bytes){ "", 0 };
+	OK(block_open_present(f->reader, &without, BLOCK_ALL_COLUMNS, &f->err));
+	for (unsigned col = COL_CALL; col < COL_COUNT; col++)
+		for (size_t i = 0; i < f->rig.n; i++)
+			assert_int_equal(block_has(f->reader, col, (int64_t)i), f->rig.row[i].v[col].present);
+	OK(block_open(f->reader, &without, BLOCK_ALL_COLUMNS & ~BLOCK_HASHED, &f->err));
+	for (unsigned col = COL_CALL; col < COL_COUNT; col++) {
+		bool any = false;
+
+		for (size_t i = 0; i < f->rig.n; i++)
+			any |= f->rig.row[i].v[col].present;
+		if (any && (BLOCK_HASHED >> col & 1))
+			assert_int_equal(block_open(f->reader, &without, BLOCK_COLUMN(col), &f->err), ERR_CORRUPT);
+	}
+}
+
 static void sc201_ids_have_texts_or_there_is_no_row(void **state)
 {
 	struct fix *f = *state;
@@ -721,6 +746,7 @@ SINGLE_THREAD_SUITE(block)
 		WITH_BLOCKS(sc201_a_bomb_costs_no_more_than_its_records),
 		WITH_BLOCKS(sc206_only_what_is_asked_for_is_read),
 		WITH_BLOCKS(sc206_each_column_can_be_asked_for_alone),
+		WITH_BLOCKS(sc206_hash_is_for_what_stands_there),
 		WITH_BLOCKS(sc201_ids_have_texts_or_there_is_no_row),
 		WITH_BLOCKS(sc201_decoding_is_strict),
 		WITH_BLOCKS(sc201_hash_is_used_to_the_last_byte),
