@@ -15,6 +15,7 @@
 #include "forms_int.h"
 
 enum { KIND_BEGIN = 1001, KIND_END = 1002 };
+#define DAY_US INT64_C(86400000000)
 enum { ENTRIES_MAX = 16384 };   /* a part of the log that would make more is handed on by itself */
 enum { NEAR_BITS = 10 };        /* entries that were met last, which are found without hashing all their words well */
 
@@ -135,6 +136,19 @@ static int put_entry(struct cursor *c, const struct block_sum *one, struct err *
 static int64_t slot_of(const struct cursor *c, int64_t ts)
 {
 	return c->every > 0 ? (ts - c->since) / c->every : 0;
+}
+
+/* Slots are whole days, as sums of chapters are: what spans several says of each. */
+static bool by_days(const struct cursor *c)
+{
+	return c->every > 0 && c->every % DAY_US == 0 && c->since % DAY_US == 0;
+}
+
+/* Of sums.  day: 0 in a book, all of which is in one slot, as is a chapter unless slots are days; ts: of one of its
+ * records. */
+static int64_t slot_of_sum(const struct cursor *c, int64_t day, int64_t ts)
+{
+	return slot_of(c, day > 0 && by_days(c) ? day * DAY_US : ts);
 }
 
 /* Calls of a slot that took so long. */
@@ -448,19 +462,19 @@ static int find_apart(struct cursor *c, int64_t idx, struct block_sum *ret, int6
 	return rc < 0 ? rc : 1;
 }
 
-/* ts: of any record of the chapter, all of which is in one slot. */
+/* ts: of any record of the chapter. */
 static int add_sums(struct cursor *c, const struct block_sums *sums, int64_t ts, struct err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < sums->sums && rc == 0; i++) {
 		if (c->hist)
-			rc = put_calls(c, &sums->sum[i], slot_of(c, ts), err);
+			rc = put_calls(c, &sums->sum[i], slot_of_sum(c, sums->sum[i].day, ts), err);
 		else if (passes(c, words_of(&sums->sum[i]), 0, W_COUNT))
 			rc = put_entry(c, &sums->sum[i], err);
 	}
 	for (size_t i = 0; i < sums->hists && c->hist && rc == 0; i++)
-		rc = put_hist(c, &sums->hist[i], slot_of(c, ts), err);
+		rc = put_hist(c, &sums->hist[i], slot_of_sum(c, sums->hist[i].day, ts), err);
 	for (size_t i = 0; i < sums->aparts && rc == 0; i++) {
 		struct block_sum one;
 		int64_t beg = -1;
@@ -562,7 +576,7 @@ static int take_chapter(struct cursor *c, struct err *err)
 		if (took != 0)
 			return took < 0 ? took : 0;
 	}
-	if (rc == 1 && ts_min >= c->since && ts_max < c->until && slot_of(c, ts_min) == slot_of(c, ts_max)) {
+	if (rc == 1 && ts_min >= c->since && ts_max < c->until && (by_days(c) || slot_of(c, ts_min) == slot_of(c, ts_max))) {
 		rc = take_sums(c, first, cnt, ts_min, err);
 		rc = rc == 0 || rc == 1 ? !rc : rc;
 	}
@@ -846,7 +860,8 @@ static void read_ask(struct cursor *c, const struct db_vtab_ask *ask)
 		c->numbers |= BLOCK_COLUMN(COL_N_RES);
 	c->takes = c->words | (ask->columns >> R_ASKED & ~keys);
 	if (c->hist)
-		c->takes = c->reads | UINT64_C(1) << (W_KEY + SUM_KIND) | UINT64_C(1) << W_DUR_MAX;
+		c->takes = c->reads | UINT64_C(1) << (W_KEY + SUM_KIND) | UINT64_C(1) << W_DUR_MAX |
+			(uint64_t)by_days(c) << W_DAY;
 }
 
 static int rollup_filter(void *cursor, const struct db_vtab_ask *ask, struct err *err)

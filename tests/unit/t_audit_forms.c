@@ -17,6 +17,7 @@
 #include "suite.h"
 
 enum { ACME = 7, OTHER = 8, RECORDS = 1500 };
+#define BEGUN INT64_C(1780012786000000)          /* seconds before a day */
 
 static uint64_t random_state;
 
@@ -86,7 +87,7 @@ static struct fix *new_store(unsigned seed)
 
 	assert_int_equal(secret_init(), 0);
 	random_state = seed;
-	clock_fake(UINT64_C(1780000000000000), 500000);
+	clock_fake((uint64_t)BEGUN, 500000);
 	open_store(f);
 	open_keys(f);
 	begin(f);
@@ -337,12 +338,11 @@ static void fill_in(struct str *ret, const char *frame, const char *what, int64_
 /* Times are some record's, or beside it. */
 static void ask_sums(struct db *db, const char *frame, const char *what, uint64_t seed, struct str *out)
 {
-	const int64_t first = INT64_C(1780000000000000);
 	struct str sql = STR_INIT;
 	int64_t since, until;
 
 	random_state = seed;
-	since = first + (int64_t)draw(RECORDS * 12000);
+	since = BEGUN + (int64_t)draw(RECORDS * 12000);
 	until = since + (int64_t)draw(RECORDS * 25000);
 	fill_in(&sql, frame, what, since, until);
 	str_reset(out);
@@ -360,20 +360,22 @@ static struct db *reader_of_sums(struct fix *f)
 }
 
 enum { SUMS_ASKED = NELEMS(asked) * 4, PARTS_FROM = SUMS_ASKED + SLOTS_ASKED, MEETS_FROM = PARTS_FROM + PARTS_ASKED,
-       ALL_ASKED = MEETS_FROM + MEETS_ASKED + 2 };
+       ALL_ASKED = MEETS_FROM + MEETS_ASKED + 3 };
 
-/* The i-th question, of sums or of records; the last two compare forms alone. */
+/* The i-th question, of sums or of records; the last three compare forms alone. */
 static void ask_one(struct db *db, bool sums, size_t i, uint64_t seed, struct str *out)
 {
 	static const char by[] = "SELECT tool, day, cred IS NULL, sum(n) FROM rollup WHERE log = 2 AND since = 0 AND until = " LAST
 		" AND \"by\" = ',tool,day,' GROUP BY 1, 2 ORDER BY 1, 2", hist[] = "SELECT tool, class, step, sum(n) FROM rollup_hist "
-		"WHERE log = 2 AND since = 0 AND until = " LAST " AND of_tool = -1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+		"WHERE log = 2 AND since = 0 AND until = " LAST " AND of_tool = -1 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3", days[] = "SELECT slot, "
+		"tool, kind, outcome, step, sum(n), max(dur_max) FROM rollup_hist WHERE log = 2 AND since = 1779840000000000 AND until = " LAST
+		" AND every = 86400000000 GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5";
 	const struct asked *a = i < SUMS_ASKED ? &asked[i % NELEMS(asked)] : i < MEETS_FROM ? &of_slots
 		: &met[i % NELEMS(met)];
 
 	str_reset(out);
 	if (i >= MEETS_FROM + MEETS_ASKED)
-		answer(db, i == ALL_ASKED - 1 ? hist : by, out);
+		answer(db, i == ALL_ASKED - 1 ? hist : i == ALL_ASKED - 2 ? days : by, out);
 	else if (i < SUMS_ASKED)
 		ask_sums(db, sums ? sums_said : sums_meant, sums ? a->sums : a->records, seed + i, out);
 	else if (i >= MEETS_FROM)
@@ -408,13 +410,14 @@ static void sums_are_those_of_the_records(void **state)
 		{ .seed = 3, .block_max = 30, .tail = 1, .chapter = 7, .book = 2, .partial = true },
 		{ .seed = 4, .block_max = 100, .tail = 20, .leftovers = true, .chapter = 14, .book = 2 }, { .seed = 5, .block_max = 70 },
 		{ .seed = 6, .block_max = 100, .tail = 50, .chapter = 6, .part = 2, .book = 3 },
+		{ .seed = 7, .block_max = 4096, .tail = 20, .chapter = 1 }, { .seed = 8, .block_max = 100, .tail = 200, .chapter = 13 },
 	};
 	struct str meant[ALL_ASKED] = { STR_INIT };
 	int64_t whole = 0, n = 0;
 
 	(void)state;
 	for (size_t i = 0; i < NELEMS(with); i++) {
-		struct fix *f = store_of((unsigned)i + 1);
+		struct fix *f = store_of((unsigned)i % SEEDS + 1);
 
 		for (size_t k = 0; k < NELEMS(meant); k++)
 			str_reset(&meant[k]);
@@ -449,7 +452,7 @@ static void answers_are_those_of_rows(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < NELEMS(with); i++) {
-		struct fix *f = store_of((unsigned)i + 1);
+		struct fix *f = store_of((unsigned)i % SEEDS + 1);
 
 		ask_all(f, before);
 		assert_null(strstr(str_text(&before[0]), "ERROR"));
