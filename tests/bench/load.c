@@ -1,4 +1,5 @@
-/* A closed-loop load generator for `make bench`: N connections, each with D requests under way, one thread.
+/* A load generator for `make bench`: N connections, each with D requests under way, one thread.  With --rate it asks so often
+ * and no more, on whichever connection is free; what waits for one is late, and its time counts from when it was due.
  *
  * Every answer is checked: status 200, the id of this very request, and a text that a right answer contains.
  * Prints one JSON line: requests/s, latency percentiles, CPU of the server per request and its memory.
@@ -41,11 +42,13 @@ struct conn {
 	size_t in_len, in_size;
 	char *out;                      /* what the socket did not take yet */
 	size_t out_len, out_off, out_size;
+	struct conn *next;              /* of those that are free */
 };
 
 static struct {
 	const char *host, *key, *tokens, *label, *method, *params, *expect, *rev, *session;
 	int port, conns, depth, pid;
+	double rate;                    /* a second; 0: the next one as soon as one is answered */
 	uint64_t requests;              /* in all, without a warm-up; 0: as many as there is time for */
 	bool http, tls;
 	double secs, warm;
@@ -60,6 +63,8 @@ static unsigned nkeys, next_key;        /* none: what is asked is no MCP server 
 static uint64_t next_id = ID_FIRST, answers, failures, histogram[BUCKETS];
 static uint64_t sent_ns[SENT_RING];     /* when a request was made, by id; more than can be under way */
 static bool counting;
+static struct conn *idle;               /* with --rate */
+static uint64_t rate_from, rate_asked;
 
 static uint64_t now_ns(void)
 {
@@ -379,9 +384,26 @@ static void readable(struct conn *c)
 		memmove(c->in, c->in + used, c->in_len - used);
 		c->in_len -= used;
 		c->in[c->in_len] = '\0';
+		if (opt.rate > 0) {
+			c->next = idle;
+			idle = c;
+			continue;
+		}
 		put_request(c, now);
 	}
 	flush_out(c);
+}
+
+/* With --rate: what is due by now, as far as connections are free. */
+static void ask_due(void)
+{
+	const uint64_t due = (uint64_t)((double)(now_ns() - rate_from) * opt.rate / 1e9);
+
+	for (struct conn *c; rate_asked < due && (c = idle) != NULL; rate_asked++) {
+		idle = c->next;
+		put_request(c, rate_from + (uint64_t)((double)rate_asked * 1e9 / opt.rate));
+		flush_out(c);
+	}
 }
 
 /* --- the server's side, from /proc */
@@ -463,7 +485,7 @@ static void run(int epoll, uint64_t until)
 {
 	struct epoll_event events[256];
 	while (now_ns() < until && !(opt.requests && answers == opt.requests)) {
-		int n = epoll_wait(epoll, events, 256, 100);
+		int n = epoll_wait(epoll, events, 256, opt.rate > 0 ? 1 : 100);
 		for (int i = 0; i < n; i++) {
 			struct conn *c = events[i].data.ptr;
 			if (events[i].events & EPOLLOUT)
@@ -471,6 +493,8 @@ static void run(int epoll, uint64_t until)
 			if (events[i].events & (EPOLLIN | EPOLLHUP))
 				readable(c);
 		}
+		if (opt.rate > 0)
+			ask_due();
 	}
 }
 
@@ -481,7 +505,7 @@ static void parse(int argc, char **argv)
 		{ "method", 1, NULL, 'm' }, { "params", 1, NULL, 'a' }, { "expect", 1, NULL, 'e' }, { "conns", 1, NULL, 'c' },
 		{ "depth", 1, NULL, 'd' }, { "pid", 1, NULL, 'i' }, { "secs", 1, NULL, 's' }, { "warm", 1, NULL, 'w' },
 		{ "rev", 1, NULL, 'r' }, { "session", 1, NULL, 'S' }, { "lines", 0, NULL, 'L' }, { "tls", 0, NULL, 'T' }, { "tokens", 1, NULL, 'K' },
-		{ "requests", 1, NULL, 'n' }, { NULL, 0, NULL, 0 },
+		{ "requests", 1, NULL, 'n' }, { "rate", 1, NULL, 'R' }, { NULL, 0, NULL, 0 },
 	};
 	for (int k; (k = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (k) {
@@ -502,14 +526,15 @@ static void parse(int argc, char **argv)
 		case 'L': opt.http = false; break;
 		case 'T': opt.tls = true; break;
 		case 'K': opt.tokens = optarg; break;
+		case 'R': opt.rate = strtod(optarg, NULL); break;
 		case 'n': opt.requests = strtoull(optarg, NULL, 10); break;
 		default: exit(2);
 		}
 	}
 	if (opt.port <= 0 || opt.conns < 1 || opt.conns > CONNS_MAX || opt.depth < 1 || opt.depth > DEPTH_MAX ||
-	    (opt.key && opt.tokens) || optind < argc) {
+	    (opt.key && opt.tokens) || opt.rate < 0 || (opt.rate > 0 && opt.depth > 1) || optind < argc) {
 		fprintf(stderr, "usage: load --port N [--key K | --tokens FILE] [--method M --params JSON --expect TEXT] "
-			"[--conns N] [--depth N]\n\t[--secs S] [--warm S] [--requests N] [--pid SERVER] [--lines] [--tls] "
+			"[--conns N] [--depth N | --rate N]\n\t[--secs S] [--warm S] [--requests N] [--pid SERVER] [--lines] [--tls] "
 			"[--label L]\n");
 		exit(2);
 	}
@@ -527,10 +552,16 @@ static void open_conns(int epoll)
 		die("memory");
 	for (int i = 0; i < opt.conns; i++) {
 		open_conn(&conns[i], epoll);
+		if (opt.rate > 0) {
+			conns[i].next = idle;
+			idle = &conns[i];
+			continue;
+		}
 		for (int d = 0; d < opt.depth; d++)
 			put_request(&conns[i], now_ns());
 		flush_out(&conns[i]);
 	}
+	rate_from = now_ns();
 }
 
 int main(int argc, char **argv)
