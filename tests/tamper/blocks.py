@@ -238,6 +238,23 @@ def chapter_place(s, rnd):
         s.run("UPDATE chap SET first = first + 1 WHERE log = ? AND first = ?", row["log"], row["first"])
 
 
+def zone_of_index(s, rnd):
+    """What questions walk by says that a block or a chapter lacks an id; its row does not."""
+    table = rnd.choice(("blk", "chap"))
+    row = pick(s, rnd) if table == "blk" else chapter(s, rnd)
+    found = zones(row)
+    which = rnd.choice([ids for ids in found if ids])
+    del which[rnd.choice(sorted(which))]
+    said = s.one("SELECT sql FROM sqlite_schema WHERE name = ?", table + "_zone")
+    elsewhere = f" WHERE log <> {row['log']} OR first <> {row['first']}"
+    for sql, zone in ((said, sceptic.zone_bytes(found)), (said + elsewhere, row["zone"]), (said, row["zone"])):
+        s.run("PRAGMA writable_schema = ON")
+        s.run("UPDATE sqlite_schema SET sql = ? WHERE name = ?", sql, table + "_zone")
+        s.run("PRAGMA writable_schema = RESET")
+        if sql != said or zone != row["zone"]:
+            s.run(f"UPDATE {table} SET zone = ? WHERE log = ? AND first = ?", zone, row["log"], row["first"])
+
+
 # --- books
 
 def book(s, rnd):
@@ -403,6 +420,7 @@ KINDS = [
     Kind("A-T124", payload_twice, each=("PAYLOAD_EXTRA",), never=LEAVES, form="blocks"),
     Kind("A-T122", chapter_zone, each=("INDEX",), never=LEAVES, form="blocks"),
     Kind("A-T123", chapter_place, each=("INDEX",), never=LEAVES, form="blocks"),
+    Kind("A-T145", zone_of_index, each=("INDEX",), never=LEAVES, form="blocks"),
     Kind("A-T125", book, each=("INDEX",), never=LEAVES, form="blocks"),
     Kind("A-T121", open_call, each={"tv": ("INDEX",), "py": ("INDEX",)}, never=LEAVES, form="blocks"),
 ]
