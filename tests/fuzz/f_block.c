@@ -128,15 +128,35 @@ static void taken(struct block_reader *r, const struct block *b)
 	block_maker_free(&m);
 }
 
+/* Who has a value, by columns alone; of a block that can be read, whole: its reader. */
+static void present(const struct block *b, const struct block_reader *whole)
+{
+	struct block_reader *r = block_reader_new(&of);
+	struct block without = *b;
+	struct err err;
+	bool read;
+
+	without.hash = (struct block_bytes){ "", 0 };
+	read = block_open_present(r, &without, BLOCK_ALL_COLUMNS, &err) == 0;
+	FUZZ_CHECK(read || !whole);
+	for (unsigned col = COL_CALL; col < COL_COUNT && whole; col++)
+		for (int64_t i = 0; i < block_count(whole); i++)
+			FUZZ_CHECK(block_has(r, col, i) == block_has(whole, col, i));
+	block_reader_free(&r);
+}
+
 static void block(const struct block *b)
 {
 	struct block_reader *r = block_reader_new(&of);
 	struct err err;
 
-	if (block_open(r, b, BLOCK_ALL_COLUMNS, &err) == 0)
+	if (block_open(r, b, BLOCK_ALL_COLUMNS, &err) == 0) {
+		present(b, r);
 		taken(r, b);
-	else
+	} else {
+		present(b, NULL);
 		FUZZ_CHECK(block_count(r) == 0 && block_columns(r) == 0);
+	}
 	block_reader_free(&r);
 }
 
