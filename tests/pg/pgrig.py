@@ -56,9 +56,19 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGQUIT)
 
 
+def below(parent):
+    """What says of each of its children when it has ended (pidfd_open(2))."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if stat.read_text().rpartition(")")[2].split()[1] == str(parent):
+                yield os.pidfd_open(int(stat.parent.name))
+        except OSError:
+            pass                                # it has already
+
+
 class Server:
     def __init__(self, **settings):
-        self.bin, self.server = programs(), None
+        self.bin, self.server, self.left = programs(), None, []
         # a server refuses root
         self.user = "nobody" if os.geteuid() == 0 else None
         base = pathlib.Path(os.environ.get("TMPDIR") or "/tmp")
@@ -87,12 +97,19 @@ class Server:
         self.again()
 
     def again(self):
+        while self.left:                        # their memory is the store's, and no server starts beside it
+            old = self.left.pop()
+            gone = select.select([old], [], [], WAIT_S)[0]
+            os.close(old)
+            if not gone:
+                raise Failed(f"a process of the last postgres is still there after {WAIT_S} s")
         with open(self.dir / "log", "ab") as log:
             self.server = self.run(f"{self.bin}/postgres", "-D", f"{self.dir}/data", "-k", str(self.dir), *self.words, stdout=log, stderr=log)
         self.wait_ready()
 
     def crash(self):
         """As kill -9 of the postmaster does it: its processes find that out by themselves, and no file is put in order."""
+        self.left += below(self.server.pid)
         self.server.kill()
         self.server.wait(WAIT_S)
         pid = self.dir / "data/postmaster.pid"
