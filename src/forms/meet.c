@@ -21,7 +21,7 @@ static int missing(int64_t log, int64_t idx, struct err *err)
 
 enum { NOWHERE = 2 };
 
-/* As forms_place_open(); NOWHERE: no block has it. */
+/* As forms_place_open(); NOWHERE: it lies before all blocks. */
 static int open_place(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
 		      struct forms_place *at, struct err *err)
 {
@@ -48,7 +48,7 @@ static int open_place(struct forms *f, int64_t log, int64_t sealed, int64_t idx,
 	at->first = b.first;
 	at->cnt = b.cnt;
 	forms_walk_end(&w);
-	return rc == 1 && (idx < at->first || idx - at->first >= at->cnt) ? NOWHERE : rc;
+	return rc == 1 && (idx < at->first || idx - at->first >= at->cnt) ? missing(log, idx, err) : rc;
 }
 
 int forms_place_open(struct forms *f, int64_t log, int64_t sealed, int64_t idx, uint64_t columns,
