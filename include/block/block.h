@@ -76,9 +76,10 @@ void block_reader_free(struct block_reader **r);
 int block_open(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err) MUST_CHECK;
 /* The same of which records have a value in these columns alone, for block_has(). */
 int block_open_present(struct block_reader *r, const struct block *b, uint64_t columns, struct err *err) MUST_CHECK;
-/* Those that need hash; of others it may be missing. */
-#define BLOCK_HASHED (BLOCK_COLUMN(COL_CALL) | BLOCK_COLUMN(COL_CM) | BLOCK_COLUMN(COL_SH) | BLOCK_COLUMN(COL_PREV) | \
-		      BLOCK_COLUMN(COL_TRACE))
+/* Those whose values stand in hash, in its order; for others it may be missing. */
+#define BLOCK_HASH_ORDER(X) X(CALL) X(CM) X(SH) X(PREV) X(TRACE)
+#define BLOCK_OR_COLUMN(col) | BLOCK_COLUMN(COL_##col)
+#define BLOCK_HASHED (UINT64_C(0) BLOCK_HASH_ORDER(BLOCK_OR_COLUMN))
 int64_t block_first(const struct block_reader *r);
 int64_t block_count(const struct block_reader *r);
 /* The columns that some record has a value of, of those that were asked for. */

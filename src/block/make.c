@@ -137,7 +137,8 @@ static size_t hash_size(const struct block_maker *m, enum audit_column col, cons
 
 static bool fits(const struct block_maker *m, const struct audit_row *row)
 {
-	static const enum audit_column hashed[] = { COL_CALL, COL_CM, COL_SH, COL_PREV, COL_TRACE };
+#define IN_HASH(col) COL_##col,
+	static const enum audit_column hashed[] = { BLOCK_HASH_ORDER(IN_HASH) };
 	const size_t head = 1 + BLOCK_RECORDS_MAX / 8 + VARINT_MAX;
 	size_t more = 0;
 

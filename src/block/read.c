@@ -47,7 +47,8 @@ struct block_reader {
 };
 
 /* Those whose values stand in hash, in its order. */
-static const enum audit_column hashed[] = { COL_CALL, COL_CM, COL_SH, COL_PREV, COL_TRACE };
+#define IN_HASH(col) COL_##col,
+static const enum audit_column hashed[] = { BLOCK_HASH_ORDER(IN_HASH) };
 
 struct block_reader *block_reader_new(const struct block_texts *texts)
 {

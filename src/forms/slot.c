@@ -357,20 +357,24 @@ static int read_hash(struct forms_slot *s, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
+static bool needs_hash(enum part p, uint64_t columns)
+{
+	return p != PART_PRESENT && (columns & BLOCK_HASHED);
+}
+
 /* The reader of a part, with that column at least. */
 static int open_part(struct forms_slot *s, enum part p, uint64_t column, struct block_reader **ret, struct err *err)
 {
 	struct block_texts texts = { .log = s->log, .origin = "", .fn = get_text, .arg = s->f,
 		.id = s->file ? forms_file_id : NULL, .id_arg = s->file };
-	const bool hashed = p == PART_BYTES || p == PART_LEAF;
 	uint64_t columns;
 	int rc = 0;
 
 	*ret = s->part[p].reader;
-	if (*ret && (s->part[p].columns & column) == column && (!hashed || s->hash_is))
+	if (*ret && (s->part[p].columns & column) == column && (s->hash_is || !needs_hash(p, s->part[p].columns)))
 		return 0;
 	columns = s->part[p].columns | column | (s->wanted & columns_of(p));
-	if (hashed && (columns & BLOCK_HASHED) && !s->hash_is)
+	if (needs_hash(p, columns) && !s->hash_is)
 		rc = read_hash(s, err);
 	if (rc < 0)
 		return forms_bad(s->log, s->b.first, rc, err);
