@@ -82,20 +82,22 @@ SELECT cols FROM main.blk WHERE log = ?1 AND first = ?2;
 -- takes: int int
 SELECT hash FROM main.blk WHERE log = ?1 AND first = ?2;
 
--- Rows of a log.  rec_order.
+-- Rows of a log, or those of a call alone: another row is read to its column call and goes no further.  rec_order.
 -- name: forms_rows_up
--- takes: int int int
+-- takes: int int int blob
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
-FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY span, idx;
+FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 AND (?4 IS NULL OR call = ?4)
+ORDER BY span, idx;
 
 -- name: forms_rows_down
--- takes: int int int
+-- takes: int int int blob
 SELECT id, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
   dur, cpu, rss, sbox, beg, prev, trace, obj, ext, sys, mdl
-FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 ORDER BY span DESC, idx DESC;
+FROM main.rec_tail WHERE log = ?1 AND idx >= ?2 AND idx <= ?3 AND (?4 IS NULL OR call = ?4)
+ORDER BY span DESC, idx DESC;
 
 -- One row.  Primary key.
 -- name: forms_row

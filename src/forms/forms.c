@@ -239,6 +239,10 @@ static void ask_rows(struct cursor *c)
 	db_bind_i64(c->st, 1, c->log);
 	db_bind_i64(c->st, 2, larger(c->w.idx.lo, c->line));
 	db_bind_i64(c->st, 3, c->w.idx.hi);
+	if (c->w.has_call)
+		db_bind_blob(c->st, 4, c->w.call, CALL_SIZE);
+	else
+		db_bind_null(c->st, 4);
 }
 
 /* Which blocks: next_span() says, before the first one too. */
