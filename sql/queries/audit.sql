@@ -285,21 +285,21 @@ WHERE log = ?1 AND idx IN (
   UNION SELECT beg FROM rec WHERE call = ?2 AND kind <> 1001 AND +log = ?1)
 ORDER BY idx;
 
--- audit_query_call(): a call that has ended of a store with blocks, at times from ?3 to before ?4.  Times of blocks, primary key.
+-- audit_query_call(): a call that has ended of a store with blocks, its own records from ?3 to ?4.  Primary keys.
 -- name: audit_list_call_forms
 -- takes: int blob int int
 WITH e(idx, beg) AS MATERIALIZED (
-  SELECT idx, beg FROM rec WHERE log = ?1 AND call = ?2 AND kind <> 1001 AND ts >= ?3 AND ts < ?4)
+  SELECT idx, beg FROM rec WHERE log = ?1 AND call = ?2 AND kind <> 1001 AND idx >= ?3 AND idx <= ?4)
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
   tool, tdef, rule, obj, sbox
 FROM rec_text
 WHERE log = ?1 AND idx IN (SELECT idx FROM e UNION SELECT beg FROM e)
 ORDER BY idx;
 
--- audit_query_call(): of the same times: 1, an end; 0, a begin alone; or NULL.
+-- audit_query_call(): at times from ?3 to before ?4: 1, an end; 0, a begin alone; or NULL; and where they are.  Times of blocks.
 -- name: audit_find_call_forms
 -- takes: int blob int int
-SELECT max(kind <> 1001) FROM rec WHERE log = ?1 AND call = ?2 AND ts >= ?3 AND ts < ?4;
+SELECT max(kind <> 1001), min(idx), max(idx) FROM rec WHERE log = ?1 AND call = ?2 AND ts >= ?3 AND ts < ?4;
 
 -- audit_query_call(): whether a clock was ever set.  Zones of the system's log.
 -- name: audit_was_clock_set

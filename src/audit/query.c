@@ -157,19 +157,28 @@ int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, v
 	return walk(&st, fn, arg, NULL, err);
 }
 
+/* A call's records that are found at its time; ended: 1, an end; 0, a begin alone; -1: none. */
+struct call_found { int64_t ended, first, last; };
+
 /* A call's id says when it began, and most have ended soon (SCALE 7, Q04). */
-static struct db_stmt *ask_call(struct db *db, enum sql_id id, int64_t log, const uint8_t call[16], bool soon)
+static int find_call(struct db *db, int64_t log, const uint8_t call[16], struct call_found *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, id);
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_FIND_CALL_FORMS);
 	int64_t ms = 0;
+	int rc;
 
 	for (unsigned i = 0; i < CALL_TIME; i++)
 		ms = ms << 8 | call[i];
 	db_bind_i64(st, 1, log);
 	db_bind_blob(st, 2, call, 16);
-	db_bind_i64(st, 3, soon ? ms * 1000 - SLACK_US : INT64_MIN);
-	db_bind_i64(st, 4, soon ? ms * 1000 + SOON_US : INT64_MAX);
-	return st;
+	db_bind_i64(st, 3, ms * 1000 - SLACK_US);
+	db_bind_i64(st, 4, ms * 1000 + SOON_US);
+	*ret = (struct call_found){ -1, 0, INT64_MAX };
+	rc = db_step(st, err);
+	if (rc == 1 && db_col_type(st, 0) != DB_NULL)
+		*ret = (struct call_found){ db_col_i64(st, 0), db_col_i64(st, 1), db_col_i64(st, 2) };
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
 }
 
 /* 1, and the first column; 0: no row. */
@@ -206,23 +215,28 @@ static int query_open(struct db *db, int64_t log, const uint8_t call[16], audit_
 static int query_in_forms(struct db *db, int64_t log, const uint8_t call[16], audit_row_fn *fn, void *arg, size_t *rows,
 			  struct err *err)
 {
-	struct db_stmt *st = ask_call(db, SQL_AUDIT_FIND_CALL_FORMS, log, call, true);
-	int64_t ended = -1, set = 0;
-	int rc = one_number(&st, &ended, err);
+	struct call_found found;
+	int64_t set = 0;
+	struct db_stmt *st;
+	int rc = find_call(db, log, call, &found, err);
 
-	if (rc >= 0 && ended == 0)
+	if (rc == 0 && found.ended == 0)
 		rc = query_open(db, log, call, fn, arg, rows, err);
 	if (rc < 0 || *rows > 0)
 		return rc;
-	if (ended < 0) {
+	if (found.ended < 0) {
 		st = db_stmt_get(db, SQL_AUDIT_WAS_CLOCK_SET);
 		rc = one_number(&st, &set, err);
 	}
-	if (rc >= 0 && (ended >= 0 || rc == 1)) {
-		st = ask_call(db, SQL_AUDIT_LIST_CALL_FORMS, log, call, ended == 1);
+	if (rc >= 0 && (found.ended >= 0 || rc == 1)) {
+		st = db_stmt_get(db, SQL_AUDIT_LIST_CALL_FORMS);
+		db_bind_i64(st, 1, log);
+		db_bind_blob(st, 2, call, 16);
+		db_bind_i64(st, 3, found.ended == 1 ? found.first : 0);         /* an end may be late */
+		db_bind_i64(st, 4, found.ended == 1 ? found.last : INT64_MAX);
 		rc = walk(&st, fn, arg, rows, err);
 	}
-	return rc >= 0 && ended < 0 && *rows == 0 ? query_open(db, log, call, fn, arg, rows, err) : rc;
+	return rc >= 0 && found.ended < 0 && *rows == 0 ? query_open(db, log, call, fn, arg, rows, err) : rc;
 }
 
 int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], audit_row_fn *fn, void *arg,

@@ -204,6 +204,20 @@ class Work(crib.Case):
                 others[command, len(args)] = sum(name == "forms_rows_up" and did > ROW_STEPS * TAIL for name, did, *_ in runs)
         self.assertEqual(others["audit coverage", 1], others["audit tool-health", 1])  # the header's
 
+    def test_rows_of_other_calls_are_left_out_where_they_are(self):
+        """Who asks for a call passes the rows behind the blocks once, and no other row comes out of its statement: audit show asks three times."""
+        self.serve("blocks")
+        store = self.stores[0]
+        tail = store.crib.rows("SELECT count(*) FROM rec r JOIN log ON log.id = r.log JOIN tenant t ON t.id = log.tenant_id WHERE t.name = ? AND "
+                               "idx >= (SELECT max(first + cnt) FROM blk WHERE log = r.log)", T["tenant"])[0][0]
+        self.assertGreater(tail, TAIL - 1)
+        call = store.crib.json("audit", "calls", "--tenant", T["tenant"], "--limit", "1")[0]["call"]
+        got, runs = store.counted(lambda: store.said("audit show", {**T, "call": call}))
+        self.assertGreater(sum(line.startswith(b'{"row":') for line in got.splitlines()), 1)
+        passed = [did for name, did, *_ in runs if name in ("forms_rows_up", "forms_rows_down") and did > 4 * tail]
+        self.assertEqual(len(passed), 3, passed)
+        self.assertLess(max(passed), ROW_STEPS // 2 * tail)
+
     def test_what_joins_a_record_to_its_begin_opens_a_block_once(self):
         """Not for each record: SQLite asks behind each for a second one, of which there is none."""
         self.serve("blocks")
