@@ -27,8 +27,9 @@ int served_main(const struct served *s, int argc, char **argv);
  * nfiles others, of which none is inherited; standard error is the server's log and is closed.  False: errno. */
 bool served_shut(unsigned nfiles);
 /* Who has use for the disk or the processor is given way to, as far as the system lets it: by an idle one always, by a
- * batch with nice 15; whoever is short of memory ends this process first. */
-enum served_class { SERVED_IDLE, SERVED_BATCH, SERVED_NORMAL };
+ * batch with nice 15, by one that makes pages always with the processor and like a batch with the disk; whoever is
+ * short of memory ends this process first. */
+enum served_class { SERVED_IDLE, SERVED_BATCH, SERVED_NORMAL, SERVED_PAGE };
 void served_step_back(enum served_class class);
 /* Nobody of its user looks into it, its addresses take at most so many bytes, and so does a file that it writes.  A
  * build with a sanitizer bounds the file alone.  False: errno. */

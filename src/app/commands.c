@@ -95,7 +95,7 @@ struct reports *app_reports_new(struct app *a)
 	a->reports = reports_new(a->loop, &opt);
 	if (conf && conf->console_listen && a->opt.profile == APP_DAEMON) {
 		opt.at_once = conf->console_reporters;
-		opt.bounds.class = SERVED_BATCH;        /* somebody waits for them */
+		opt.bounds.class = SERVED_PAGE;
 		a->paged = reports_new(a->loop, &opt);
 	}
 	return a->reports;

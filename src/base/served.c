@@ -159,6 +159,7 @@ void served_step_back(enum served_class class)
 	static const struct { int policy, nice, io; } to[] = {
 		[SERVED_IDLE] = { SCHED_IDLE, IDLE_NICE, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT },
 		[SERVED_BATCH] = { SCHED_BATCH, BATCH_NICE, IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | IOPRIO_LOWEST },
+		[SERVED_PAGE] = { SCHED_IDLE, IDLE_NICE, IOPRIO_CLASS_BE << IOPRIO_CLASS_SHIFT | IOPRIO_LOWEST },
 	};
 	const struct sched_param none = { 0 };
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

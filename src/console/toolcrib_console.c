@@ -99,7 +99,7 @@ static int serve(void)
 		return SERVED_FAILED;
 	if (!take_over(name, fds))
 		return SERVED_FAILED;
-	served_step_back(SERVED_BATCH);
+	served_step_back(SERVED_PAGE);
 	(void)page_asset(NULL, NULL);
 	return run(name, fds);
 }

@@ -100,7 +100,7 @@ static int get_bounds(const json_t *q, struct report_bounds *ret, struct err *er
 	if (rc == 0)
 		rc = jx_get_int(q, "", "temp", JX_REQUIRED, 1, INT64_MAX, &temp, err);
 	if (rc == 0)
-		rc = jx_get_int(q, "", "class", JX_REQUIRED, SERVED_IDLE, SERVED_NORMAL, &class, err);
+		rc = jx_get_int(q, "", "class", JX_REQUIRED, SERVED_IDLE, SERVED_PAGE, &class, err);
 	if (rc == 0)
 		rc = jx_get_int(q, "", "landlock", JX_REQUIRED, 0, UINT8_MAX, &landlock, err);
 	if (rc == 0)

@@ -598,6 +598,17 @@ class Processes(Case):
     def proc(self, pid, name):
         return pathlib.Path(f"/proc/{pid}/{name}").read_text(errors="replace")
 
+    def test_a_reporter_of_a_page_gives_way_to_calls(self):
+        """It has what nobody else wants of a processor, and the least of the disk: class best-effort, 7."""
+        c = self.serve()
+        with socket.create_connection(("127.0.0.1", self.port)) as s:
+            s.sendall(f"GET /t/acme/tail HTTP/1.1\r\nHost: {self.host}\r\nCookie: {COOKIE}{self.visit()}\r\n\r\n".encode())
+            s.settimeout(crib.DEADLINE)
+            self.assertTrue(s.recv(1 << 16).startswith(b"HTTP/1.1 200"))
+            child, = crib.wait_for("a reporter", lambda: [pid for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-report"])
+            crib.wait_for("it to step back", lambda: os.sched_getscheduler(child) == os.SCHED_IDLE)
+            crib.wait_for("the disk", lambda: subprocess.check_output(["ionice", "-p", str(child)], text=True).strip() == "best-effort: prio 7")
+
     def test_it_has_nothing_and_cannot_get_it(self):
         """C-202: sockets alone are open, no new privileges, a filter; C-203: who is signed in stays when it dies."""
         c = self.serve()
@@ -606,7 +617,7 @@ class Processes(Case):
         status = dict(re.findall(r"^(\w+):\t(.*)$", self.proc(pid, "status"), re.M))
         self.assertEqual(status["NoNewPrivs"], "1")
         self.assertEqual((os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid)),
-                         (os.SCHED_BATCH, max(15, os.getpriority(os.PRIO_PROCESS, 0))), "it gives way to calls")
+                         (os.SCHED_IDLE, max(19, os.getpriority(os.PRIO_PROCESS, 0))), "it gives way to calls")
         if not crib.sanitized("toolcrib-console"):
             self.assertEqual(status["Seccomp"], "2")
             self.assertIn("Max address space         268435456", self.proc(pid, "limits"))
