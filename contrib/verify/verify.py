@@ -174,13 +174,13 @@ LATER = 19                      # from here on, kinds that have records since th
 STORE, KEYS, SEGMENT, LEAN = 0x54435242, 0x54434B59, 0x54435331, 0     # LEAN: a store without the indexes of rows
 SCHEMAS = {
     STORE: {
-        45: "bf8e86d65fd82b059bd41865a12553f0f680ad91177fe8a74dae1d3d8dcf6eb0",
+        46: "cf3066b05b776c6f8e73fed4b9f604d581baeb5202f49738f8955939f57b031e",
     },
     KEYS: {
         2: "dd88495390f4175ede35372535e31fd10be1a91997bd119553e8b11116d8cf83",
     },
     LEAN: {
-        45: "182dd91277ddb879ece5f9647e0ff5d7b6f249a0fb31982c83019bfd5db02c57",
+        46: "8b72d6ae334ff20adb2c7bfea6c60663e3da02a2f2c87a3e26dbae6c0b419ad8",
     },
     SEGMENT: {
         1: "a9130183b9a53e7fd184cb2b6bde99f14bab39721788c6dc531c3dfd818415ba",
@@ -2386,6 +2386,7 @@ def zone_bytes(counts):
 
 SUM_WORDS = ("day", "night", "called", *SUM_KEYS, "count", "timed", "dur", "dur_max", "n_req", "n_res", "idx_min", "idx_max", "ts_min", "ts_max")
 SUM_KEY, HIST_KEY, HIST_GROUP = 3 + len(SUM_KEYS), 5, 4
+DAY_KEYS = "kind", "outcome"       # of days of books
 OF_BEGIN, EITHER = ("authn", "tport"), ("obo", "peer", "client", "rev", "tdef", "rule", "sbox")
 HIST_WORDS = "day", "night", "tool", "class", "step", "count"
 IDX_MIN, TS_MIN = SUM_WORDS.index("idx_min"), SUM_WORDS.index("ts_min")
@@ -2457,6 +2458,39 @@ class Sums:
         whole = all(few(n, records) for n in (len(self.sums), groups(self.hist), len(self.apart))) and \
             all(max(value[2], value[4], value[5]) <= BIG for value in self.sums.values())
         return listed if whole else None
+
+
+class BookDays:
+    """Those of a book by day, half, whether there is a call, kind and outcome: of all of its records, and no begin is asked."""
+
+    def __init__(self):
+        self.sums, self.whole = {}, True
+
+    def chapter(self, listed, find):
+        if listed is None:
+            self.whole = False
+            return
+        for entry in listed[0]:
+            self.add(dict(zip(SUM_WORDS, entry)))
+        for (idx,) in listed[2]:
+            record = find(idx)
+            ts, dur = record["ts"], record["dur"]
+            self.add(record | {"called": int(record["call"] is not None), "count": 1, "timed": int(dur is not None), "dur": dur or 0, "dur_max": dur or 0,
+                               "n_res": record["n_res"] or 0, "idx_min": idx, "idx_max": idx, "ts_min": ts, "ts_max": ts})
+
+    def add(self, one):
+        keys = one["ts_min"] // DAY_US, is_night(one["ts_min"]), one["called"], *(
+            -1 if name not in DAY_KEYS or one[name] is None else one[name] for name in SUM_KEYS)
+        old = self.sums.get(keys, (0, 0, 0, 0, 0, 0, BIG, 0, BIG, 0))
+        self.sums[keys] = (
+            old[0] + one["count"], old[1] + one["timed"], old[2] + one["dur"], max(old[3], one["dur_max"]), 0, old[5] + one["n_res"],
+            min(old[6], one["idx_min"]), max(old[7], one["idx_max"]), min(old[8], one["ts_min"]), max(old[9], one["ts_max"]))
+
+    def listed(self):
+        records = sum(value[0] for value in self.sums.values())
+        many = len(self.sums) > CHAPTER_RECORDS // SUMS_SHARE
+        whole = self.whole and not many and few(len(self.sums), records) and all(max(value[2], value[5]) <= BIG for value in self.sums.values())
+        return ([key + value for key, value in sorted(self.sums.items())], [], []) if whole else None
 
 
 class BookSums(Sums):
@@ -2591,10 +2625,10 @@ def sum_is_sound(entry, first, cnt, book):
         (book or value["ts_max"] // DAY_US == value["day"] and is_night(value["ts_min"]) == is_night(value["ts_max"]) == value["night"])
 
 
-def read_sums(data, first, cnt, book=False):
+def read_sums(data, first, cnt, book=False, days=False):
     """Of a chapter of cnt records from first on: (sums, histogram, apart), each a list of tuples in order, or None: they are
     partial."""
-    whole, most = (2, CHAPTER_RECORDS * BOOK_CHAPTERS) if book else (1, CHAPTER_RECORDS)
+    whole, most = 2 if book else 1, CHAPTER_RECORDS * BOOK_CHAPTERS if book or days else CHAPTER_RECORDS
     if not 1 <= cnt <= most or not 0 <= first <= BIG - BLOCK_RECORDS - cnt + 1:
         raise no_block("sums", "such a place, or so many records, no chapter has")
     reader, listed = SumsReader(data, first, book), None
@@ -2621,6 +2655,15 @@ def read_sums(data, first, cnt, book=False):
         listed = sums, hist, apart
     if reader.at != len(data):
         raise no_block("sums", "something stands behind it")
+    return listed
+
+
+def read_days(data, first, cnt):
+    """Of a book: as read_sums() of a chapter, with as many records."""
+    listed = read_sums(data, first, cnt, days=True)
+    if listed and (listed[1] or listed[2] or any(
+            entry[SUM_WORDS.index("n_req")] or any(entry[at] >= 0 and name not in DAY_KEYS for at, name in enumerate(SUM_KEYS, 3)) for entry in listed[0])):
+        raise no_block("sums", "days say more than days")
     return listed
 
 
@@ -2742,7 +2785,7 @@ class Forms:
     def books(self):
         """Each is what its chapters come to, which were counted with their blocks; those that cannot be read have findings of their own."""
         edge = 0
-        for row in self.db.execute("SELECT first, cnt, ts_min, ts_max, sums FROM book WHERE log = ? ORDER BY first", (self.number,)).fetchall():
+        for row in self.db.execute("SELECT first, cnt, ts_min, ts_max, days, sums FROM book WHERE log = ? ORDER BY first", (self.number,)).fetchall():
             try:
                 what = self.wrong_book(*row, edge)
             except (Wrong, Later, LookupError):
@@ -2752,7 +2795,7 @@ class Forms:
                 self.found("INDEX", self.origin, row[0] if place else None, "the book " + what, last=row[0] + row[1] - 1 if place else None)
             edge = row[0] + row[1]
 
-    def wrong_book(self, first, cnt, ts_min, ts_max, sums, edge):
+    def wrong_book(self, first, cnt, ts_min, ts_max, days, sums, edge):
         chapters = self.db.execute("SELECT first, cnt, ts_min, ts_max, sums FROM chap WHERE log = ? AND first >= ? AND first < ? ORDER BY first LIMIT ?",
                                    (self.number, first, first + cnt, BOOK_CHAPTERS + 1)).fetchall()
         joined = [row[0] for row in chapters] == list(itertools.accumulate((row[1] for row in chapters[:-1]), initial=first)) if chapters else False
@@ -2760,10 +2803,13 @@ class Forms:
             return "is not of whole chapters, has more than one may have, or lies upon another"
         if (ts_min, ts_max) != (min(row[2] for row in chapters), max(row[3] for row in chapters)):
             return "says other times than its records have"
-        counted = BookSums(first)
+        counted, by_day = BookSums(first), BookDays()
         for row in chapters:
-            counted.chapter(read_sums(row[4], row[0], row[1]), self.by_itself)
+            for of in (by_day, counted):
+                of.chapter(read_sums(row[4], row[0], row[1]), self.by_itself)
         try:
+            if read_days(days, first, cnt) != by_day.listed():
+                return "has days that are not what its records come to"
             return None if read_sums(sums, first, cnt, True) == counted.listed() else "has sums that are not what its records come to"
         except (Wrong, Later, TypeError):
             return "has sums that no release writes"

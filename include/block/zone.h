@@ -117,6 +117,10 @@ void block_summer_add_sums(struct block_summer *s, int64_t first, const struct b
  * chapter in order, and of each record that stands apart in it one of the two below: added, when its begin (kind
  * 1001) stands before it in the book, else apart there too.  A book of which a chapter is partial is partial. */
 struct block_summer *block_summer_new_book(void);
+/* Days of a book: sums by day, half, whether there is a call, kind and outcome alone, in the form of a chapter's, with
+ * neither steps nor records apart: all of them are added, with begin NULL.  n_req is 0. */
+struct block_summer *block_summer_new_days(void);
+#define BLOCK_DAYS_WORDS (UINT64_C(1) << (3 + SUM_KIND) | UINT64_C(1) << (3 + SUM_OUTCOME) | 7)
 /* own: what the record says by itself, n_req -1 where it says none. */
 void block_summer_add_one(struct block_summer *s, const struct block_sum *own, const struct block_sum *begin);
 void block_summer_add_apart(struct block_summer *s, int64_t idx);
@@ -136,6 +140,11 @@ FOR_TESTS int block_book_read(const void *p, size_t len, int64_t first, int64_t 
 		    struct err *err) MUST_CHECK;
 int block_book_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, bool hists,
 			 struct block_sums *ret, struct err *err) MUST_CHECK;
+FOR_TESTS int block_days_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
+			      struct err *err) MUST_CHECK;
+int block_days_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, struct block_sums *ret,
+			 struct err *err) MUST_CHECK;
+bool block_days_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err);
 bool block_book_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err);
 void block_sums_fini(struct block_sums *sums);
 /* Whether two say the same of such a chapter: numbers are compared, what zlib makes of them is its own.  err: why one

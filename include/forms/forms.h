@@ -91,17 +91,17 @@ struct forms_absent {
 int forms_see_sums(struct db *db, struct forms_absent *absent, struct err *err) MUST_CHECK;
 
 /* 64 blocks that were put get zone and sums of all their records (SCALE D2, block/zone.h), and 16 chapters the sums of
- * a book.  What is not enough for a chapter yet gets small ones, of 8 blocks, in whose place that comes (decision
- * 0141).
+ * a book, which begins with 4 of them and grows.  What is not enough for a chapter yet gets small ones, of 8 blocks, in
+ * whose place that comes (decisions 0141, 0179).
  *
  *	a thread that reads	forms_chapter_next() -> a proposal, as long as there is one
  *	the writer		forms_chapter_put(), in a transaction
  *
  * Nothing waits for a chapter or a book: what has none is read. */
-enum { FORMS_CHAPTER_BLOCKS = 64, FORMS_CHAPTER_PART = 8, FORMS_BOOK_CHAPTERS = 16 };
-/* Fewer in tests.  part, chapters 0: there are no small ones, and no books. */
-struct forms_chapter_sizes { unsigned blocks, part, chapters; };
-#define FORMS_CHAPTER_SIZES { FORMS_CHAPTER_BLOCKS, FORMS_CHAPTER_PART, FORMS_BOOK_CHAPTERS }
+enum { FORMS_CHAPTER_BLOCKS = 64, FORMS_CHAPTER_PART = 8, FORMS_BOOK_CHAPTERS = 16, FORMS_BOOK_FEW = 4 };
+/* Fewer in tests.  part, chapters, few 0: there are no small ones, no books, and none that grow. */
+struct forms_chapter_sizes { unsigned blocks, part, chapters, few; };
+#define FORMS_CHAPTER_SIZES { FORMS_CHAPTER_BLOCKS, FORMS_CHAPTER_PART, FORMS_BOOK_CHAPTERS, FORMS_BOOK_FEW }
 struct forms_chapter { int64_t log, first, cnt; bool book; };   /* owned by who has it, any thread */
 /* Of the oldest blocks of a log that are in no whole chapter, else of the oldest chapters behind its newest book.  1:
  * *ret; 0: there are fewer.  ERR_CORRUPT: one cannot be read, or does not join.  Reads up to 262,144 records, some

@@ -168,13 +168,22 @@ SELECT c.first, c.cnt, CASE WHEN EXISTS(SELECT 1 FROM main.book b WHERE b.log = 
     AND NOT EXISTS(SELECT 1 FROM main.book n WHERE n.log = ?1 AND n.first = e.first + e.cnt) ORDER BY e.first LIMIT 1) END
 FROM main.chap c WHERE c.log = ?1 AND c.first >= max(?2, (SELECT min_idx FROM main.log WHERE id = ?1)) ORDER BY c.first;
 
--- forms_chapter_put(): a book that lies upon no other, of so many chapters that are there.  Primary keys.
+-- forms_chapter_next(): the book that ends where ?2 begins, and how many chapters it has.  Primary keys.
+-- name: fold_book_before
+-- takes: int int
+SELECT b.first, (SELECT count(*) FROM main.chap c WHERE c.log = ?1 AND c.first >= b.first AND c.first < ?2) FROM main.book b
+WHERE b.log = ?1 AND b.first = (SELECT max(first) FROM main.book WHERE log = ?1 AND first < ?2) AND b.first + b.cnt = ?2;
+
+-- forms_chapter_put(): a book that lies upon no other, of so many chapters that are there; or one that has grown.  Primary keys.
 -- name: fold_put_book
--- takes: int int int int int blob int
-INSERT INTO main.book(log, first, cnt, ts_min, ts_max, sums)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE (SELECT count(*) = ?7 AND sum(cnt) = ?3 FROM main.chap WHERE log = ?1 AND first >= ?2 AND first < ?2 + ?3)
+-- takes: int int int int int blob blob int
+INSERT INTO main.book(log, first, cnt, ts_min, ts_max, days, sums)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE (SELECT count(*) = ?8 AND sum(cnt) = ?3 FROM main.chap WHERE log = ?1 AND first >= ?2 AND first < ?2 + ?3)
   AND ?2 >= max((SELECT min_idx FROM main.log WHERE id = ?1),
-    coalesce((SELECT first + cnt FROM main.book WHERE log = ?1 AND first < ?2 + ?3 ORDER BY first DESC LIMIT 1), 0));
+    coalesce((SELECT first + cnt FROM main.book WHERE log = ?1 AND first < ?2 ORDER BY first DESC LIMIT 1), 0))
+  AND NOT EXISTS(SELECT 1 FROM main.book WHERE log = ?1 AND first > ?2 AND first < ?2 + ?3)
+ON CONFLICT(log, first) DO UPDATE SET cnt = excluded.cnt, ts_min = excluded.ts_min, ts_max = excluded.ts_max, days = excluded.days,
+  sums = excluded.sums WHERE excluded.cnt > cnt;
 
 -- fold_prune(): books that a cut goes through or behind, before their chapters.  Primary key.
 -- name: fold_prune_books

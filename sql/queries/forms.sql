@@ -145,10 +145,15 @@ SELECT first, cnt, ts_min, ts_max, zone FROM main.chap WHERE log = ?1
 -- takes: int int
 SELECT sums FROM main.chap WHERE log = ?1 AND first = ?2;
 
--- The sums of the book that begins at ?2, if all of it is in a span of time.  Primary key.
+-- forms_book_sums(): of the book that begins at ?2, if all of it is in a span of time.  Primary key.
 -- name: forms_book
 -- takes: int int int int
-SELECT cnt, ts_min, ts_max, sums FROM main.book WHERE log = ?1 AND first = ?2 AND ts_min >= ?3 AND ts_max < ?4;
+SELECT cnt, ts_min, sums FROM main.book WHERE log = ?1 AND first = ?2 AND ts_min >= ?3 AND ts_max < ?4;
+
+-- The same, by days: these stand in front of sums.
+-- name: forms_book_days
+-- takes: int int int int
+SELECT cnt, ts_min, days FROM main.book WHERE log = ?1 AND first = ?2 AND ts_min >= ?3 AND ts_max < ?4;
 
 -- The book that a record is in, or the one before it.  Primary key.
 -- name: forms_book_around

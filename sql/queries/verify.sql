@@ -93,7 +93,7 @@ SELECT max(first) FROM main.chap WHERE log = ?1;
 -- verify_forms: books of a log that end behind ?2 and begin before ?3.  Primary key.
 -- name: verify_list_books
 -- takes: int int int
-SELECT first, cnt, ts_min, ts_max, sums FROM main.book WHERE log = ?1 AND first + cnt > ?2 AND first < ?3 ORDER BY first;
+SELECT first, cnt, ts_min, ts_max, days, sums FROM main.book WHERE log = ?1 AND first + cnt > ?2 AND first < ?3 ORDER BY first;
 
 -- verify_forms: blocks of a chapter.  Primary key.
 -- name: verify_list_part

@@ -13,6 +13,7 @@
 #include "block_int.h"
 
 enum { PARTIAL, FULL, OVER_DAYS };
+enum form { OF_CHAPTER, OF_BOOK, OF_DAYS };     /* what sums are of; OF_DAYS: of a book, by days */
 enum { KIND_BEGIN = 1001, KIND_END = 1002, KIND_RECOVERED = 1004 };
 enum { NIGHT_FROM_H = 22, NIGHT_TO_H = 6 };
 enum { OK, TOOL_ERROR, INVALID, DENIED, RATE_LIMITED, TIMEOUT, INPUT_REQUIRED = 7, OVERLOAD = 10 };  /* outcomes */
@@ -44,7 +45,7 @@ struct begin { uint32_t at; int64_t n_req; };
 
 struct block_summer {
 	struct table sum, hist, begins;
-	bool book;                      /* days and halves are dropped */
+	enum form form;
 	bool over;                      /* too many, or too large */
 	int64_t first, records;         /* records: that are in the sums */
 	bool begun;
@@ -74,7 +75,15 @@ struct block_summer *block_summer_new_book(void)
 {
 	struct block_summer *s = block_summer_new();
 
-	s->book = true;
+	s->form = OF_BOOK;
+	return s;
+}
+
+struct block_summer *block_summer_new_days(void)
+{
+	struct block_summer *s = block_summer_new();
+
+	s->form = OF_DAYS;
 	return s;
 }
 
@@ -155,6 +164,12 @@ static int64_t *entry(struct table *t, const int64_t *key)
 }
 
 /* --- counting */
+
+/* What days are by besides: no begin has any of these for its end, so that a record need not be looked up twice. */
+static bool is_of_days(unsigned key)
+{
+	return key == SUM_KIND || key == SUM_OUTCOME;
+}
 
 static int64_t is_night(int64_t ts)
 {
@@ -350,19 +365,27 @@ void block_summer_add(struct block_summer *s, const struct block_reader *r)
 		s->over = !add_record(s, r, i);
 }
 
-/* Without the day. */
+/* Without the day, or by it and what each record says of itself. */
 static bool add_to_book(struct block_summer *s, const struct block_sum *one)
 {
 	struct block_sum e = *one;
 
-	e.day = e.night = 0;
+	for (unsigned k = 0; k < SUM_KEYS && s->form == OF_DAYS; k++)
+		e.key[k] = is_of_days(k) ? e.key[k] : -1;
+	if (s->form == OF_DAYS) {
+		block_sum_at(&e, e.ts_min);
+		e.n_req = 0;
+	} else {
+		e.day = e.night = 0;
+	}
 	s->records += e.count;
 	return add_sum(s, &e);
 }
 
 static bool add_steps(struct block_summer *s, const struct block_hist *h)
 {
-	const int64_t key[HIST_KEY] = { s->book ? 0 : h->day, s->book ? 0 : h->night, h->tool, h->class, h->step };
+	const bool book = s->form == OF_BOOK;
+	const int64_t key[HIST_KEY] = { book ? 0 : h->day, book ? 0 : h->night, h->tool, h->class, h->step };
 	struct block_hist *e = (struct block_hist *)entry(&s->hist, key);
 
 	if (e)
@@ -372,17 +395,19 @@ static bool add_steps(struct block_summer *s, const struct block_hist *h)
 
 void block_summer_add_sums(struct block_summer *s, int64_t first, const struct block_sums *sums)
 {
+	const bool book = s->form != OF_CHAPTER;
+
 	if (!s->begun)
 		s->first = first;
 	s->begun = true;
 	s->over = s->over || sums->partial;
 	for (size_t i = 0; i < sums->sums && !s->over; i++) {
-		s->records += s->book ? 0 : sums->sum[i].count;
-		s->over = !(s->book ? add_to_book(s, &sums->sum[i]) : add_sum(s, &sums->sum[i]));
+		s->records += book ? 0 : sums->sum[i].count;
+		s->over = !(book ? add_to_book(s, &sums->sum[i]) : add_sum(s, &sums->sum[i]));
 	}
-	for (size_t i = 0; i < sums->hists && !s->over; i++)
+	for (size_t i = 0; i < sums->hists && !s->over && s->form != OF_DAYS; i++)
 		s->over = !add_steps(s, &sums->hist[i]);
-	for (size_t i = 0; i < sums->aparts && !s->over && !s->book; i++)
+	for (size_t i = 0; i < sums->aparts && !s->over && !book; i++)
 		s->over = !set_apart(s, sums->apart[i]);
 }
 
@@ -392,6 +417,10 @@ void block_summer_add_one(struct block_summer *s, const struct block_sum *own, c
 	struct block_hist h = { .class = block_class_of(own->key[SUM_OUTCOME]),
 		.step = own->timed ? block_step_of((uint64_t)own->dur) : 0, .count = 1 };
 
+	if (s->form == OF_DAYS) {
+		s->over = s->over || !add_to_book(s, &one);
+		return;
+	}
 	block_sum_join(one.key, begin->key);
 	if (one.n_req < 0)
 		one.n_req = begin->n_req > 0 ? begin->n_req : 0;
@@ -472,7 +501,7 @@ static int64_t base_of(const int64_t *e, const int64_t *before, size_t word, int
 static void put_streams(struct block_summer *s, const struct table *t, const bool *named, struct audit_bytes *out)
 {
 	block_put(out, t->n);
-	for (size_t word = s->book ? BOOK_WORD : 0; word < t->words && t->n > 0; word++) {
+	for (size_t word = s->form == OF_BOOK ? BOOK_WORD : 0; word < t->words && t->n > 0; word++) {
 		if (named && word >= KEYS && word < SUM_KEY && !named[word - KEYS])
 			continue;
 		s->one.len = 0;
@@ -516,7 +545,7 @@ static bool write_all(struct block_summer *s, struct audit_bytes *out)
 			named[k] |= s->sum.v[i * s->sum.words + KEYS + k] >= 0;
 	for (unsigned k = 0; k < SUM_KEYS; k++)
 		n += named[k];
-	block_put(out, s->book ? OVER_DAYS : FULL);
+	block_put(out, s->form == OF_BOOK ? OVER_DAYS : FULL);
 	block_put(out, n);
 	for (unsigned k = 0; k < SUM_KEYS; k++)
 		if (named[k])
@@ -552,7 +581,8 @@ struct reading {
 	const uint8_t *p, *end;
 	int64_t first, cnt;
 	uint64_t words;                 /* of entries, that are wanted */
-	bool hists, book;
+	bool hists;
+	enum form form;
 	struct block_zlib *zlib;
 	struct audit_bytes one;
 };
@@ -637,7 +667,7 @@ static int read_list(struct reading *in, size_t most, const bool *named, size_t 
 	if (n == 0)
 		return 0;
 	if (!named && !in->hists) {
-		for (size_t word = in->book ? BOOK_WORD : 0; word < words && rc == 0; word++)
+		for (size_t word = in->form == OF_BOOK ? BOOK_WORD : 0; word < words && rc == 0; word++)
 			rc = skip_stream(in, err);
 		return rc;
 	}
@@ -647,7 +677,7 @@ static int read_list(struct reading *in, size_t most, const bool *named, size_t 
 	*ret_n = (size_t)n;
 	for (size_t word = 0; word < words && rc == 0; word++) {
 		const bool absent = named && word >= KEYS && word < SUM_KEY && !named[word - KEYS];
-		const bool dropped = in->book && word < BOOK_WORD, wanted = !named || in->words >> word & 1;
+		const bool dropped = in->form == OF_BOOK && word < BOOK_WORD, wanted = !named || in->words >> word & 1;
 
 		for (size_t i = 0; (absent || dropped || !wanted) && i < n; i++)
 			(*ret)[i * words + word] = absent ? -1 : 0;
@@ -693,12 +723,18 @@ static int look_at_sums(const struct block_sums *s, const bool *named, const str
 	for (size_t i = 0; i < s->sums; i++) {
 		const struct block_sum *e = &s->sum[i];
 
-		if (!sum_is_sound(e, in->first, in->cnt) || (!in->book && !day_is_sound(e)) || (i > 0 && by_sum(e - 1, e) >= 0))
+		if (!sum_is_sound(e, in->first, in->cnt) || (in->form != OF_BOOK && !day_is_sound(e)) ||
+		    (i > 0 && by_sum(e - 1, e) >= 0))
 			return bad(err, "entries do not ascend, or contradict themselves");
 		for (unsigned k = 0; k < SUM_KEYS; k++)
 			seen[k] |= e->key[k] >= 0;
+		if (in->form == OF_DAYS && e->n_req != 0)
+			return bad(err, "days say what their begins have");
 		count += e->count;
 	}
+	for (unsigned k = 0; k < SUM_KEYS && in->form == OF_DAYS; k++)
+		if (named[k] && !is_of_days(k))
+			return bad(err, "days are by more than kind and outcome");
 	if (memcmp(seen, named, sizeof(seen)) != 0)
 		return bad(err, "it names a column that no entry has");
 	*ret_count = count;
@@ -777,7 +813,10 @@ static int read_full(struct reading *in, struct block_sums *ret, struct err *err
 	ret->hist = (struct block_hist *)hist;
 	if (rc == 0 && in->hists)
 		rc = look_at_hists(ret, count, err);
-	return rc == 0 ? read_apart(in, count, ret, err) : rc;
+	rc = rc == 0 ? read_apart(in, count, ret, err) : rc;
+	if (rc == 0 && in->form == OF_DAYS && (ret->hists > 0 || ret->aparts > 0))
+		return bad(err, "days have steps, or records that stand apart");
+	return rc;
 }
 
 /* With what they are less of. */
@@ -796,19 +835,20 @@ int block_sums_read(const void *p, size_t len, int64_t first, int64_t cnt, struc
 
 static int read_sums(struct reading *in, size_t len, struct block_sums *ret, struct err *err)
 {
-	const uint64_t whole = in->book ? OVER_DAYS : FULL;
+	const uint64_t whole = in->form == OF_BOOK ? OVER_DAYS : FULL;
+	const bool book = in->form != OF_CHAPTER;
 	uint64_t form = 0;
 	int rc = 0;
 
 	*ret = (struct block_sums){ .partial = true };
 	in->end = in->p + len;
-	if (in->cnt < 1 || in->cnt > (in->book ? BLOCK_BOOK_MAX : BLOCK_CHAPTER_MAX) || in->first < 0 ||
+	if (in->cnt < 1 || in->cnt > (book ? BLOCK_BOOK_MAX : BLOCK_CHAPTER_MAX) || in->first < 0 ||
 	    in->first > BLOCK_IDX_MAX - (in->cnt - 1))
-		return bad(err, in->book ? "it is one of no records, of more than 4194304, or of such as no block has"
+		return bad(err, book ? "it is one of no records, of more than 4194304, or of such as no block has"
 			   : "it is one of no records, of more than 262144, or of such as no block has");
 	in->p = len > 0 ? get_varint(in->p, in->end, &form) : NULL;
 	if (in->p && form != PARTIAL && form != whole)
-		return form > OVER_DAYS || !in->book
+		return form > OVER_DAYS || in->form != OF_BOOK
 			? err_set(err, ERR_INVALID, "sums", "the sums are of a form that only a later release knows")
 			: bad(err, "a book has the sums of a chapter");
 	if (in->p && form == whole) {
@@ -833,7 +873,8 @@ int block_sums_read_some(const void *p, size_t len, int64_t first, int64_t cnt, 
 int block_book_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, bool hists,
 			 struct block_sums *ret, struct err *err)
 {
-	struct reading in = { .p = p, .first = first, .cnt = cnt, .words = words_for(words), .hists = hists, .book = true };
+	struct reading in = { .p = p, .first = first, .cnt = cnt, .words = words_for(words), .hists = hists,
+		.form = OF_BOOK };
 
 	return read_sums(&in, len, ret, err);
 }
@@ -841,6 +882,19 @@ int block_book_read_some(const void *p, size_t len, int64_t first, int64_t cnt, 
 int block_book_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret, struct err *err)
 {
 	return block_book_read_some(p, len, first, cnt, BLOCK_SUM_ALL, true, ret, err);
+}
+
+int block_days_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, struct block_sums *ret,
+			 struct err *err)
+{
+	struct reading in = { .p = p, .first = first, .cnt = cnt, .words = words_for(words), .hists = true, .form = OF_DAYS };
+
+	return read_sums(&in, len, ret, err);
+}
+
+int block_days_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret, struct err *err)
+{
+	return block_days_read_some(p, len, first, cnt, BLOCK_SUM_ALL, ret, err);
 }
 
 void block_sums_fini(struct block_sums *sums)
@@ -884,4 +938,9 @@ bool block_sums_same(struct block_bytes a, struct block_bytes b, int64_t first, 
 bool block_book_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err)
 {
 	return same(block_book_read, a, b, first, cnt, err);
+}
+
+bool block_days_same(struct block_bytes a, struct block_bytes b, int64_t first, int64_t cnt, struct err *err)
+{
+	return same(block_days_read, a, b, first, cnt, err);
 }

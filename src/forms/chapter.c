@@ -18,7 +18,12 @@
 enum { KIND_BEGIN = 1001 };
 
 /* What chapters of a log come to, one behind the other or not; how many there are. */
-struct forms_book { int64_t first, cnt, ts_min, ts_max; unsigned chapters; bool joined; struct audit_bytes sums; };
+struct forms_book {
+	int64_t first, cnt, ts_min, ts_max;
+	unsigned chapters;
+	bool joined;
+	struct audit_bytes days, sums;
+};
 
 #define NUMBERS (BLOCK_COLUMN(COL_DUR) | BLOCK_COLUMN(COL_N_REQ) | BLOCK_COLUMN(COL_N_RES))
 
@@ -26,7 +31,7 @@ struct counting {
 	struct forms *f;
 	int64_t log, sealed;
 	struct forms_book *book;
-	struct block_summer *summer;
+	struct block_summer *summer, *days;
 	struct forms_place record, begin;     /* whose records are apart, and where their begins are */
 	int64_t *apart; size_t aparts, room;
 };
@@ -69,6 +74,7 @@ static int add_apart(struct counting *c, int64_t idx, struct err *err)
 		rc = find(c, beg, &c->begin, &begin, &none, err);
 	if (rc < 0)
 		return rc;
+	block_summer_add_one(c->days, &own, NULL);
 	if (begin.count > 0 && begin.key[SUM_KIND] == KIND_BEGIN)
 		block_summer_add_one(c->summer, &own, &begin);
 	else
@@ -98,6 +104,7 @@ static int add_chapter(struct counting *c, struct db_stmt *st, struct err *err)
 	b->ts_min = ts_min < b->ts_min ? ts_min : b->ts_min;
 	b->ts_max = ts_max > b->ts_max ? ts_max : b->ts_max;
 	block_summer_add_sums(c->summer, b->first, &sums);
+	block_summer_add_sums(c->days, b->first, &sums);
 	for (size_t i = 0; i < sums.aparts; i++) {
 		if (c->aparts == c->room) {
 			c->room = c->room ? 2 * c->room : 64;
@@ -129,7 +136,8 @@ static int add_chapters(struct counting *c, int64_t from, int64_t to, struct err
 /* Of those from <= first < to.  ERR_UNREACHABLE: a file is not here. */
 static int count_book(struct db *db, int64_t log, int64_t from, int64_t to, struct forms_book *ret, struct err *err)
 {
-	struct counting c = { .f = forms_new(db, NULL), .log = log, .book = ret, .summer = block_summer_new_book() };
+	struct counting c = { .f = forms_new(db, NULL), .log = log, .book = ret, .summer = block_summer_new_book(),
+		.days = block_summer_new_days() };
 	int rc;
 
 	*ret = (struct forms_book){ .first = from, .joined = true };
@@ -138,11 +146,14 @@ static int count_book(struct db *db, int64_t log, int64_t from, int64_t to, stru
 		rc = add_chapters(&c, from, to, err);
 	for (size_t i = 0; rc == 0 && i < c.aparts && ret->joined && ret->chapters <= BLOCK_BOOK_CHAPTERS; i++)
 		rc = add_apart(&c, c.apart[i], err);
-	if (rc == 0)
+	if (rc == 0) {
 		block_summer_end(c.summer, &ret->sums);
+		block_summer_end(c.days, &ret->days);
+	}
 	forms_slot_put(&c.record.slot);
 	forms_slot_put(&c.begin.slot);
 	block_summer_free(&c.summer);
+	block_summer_free(&c.days);
 	forms_free(c.f);
 	free(c.apart);
 	return rc;
@@ -166,15 +177,18 @@ static int check_book(struct db *db, int64_t log, struct db_stmt *st, int64_t ed
 	const bool can_be = first >= 0 && cnt > 0 && cnt <= BLOCK_BOOK_MAX && first <= INT64_MAX - cnt && first >= edge;
 	struct forms_book book = { .cnt = 0 };
 	int rc = can_be ? count_book(db, log, first, first + cnt, &book, err) : 0;
-	const struct block_bytes sums = { book.sums.p, book.sums.len };
+	const struct block_bytes days = { book.days.p, book.days.len }, sums = { book.sums.p, book.sums.len };
 
 	if (!can_be || (rc == 0 && (book.chapters < 1 || book.chapters > BLOCK_BOOK_CHAPTERS || !book.joined ||
 				    book.first != first || book.cnt != cnt)))
 		*ret = "the book is not of whole chapters, has more than one may have, or lies upon another";
 	else if (rc == 0 && (book.ts_min != db_col_i64(st, 2) || book.ts_max != db_col_i64(st, 3)))
 		*ret = "the book says other times than its records have";
-	else if (rc == 0 && !block_book_same(bytes_of(st, 4), sums, first, cnt, err))
+	else if (rc == 0 && !block_days_same(bytes_of(st, 4), days, first, cnt, err))
+		*ret = "the book's days are not what its records come to";
+	else if (rc == 0 && !block_book_same(bytes_of(st, 5), sums, first, cnt, err))
 		*ret = "the book's sums are not what its records come to";
+	free(book.days.p);
 	free(book.sums.p);
 	return rc == ERR_CORRUPT || rc == ERR_INVALID || rc == ERR_UNREACHABLE || rc == ERR_LIMIT ? 0 : rc;
 }
@@ -204,6 +218,31 @@ int forms_books_check(struct db *db, int64_t log, int64_t behind, int64_t below,
 	return rc;
 }
 
+/* --- what a book says */
+
+int forms_book_sums(struct forms *f, const struct forms_book_ask *ask, struct forms_booked *ret,
+		    struct block_sums *sums, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(f->db, ask->days ? SQL_FORMS_BOOK_DAYS : SQL_FORMS_BOOK);
+	int rc;
+
+	*sums = (struct block_sums){ .partial = true };
+	db_bind_i64(st, 1, ask->log);
+	db_bind_i64(st, 2, ask->first);
+	db_bind_i64(st, 3, ask->since);
+	db_bind_i64(st, 4, ask->until);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const struct block_bytes b = bytes_of(st, 2);
+
+		*ret = (struct forms_booked){ db_col_i64(st, 0), db_col_i64(st, 1) };
+		rc = ask->days ? block_days_read_some(b.p, b.len, ask->first, ret->cnt, ask->words, sums, err)
+			: block_book_read_some(b.p, b.len, ask->first, ret->cnt, ask->words, ask->hists, sums, err);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : !sums->partial;
+}
+
 /* --- a chapter */
 
 _Static_assert((int)FORMS_CHAPTER_BLOCKS == (int)BLOCK_CHAPTER_BLOCKS, "one number");
@@ -212,7 +251,7 @@ _Static_assert((int)FORMS_BOOK_CHAPTERS == (int)BLOCK_BOOK_CHAPTERS, "one number
 struct chapter {
 	struct forms_chapter face;
 	int64_t ts_min, ts_max;
-	struct audit_bytes zone, sums;
+	struct audit_bytes zone, days, sums;    /* zone: of a chapter; days: of a book */
 	unsigned chapters;              /* of a book */
 };
 
@@ -232,6 +271,7 @@ void forms_chapter_free(struct forms_chapter **cp)
 		return;
 	*cp = NULL;
 	free(c->zone.p);
+	free(c->days.p);
 	free(c->sums.p);
 	free(c);
 }
@@ -408,18 +448,45 @@ static int find_book(struct db *db, int64_t log, unsigned most, int64_t from, in
 	return rc < 0 ? rc : r->chapters > 0 && (r->closed || r->chapters == most);
 }
 
-static int make_book(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct forms_chapter **ret,
-		     struct err *err)
+/* What comes behind the newest book, with that book when it has few chapters yet: it has more as they come. */
+static int grow_book(struct db *db, int64_t log, unsigned most, int64_t below, struct run *r, struct err *err)
 {
+	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_BOOK_BEFORE);
+	int64_t first = 0, n = 0;
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, r->first);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		first = db_col_i64(st, 0);
+		n = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	if (rc < 0 || n < 1 || n >= most)
+		return rc < 0 ? rc : 1;
+	rc = find_run(db, log, most - (unsigned)n, r->first, below, r, err);
+	r->first = first;
+	r->chapters += (unsigned)n;
+	return rc < 0 ? rc : 1;
+}
+
+static int make_book(struct db *db, int64_t log, const struct forms_chapter_sizes *sizes, int64_t from, int64_t below,
+		     struct forms_chapter **ret, struct err *err)
+{
+	const unsigned most = sizes->chapters;
 	struct forms_book book = { .cnt = 0 };
 	struct run r;
 	struct chapter *c;
 	int rc = most > 0 ? find_book(db, log, most, from, below, &r, err) : 0;
 
+	if (most > 0 && rc >= 0 && sizes->few > 0 && r.chapters >= sizes->few && !r.closed)
+		rc = grow_book(db, log, most, below, &r, err);
 	if (rc != 1)
 		return rc;
 	rc = count_book(db, log, r.first, r.end, &book, err);
 	if (rc < 0) {
+		free(book.days.p);
 		free(book.sums.p);
 		return rc;
 	}
@@ -428,22 +495,23 @@ static int make_book(struct db *db, int64_t log, unsigned most, int64_t from, in
 	c->chapters = r.chapters;
 	c->ts_min = book.ts_min;
 	c->ts_max = book.ts_max;
+	c->days = book.days;
 	c->sums = book.sums;
 	*ret = &c->face;
 	return 1;
 }
 
 /* What is sealed gets none while one of its files cannot be read: what comes behind it does. */
-static int propose_book(struct db *db, int64_t log, unsigned most, int64_t below, struct forms_chapter **ret,
-			struct err *err)
+static int propose_book(struct db *db, int64_t log, const struct forms_chapter_sizes *sizes, int64_t below,
+			struct forms_chapter **ret, struct err *err)
 {
 	int64_t sealed = 0;
-	int rc = make_book(db, log, most, 0, below, ret, err), known;
+	int rc = make_book(db, log, sizes, 0, below, ret, err), known;
 
 	if (rc != ERR_UNREACHABLE && rc != ERR_CORRUPT)
 		return rc;
 	known = forms_sealed(db, log, &sealed, err);
-	return known < 0 ? known : sealed > 0 ? make_book(db, log, most, sealed, below, ret, err) : rc;
+	return known < 0 ? known : sealed > 0 ? make_book(db, log, sizes, sealed, below, ret, err) : rc;
 }
 
 static int propose(struct db *db, int64_t log, const struct forms_chapter_sizes *sizes, struct forms_chapter **ret,
@@ -458,7 +526,7 @@ static int propose(struct db *db, int64_t log, const struct forms_chapter_sizes 
 		return make(db, log, open.from, sizes->blocks, ret, err);
 	if (sizes->part > 0 && open.loose >= sizes->part)
 		return make(db, log, open.loose_from, sizes->part, ret, err);
-	return propose_book(db, log, sizes->chapters, open.from, ret, err);
+	return propose_book(db, log, sizes, open.from, ret, err);
 }
 
 int forms_chapter_next(struct db *db, int64_t log, const struct forms_chapter_sizes *sizes, struct forms_chapter **ret,
@@ -494,8 +562,9 @@ static int put_book(struct db *db, const struct chapter *c, struct err *err)
 	db_bind_i64(st, 3, c->face.cnt);
 	db_bind_i64(st, 4, c->ts_min);
 	db_bind_i64(st, 5, c->ts_max);
-	db_bind_blob(st, 6, c->sums.p, c->sums.len);
-	db_bind_i64(st, 7, c->chapters);
+	db_bind_blob(st, 6, c->days.p, c->days.len);
+	db_bind_blob(st, 7, c->sums.p, c->sums.len);
+	db_bind_i64(st, 8, c->chapters);
 	return db_run(&st, err);
 }
 

@@ -85,6 +85,16 @@ int forms_slot_sum(struct forms_slot *slot, int64_t first, int64_t i, uint64_t w
 int forms_slot_value(struct forms_slot *slot, unsigned col, int64_t i, struct db_value *ret,
 		     struct err *err) MUST_CHECK;
 
+/* --- chapter.c */
+
+/* Of the book that begins at a record, if its records are of times from since to before until; days: by days, and words
+ * is of BLOCK_DAYS_WORDS and numbers but n_req.  1; 0: there is none, or it is partial.  *ret has its records and the
+ * time of one; block_sums_fini() in any case. */
+struct forms_book_ask { int64_t log, first, since, until; uint64_t words; bool hists, days; };
+struct forms_booked { int64_t cnt, ts; };
+int forms_book_sums(struct forms *f, const struct forms_book_ask *ask, struct forms_booked *ret,
+		    struct block_sums *sums, struct err *err) MUST_CHECK;
+
 /* --- meet.c */
 
 /* The block that a cursor has open beside what it is at, for records at places; all zero: none.  The slot is put by

@@ -518,44 +518,36 @@ static void ask_chapters(struct cursor *c, int64_t from)
 	db_bind_i64(c->chapters, 3, INT64_MAX);
 }
 
-/* 1: the sums of the book that begins at a chapter were counted, and the chapters behind it are next; 0: there is
- * none that serves.  Days and halves are not in it. */
-static int take_book(struct cursor *c, int64_t first, struct err *err)
+/* 1: the book that begins at a chapter was counted, by its days or by its sums, which are without days and halves, and
+ * the chapters behind it are next; 0: there is none that serves.  ts: of one of its records, whose slot it is in. */
+static int take_book(struct cursor *c, int64_t first, int64_t ts, bool days, struct err *err)
 {
-	struct db_stmt *st;
-	struct block_sums sums = { .partial = true };
-	int64_t cnt = 0, ts_min = 0, ts_max = 0;
-	int rc;
+	const int64_t slot = c->every > 0 ? c->since + slot_of(c, ts) * c->every : c->since;
+	const bool cut = c->every > 0 && c->until - slot > c->every;
+	const struct forms_book_ask ask = { .log = c->log, .first = first, .since = slot, .days = days,
+		.until = cut ? slot + c->every : c->until, .words = c->takes, .hists = c->hist };
+	struct forms_booked is = { .cnt = 0 };
+	struct block_sums sums;
+	int rc = forms_book_sums(c->f, &ask, &is, &sums, err);
 
-	if (c->words & (UINT64_C(1) << W_DAY | UINT64_C(1) << W_NIGHT) && !c->hist)
-		return 0;
-	st = db_stmt_get(c->f->db, SQL_FORMS_BOOK);
-	db_bind_i64(st, 1, c->log);
-	db_bind_i64(st, 2, first);
-	db_bind_i64(st, 3, c->since);
-	db_bind_i64(st, 4, c->until);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		const struct block_bytes b = bytes_of(st, 3);
-
-		cnt = db_col_i64(st, 0);
-		ts_min = db_col_i64(st, 1);
-		ts_max = db_col_i64(st, 2);
-		if (slot_of(c, ts_min) == slot_of(c, ts_max))
-			rc = block_book_read_some(b.p, b.len, first, cnt, c->takes, c->hist, &sums, err);
-	}
-	db_stmt_put(&st);
-	if (rc == 0 && !sums.partial && first + cnt > c->line)
+	if (rc == 1 && first + is.cnt > c->line)
 		rc = err_set(err, ERR_CORRUPT, "", "no book of log %" PRId64 " can be at %" PRId64, c->log, first);
-	if (rc == 0 && !sums.partial) {
-		rc = add_sums(c, &sums, ts_min, err) < 0 ? ERR_CORRUPT : 1;
-		c->at = c->booked = first + cnt;
+	if (rc == 1) {
+		rc = add_sums(c, &sums, is.ts, err) < 0 ? ERR_CORRUPT : 1;
+		c->at = c->booked = first + is.cnt;
 		ask_chapters(c, c->at);
-	} else if (rc == 1) {
-		rc = 0;
 	}
 	block_sums_fini(&sums);
 	return rc;
+}
+
+/* As take_book().  What days say is read of days, a page where sums are twenty. */
+static int take_books(struct cursor *c, int64_t first, int64_t ts, struct err *err)
+{
+	const bool by_day = !c->hist && c->words & (UINT64_C(1) << W_DAY | UINT64_C(1) << W_NIGHT);
+	int rc = !c->hist && !c->joined && !(c->words & ~BLOCK_DAYS_WORDS) ? take_book(c, first, ts, true, err) : 0;
+
+	return rc != 0 || by_day ? rc : take_book(c, first, ts, false, err);
 }
 
 /* The chapter that the statement is at: its sums, or its blocks. */
@@ -571,7 +563,7 @@ static int take_chapter(struct cursor *c, struct err *err)
 		return forms_bad(c->log, c->at, err_set(err, ERR_CORRUPT, "", "the next block is missing"), err);
 	rc = ts_max < c->since || ts_min >= c->until ? 0 : may_have(c, st, 4, cnt, NULL, err);
 	if (rc == 1 && ts_min >= c->since && ts_max < c->until) {
-		const int took = take_book(c, first, err);
+		const int took = take_books(c, first, ts_min, err);
 
 		if (took != 0)
 			return took < 0 ? took : 0;

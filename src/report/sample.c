@@ -344,7 +344,7 @@ int report_sample(struct report_out *out, struct db *db, struct report_ask *ask,
 /* It says nothing of a record but where it stands, so that positions are hashed unread, and those with the smallest
  * hashes looked at until there are enough calls. */
 
-#define HASH_PRIME INT64_C(2147483647)
+#define HASH_PRIME UINT64_C(2147483647)
 #define HASHED_MAX 1024                 /* calls that are looked for so; of more all are hashed by the engine */
 #define HASHED_TRIED 4                  /* positions for each of them, and some more */
 #define HASHED_MORE 64
@@ -352,12 +352,25 @@ int report_sample(struct report_out *out, struct db *db, struct report_ask *ask,
 struct hashed { int64_t hash, idx; };
 struct best { struct hashed v[HASHED_MAX * HASHED_TRIED + HASHED_MORE]; size_t n, cap; };   /* the largest on top */
 
-static int64_t hash_of(int64_t idx, int64_t seed)
+/* % HASH_PRIME without a division, of less than 2^63, since 2^31 is 1; or HASH_PRIME more, when that is at most 2. */
+static uint64_t reduce(uint64_t n)
 {
-	const int64_t x = (idx * 48271 + seed * 69621 + 1) % HASH_PRIME;
-	const int64_t y = (x * x + seed) % HASH_PRIME;
+	n = (n & HASH_PRIME) + (n >> 31);
+	return (n & HASH_PRIME) + (n >> 31);
+}
 
-	return (y * y + x) % HASH_PRIME;
+/* As the statement has it, or as reduce() does; x: of position and seed. */
+static uint64_t hash_of(uint64_t x, uint64_t seed)
+{
+	const uint64_t y = reduce(x * x + seed);
+
+	return reduce(y * y + x);
+}
+
+static uint64_t next_of(uint64_t x)
+{
+	x += 48271;
+	return x < HASH_PRIME ? x : x - HASH_PRIME;
 }
 
 static bool is_less(const struct hashed *a, const struct hashed *b)
@@ -401,13 +414,20 @@ static void sink(struct best *b, struct hashed one)
 
 static void hash_positions(struct best *b, int64_t from, int64_t below, int64_t seed)
 {
-	for (int64_t idx = from; idx < below; idx++) {
-		const struct hashed one = { hash_of(idx, seed), idx };
+	const uint64_t of_seed = (uint64_t)seed * 69621 + 1;
+	uint64_t x = ((uint64_t)from * 48271 + of_seed) % HASH_PRIME, most = HASH_PRIME;
 
+	for (int64_t idx = from; idx < below; idx++, x = next_of(x)) {
+		const uint64_t hash = hash_of(x, (uint64_t)seed);
+		const struct hashed one = { (int64_t)(hash < HASH_PRIME ? hash : hash - HASH_PRIME), idx };
+
+		if (hash > most && hash < HASH_PRIME)
+			continue;
 		if (b->n < b->cap)
 			rise(b, one);
 		else if (is_less(&one, b->v))
 			sink(b, one);
+		most = b->n < b->cap ? HASH_PRIME : (uint64_t)b->v->hash;
 	}
 	qsort(b->v, b->n, sizeof(b->v[0]), by_hash);
 }

@@ -249,7 +249,8 @@ static void make_block(struct maker *m, struct piece *p)
 
 static void make_chapter(struct maker *m, struct piece *p)
 {
-	const struct forms_chapter_sizes sizes = { FORMS_CHAPTER_BLOCKS, all.drawn ? FORMS_CHAPTER_PART : 0, FORMS_BOOK_CHAPTERS };
+	const struct forms_chapter_sizes sizes = { FORMS_CHAPTER_BLOCKS, all.drawn ? FORMS_CHAPTER_PART : 0, FORMS_BOOK_CHAPTERS,
+		all.drawn ? FORMS_BOOK_FEW : 0 };
 	struct err err = { 0 };
 	int rc = forms_chapter_next(m->db, p->log->log->id, &sizes, &p->chapter, &err);
 

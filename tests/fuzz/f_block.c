@@ -228,6 +228,28 @@ static bool same_sums(const struct block_sums *a, const struct block_sums *b)
 		(a->hists == 0 || memcmp(a->hist, b->hist, a->hists * sizeof(*a->hist)) == 0);
 }
 
+/* Days of what a chapter comes to can be read, and are as many records. */
+static void days_of(const struct block_sums *sums, int64_t cnt)
+{
+	struct block_summer *s = block_summer_new_days();
+	struct audit_bytes bytes = { 0 };
+	struct block_sums days;
+	struct err err;
+	int64_t n = 0;
+
+	block_summer_add_sums(s, FIRST, sums);
+	block_summer_end(s, &bytes);
+	FUZZ_CHECK(block_days_read(bytes.p, bytes.len, FIRST, cnt, &days, &err) == 0);
+	for (size_t i = 0; i < sums->sums; i++)
+		n += sums->sum[i].count;
+	for (size_t i = 0; i < days.sums; i++)
+		n -= days.sum[i].count;
+	FUZZ_CHECK(days.partial || n == 0);
+	block_sums_fini(&days);
+	block_summer_free(&s);
+	free(bytes.p);
+}
+
 static void sums_of(struct input *in)
 {
 	const int64_t cnt = (int64_t)number(in, 3);
@@ -241,7 +263,13 @@ static void sums_of(struct input *in)
 		block_summer_end(s, &bytes);
 		FUZZ_CHECK(block_sums_read(bytes.p, bytes.len, FIRST, cnt, &again, &err) == 0 && same_sums(&sums, &again));
 		block_sums_fini(&again);
+		days_of(&sums, cnt);
 	}
+	block_sums_fini(&sums);
+	if (block_days_read(in->p, in->len, FIRST, cnt, &sums, &err) == 0 && !sums.partial)
+		days_of(&sums, cnt);
+	block_sums_fini(&sums);
+	FUZZ_CHECK(block_book_read(in->p, in->len, FIRST, cnt, &sums, &err) <= 0);
 	block_sums_fini(&sums);
 	block_summer_free(&s);
 	free(bytes.p);

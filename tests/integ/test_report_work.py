@@ -243,18 +243,20 @@ class Work(crib.Case):
         beside = {name: text for text, name in statements() if re.match("forms_(blocks|chapters)_(up|down)$", name)}
         self.assertEqual((len(beside), [name for name, text in beside.items() if re.search(r"\b(cols|hash|sums)\b", text)]), (4, []))
 
-    def test_what_is_not_asked_by_day_reads_books(self):
-        """Decision 0141: the sums of a book, and of the chapters that are in none."""
+    def test_what_is_asked_of_sums_reads_books(self):
+        """Decisions 0141, 0179: the sums of a book, and of the chapters that are in none; what is by day and outcome alone, days of books."""
         self.serve("blocks")
         store = self.stores[1]
         of = "WHERE log = (SELECT l.id FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE t.name = ?)"
         books, chapters, loose = (store.crib.rows(f"SELECT count(*) FROM {what} {of} {more}", T["tenant"])[0][0] for what, more in (
             ("book", ""), ("chap", ""), ("chap", "AND first >= (SELECT max(first + cnt) FROM book WHERE log = chap.log)")))
         self.assertGreater(books, 5)
-        for question, most in (({"group-by": "client,obo"}, loose), ({"group-by": "outcome,day"}, chapters)):
+        for question, most, sums, days in (({"group-by": "client,obo"}, loose, books, 0), ({"group-by": "tool,day"}, chapters, 0, 0),
+                                           ({"group-by": "outcome,day"}, loose, 0, books), ({"group-by": "outcome"}, loose, 0, books)):
             with self.subTest(**question):
                 runs = store.counted(lambda: store.said("audit calls", {**T, **question}))[1]
-                self.assertEqual(sum(name == "forms_chapter_sums" for name, *_ in runs), most)
+                names = collections.Counter(name for name, *_ in runs)
+                self.assertEqual((names["forms_chapter_sums"], names["forms_book"], names["forms_book_days"]), (most, sums, days))
 
     def read(self, store, command, args):
         """How often a block, and the sums of a chapter and of a book, were read for it; and its rows."""

@@ -257,30 +257,39 @@ def zone_of_index(s, rnd):
 
 # --- books
 
+def one_less(said):
+    """Entries of sums, the first one of several records with one less."""
+    many = next(i for i, entry in enumerate(said[0]) if entry[sceptic.SUM_KEY] > 1)
+    less = list(said[0][many])
+    less[sceptic.SUM_KEY] -= 1
+    less[sceptic.SUM_KEY + 1] = min(less[sceptic.SUM_KEY + 1], less[sceptic.SUM_KEY])
+    return [tuple(less) if i == many else entry for i, entry in enumerate(said[0])]
+
+
 def book(s, rnd):
-    """A book's sums with one call less, or with none; of other records, or with other times; or upon another."""
+    """A book's sums or days with one call less, or with none; of other records, or with other times; or upon another."""
     found = s.db.execute("SELECT * FROM book ORDER BY log, first")
     names = [column[0] for column in found.description]
     row = dict(zip(names, rnd.choice(found.fetchall())))
     at = row["log"], row["first"]
     said = sceptic.read_sums(row["sums"], row["first"], row["cnt"], True)
     many = [i for i, entry in enumerate(said[0]) if entry[sceptic.SUM_KEY] > 1] if said else []
-    how = rnd.choice(("sums", "sums", "times", "fewer", "place"))
+    how = rnd.choice(("sums", "sums", "days", "days", "times", "fewer", "place"))
     if how == "times":
         s.run("UPDATE book SET ts_min = ts_min + 1 WHERE log = ? AND first = ?", *at)
     elif how == "fewer":
         s.run("UPDATE book SET cnt = cnt - 1 WHERE log = ? AND first = ?", *at)
     elif how == "place":
         s.run("UPDATE book SET first = first + 1 WHERE log = ? AND first = ?", *at)
+    elif how == "days":
+        new = sums_bytes(row["first"], one_less(sceptic.read_days(row["days"], row["first"], row["cnt"])), [], []) if row["days"] != b"\0" else \
+            sums_bytes(row["first"], [], [], [])
+        s.run("UPDATE book SET days = ? WHERE log = ? AND first = ?", new, *at)
     elif not many:
         s.run("UPDATE book SET sums = ? WHERE log = ? AND first = ?", sums_bytes(row["first"], [], [], [], True), *at)
     else:
         assert sceptic.read_sums(sums_bytes(row["first"], *said, True), row["first"], row["cnt"], True) == said
-        less = list(said[0][many[0]])
-        less[sceptic.SUM_KEY] -= 1
-        less[sceptic.SUM_KEY + 1] = min(less[sceptic.SUM_KEY + 1], less[sceptic.SUM_KEY])
-        new = [tuple(less) if i == many[0] else entry for i, entry in enumerate(said[0])]
-        s.run("UPDATE book SET sums = ? WHERE log = ? AND first = ?", sums_bytes(row["first"], new, *said[1:], True), *at)
+        s.run("UPDATE book SET sums = ? WHERE log = ? AND first = ?", sums_bytes(row["first"], one_less(said), *said[1:], True), *at)
 
 
 # --- rows that wait for deletion

@@ -202,7 +202,7 @@ static int fold_logs(struct fold *f, struct err *err)
 
 static int put_next_chapter(struct db *db, int64_t log, const struct fold_with *with, struct err *err)
 {
-	const struct forms_chapter_sizes sizes = { with->chapter, with->part, with->book };
+	const struct forms_chapter_sizes sizes = { with->chapter, with->part, with->book, with->few };
 	struct forms_chapter *c = NULL;
 	int rc = forms_chapter_next(db, log, &sizes, &c, err);
 
@@ -227,7 +227,7 @@ static int put_chapters(struct db *db, const struct fold_with *with, struct err 
 	if (rc == 0 && with->partial)
 		rc = fold_sql(db, "UPDATE chap SET sums = x'00'", NULL, err);
 	if (rc == 0 && with->partial)
-		rc = fold_sql(db, "UPDATE book SET sums = x'00'", NULL, err);
+		rc = fold_sql(db, "UPDATE book SET days = x'00', sums = x'00'", NULL, err);
 	return rc;
 }
 

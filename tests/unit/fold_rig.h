@@ -15,7 +15,7 @@ struct fold_with {
 	int64_t tail;                   /* newest records of each log that stay rows */
 	bool leftovers;                 /* rows of what is in blocks stay */
 	unsigned chapter;               /* blocks of a chapter; 0: there is none */
-	unsigned part, book;            /* blocks of a small one, chapters of a book; 0: there is none */
+	unsigned part, book, few;       /* blocks of a small one, chapters of a book, and of one that grows; 0: there is none */
 	bool partial;                   /* no chapter has sums, as if none were worth it */
 };
 /* Blocks that were made; or an error.  The keys of the log's payloads are not asked: bytes go as they are. */

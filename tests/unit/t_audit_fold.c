@@ -897,6 +897,37 @@ static void books_come_again_where_they_went(void **state)
 	verify_clean(f);
 }
 
+/* Few chapters are a book, which has more as they come, until it is whole. */
+static void a_book_grows(void **state)
+{
+	static const struct forms_chapter_sizes sizes = { .blocks = 1, .chapters = 6, .few = 2 };
+	static const struct { int64_t to, books, last, chapters; } step[] = { { 128, 0, 0, 0 }, { 256, 1, 0, 2 },
+		{ 384, 1, 0, 2 }, { 640, 1, 0, 5 }, { 1024, 2, 768, 2 } };
+	struct fix *f = *state;
+	struct forms_chapter *made = NULL, *late = NULL;
+	int64_t to = 128;
+
+	append_calls(f, ACME, 2048);
+	end_calls(f);
+	for (size_t i = 0; i < NELEMS(step); i++) {
+		for (; to <= step[i].to; to += 128)
+			fold(f, 2, to, true);
+		while (propose_of(f, &sizes, &made) == 1) {
+			(void)propose_of(f, &sizes, &late);
+			OK(try_put_chapter(f, made));
+			assert_int_equal(try_put_chapter(f, late), ERR_CONFLICT);
+		}
+		assert_int_equal(number(f, "SELECT count(*) FROM book WHERE log = 2"), step[i].books);
+		if (step[i].books == 0)
+			continue;
+		assert_int_equal(number(f, "SELECT max(first) FROM book WHERE log = 2"), step[i].last);
+		assert_int_equal(number(f, "SELECT count(*) FROM chap c JOIN book b ON b.log = c.log AND c.first >= b.first "
+				 "AND c.first < b.first + b.cnt WHERE b.log = 2 AND b.first = (SELECT max(first) FROM book)"),
+				 step[i].chapters);
+		verify_clean(f);
+	}
+}
+
 /* Of a sealed file that is away nobody knows what stands apart in it; what comes behind it has its books. */
 static void a_file_that_is_away_holds_no_book_up(void **state)
 {
@@ -970,6 +1001,7 @@ SUITE(fold)
 		cmocka_unit_test_setup_teardown(fold_waits_for_a_prune, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(chapter_goes_with_its_blocks, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(books_come_again_where_they_went, set_up, fix_free),
+		cmocka_unit_test_setup_teardown(a_book_grows, set_up, fix_free),
 		cmocka_unit_test_setup_teardown(a_file_that_is_away_holds_no_book_up, set_up, fix_free),
 	};
 

@@ -409,7 +409,7 @@ static void sums_are_those_of_the_records(void **state)
 		{ .seed = 1, .block_max = 100, .tail = 100, .chapter = 16, .part = 3 }, { .seed = 2, .block_max = 4096, .chapter = 1, .book = 1 },
 		{ .seed = 3, .block_max = 30, .tail = 1, .chapter = 7, .book = 2, .partial = true },
 		{ .seed = 4, .block_max = 100, .tail = 20, .leftovers = true, .chapter = 14, .book = 2 }, { .seed = 5, .block_max = 70 },
-		{ .seed = 6, .block_max = 100, .tail = 50, .chapter = 6, .part = 2, .book = 3 },
+		{ .seed = 6, .block_max = 100, .tail = 50, .chapter = 2, .part = 1, .book = 6, .few = 2 },
 		{ .seed = 7, .block_max = 4096, .tail = 20, .chapter = 1 }, { .seed = 8, .block_max = 100, .tail = 200, .chapter = 13 },
 	};
 	struct str meant[ALL_ASKED] = { STR_INIT };

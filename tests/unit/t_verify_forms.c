@@ -422,6 +422,23 @@ static void book_with_the_sums_of_a_chapter(void **state)
 	      AUDIT_FINDING_INDEX);
 }
 
+static void days_that_need_not_be_partial(void **state)
+{
+	finds(*state, "UPDATE book SET days = x'00' WHERE " BOOK, AUDIT_FINDING_INDEX);
+}
+
+static void days_with_the_sums_of_a_chapter(void **state)
+{
+	finds(*state, "UPDATE book SET days = (SELECT sums FROM chap WHERE log = 2 AND chap.first = book.first) WHERE " BOOK,
+	      AUDIT_FINDING_INDEX);
+}
+
+static void days_of_another_book(void **state)
+{
+	finds(*state, "UPDATE book SET days = (SELECT days FROM book o WHERE o.log = 2 ORDER BY o.first DESC LIMIT 1) WHERE " BOOK,
+	      AUDIT_FINDING_INDEX);
+}
+
 static void times_of_a_book(void **state)
 {
 	finds(*state, "UPDATE book SET ts_max = ts_max - 1 WHERE " BOOK, AUDIT_FINDING_INDEX);
@@ -440,12 +457,12 @@ static void book_that_begins_in_a_chapter(void **state)
 static void book_upon_another(void **state)
 {
 	finds(*state, "INSERT INTO book SELECT log, (SELECT first FROM chap c WHERE c.log = book.log AND c.first > book.first ORDER BY first LIMIT 1), "
-	      "cnt, ts_min, ts_max, sums FROM book WHERE " BOOK, AUDIT_FINDING_INDEX);
+	      "cnt, ts_min, ts_max, days, sums FROM book WHERE " BOOK, AUDIT_FINDING_INDEX);
 }
 
 static void book_of_no_chapters(void **state)
 {
-	finds(*state, "INSERT INTO book SELECT log, first + 100000, cnt, ts_min, ts_max, sums FROM book WHERE " BOOK, AUDIT_FINDING_INDEX);
+	finds(*state, "INSERT INTO book SELECT log, first + 100000, cnt, ts_min, ts_max, days, sums FROM book WHERE " BOOK, AUDIT_FINDING_INDEX);
 }
 
 static void book_of_a_chapter_that_is_gone(void **state)
@@ -750,6 +767,7 @@ SUITE(verify_forms)
 		TEST(times_of_a_chapter), TEST(chapter_of_half_a_block), TEST(chapter_that_begins_in_a_block),
 		TEST(chapter_of_no_blocks), TEST(chapters_may_be_missing), TEST(book_with_one_call_less), TEST(book_that_need_not_be_partial),
 		TEST(book_with_the_sums_of_a_chapter), TEST(times_of_a_book), TEST(book_of_half_a_chapter), TEST(book_that_begins_in_a_chapter),
+		TEST(days_that_need_not_be_partial), TEST(days_with_the_sums_of_a_chapter), TEST(days_of_another_book),
 		TEST(book_upon_another), TEST(book_of_no_chapters), TEST(book_of_a_chapter_that_is_gone), TEST(books_may_be_missing),
 		TEST(zone_of_another_block),
 		TEST(times_that_leave_records_out), TEST(block_dropped), TEST(first_block_dropped), TEST(last_block_dropped),
