@@ -17,8 +17,9 @@ struct db;
 struct str;
 
 /* A log as it was when the beat was made.  leaf: those from the size on that the beat before had, when they are few, so
- * that the proof of its growth reads nothing; else NULL. */
-#define AUDIT_FRESH_MAX 256
+ * that the proof of its growth reads nothing; else NULL.  Of more most are whole tiles, which are read by their hashes:
+ * what is left is less than these. */
+#define AUDIT_FRESH_MAX 1024
 struct audit_head {
 	int64_t log, tenant_id;
 	char *origin;

@@ -206,12 +206,13 @@ uint8_t (*audit_tail_fresh(struct tail *g, const struct tree *t, uint64_t *ret_f
 	uint8_t (*ret)[TREE_HASH] = NULL;
 
 	if (g->from + g->nfresh == g->now.size) {
-		ret = mem_calloc(g->nfresh + g->nleaf + 1, sizeof(*ret));
-		if (g->nfresh > 0)
-			memcpy(ret, g->fresh, g->nfresh * sizeof(*ret));
+		ret = mem_realloc(g->fresh, (g->nfresh + g->nleaf + 1) * sizeof(*ret));
 		if (g->nleaf > 0)
 			memcpy(ret + g->nfresh, g->leaf, g->nleaf * sizeof(*ret));
+	} else {
+		free(g->fresh);
 	}
+	g->fresh = NULL;                /* a log that rests has none */
 	*ret_from = g->from;
 	g->from = t->size;
 	g->nfresh = 0;
