@@ -59,7 +59,8 @@ struct audit_erased { int64_t *keys; size_t nkeys; struct audit_span *span; size
 int audit_erased_add(struct audit_erased *e, int64_t idx, const void *ext, size_t len, struct err *err) MUST_CHECK;
 void audit_erased_fini(struct audit_erased *e);
 
-/* Both files' logs emptied into them.  ERR_BUSY: a reader is in the way; again later. */
+/* Both files' logs emptied into them (A-509).  ERR_BUSY: a reader is in the way, for
+ * 2 ms; again later. */
 int audit_erase_flush(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 
 #endif

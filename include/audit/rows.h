@@ -34,11 +34,13 @@ struct db;
 /* As audit_append(), and a record of a kind that speaks of rows vouches for what has been written since the one before
  * (log.open for its log alone): fields 0103 (rows, 8 bytes each: kind in the upper 16 bits, id) and 010C (their
  * digests; zero when a row is gone).  When it is about one row of the kind `about` (0: none), 0100 and 0101 are that
- * row's digests, whatever the event says. */
+ * row's digests, whatever the event says.  AUDIT_ROWS_SAME: rows wait because a cut takes their record, and one that is
+ * not what that says is ERR_CORRUPT. */
+#define AUDIT_ROWS_SAME UINT32_MAX
 int audit_append_rows(struct audit_logs *logs, struct db *db, const struct audit_event *ev, unsigned about,
 		      struct audit_receipt *ret, struct err *err) MUST_CHECK;
 /* The event, and while more rows wait than one record vouches for, others of its kind that say nothing but these. */
-int audit_append_all_rows(struct audit_logs *logs, struct db *db, const struct audit_event *ev,
+int audit_append_all_rows(struct audit_logs *logs, struct db *db, const struct audit_event *ev, unsigned about,
 			  struct err *err) MUST_CHECK;
 /* 1 when there is a row that no record vouches for, with its name in ret ("cred/7"); else 0. */
 int audit_rows_pending(struct db *db, char ret[40], struct err *err) MUST_CHECK;
@@ -50,7 +52,7 @@ int audit_append_start(struct audit_logs *logs, struct db *db, const struct audi
 /* Each row against its record; by any connection.  ERR_CORRUPT: this row is not what its record says.  A start, whose
  * time must not grow with what once was, leaves the versions out: each is checked where it is used; and rows whose
  * records are in sealed files that are not here, which it counts in the log (decision 0089). */
-int audit_rows_check(struct db *db, bool versions, struct err *err) MUST_CHECK;
+int audit_rows_check(struct db *db, struct err *err) MUST_CHECK;
 /* One row before it is used.  ERR_CORRUPT: as above, or it has no record.  *ret_taken_us: when a record took it as it
  * was, 0: its record made it, or is in a sealed file that is not here. */
 int audit_row_check(struct db *db, unsigned kind, int64_t id, uint64_t *ret_taken_us, struct err *err) MUST_CHECK;

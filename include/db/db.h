@@ -214,7 +214,7 @@ FOR_TESTS void db_interrupt(struct db *db);
  * for later, and is no error.  db_close() of a DB_WRITER empties the log (TRUNCATE). */
 int db_checkpoint(struct db *db, unsigned min_pages, struct err *err) MUST_CHECK;
 /* The log into the file, and the log empty: what was deleted is then in neither (AUDIT A-509).  ERR_BUSY: readers are
- * in the way; try again. */
+ * in the way, until 2 s or the deadline are over; try again. */
 int db_truncate_log(struct db *db, struct err *err) MUST_CHECK;
 /* A compact copy by VACUUM INTO from a reader; path must not exist (AUDIT A-612). */
 int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;

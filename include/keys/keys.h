@@ -64,7 +64,8 @@ int keys_of_subject(struct keys *keys, int64_t tenant_id, const char *subject, i
  * already stays so.  ERR_BUSY: it is destroyed, and a reader keeps the log; call again. */
 int keys_destroy(struct keys *keys, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
 int keys_destroy_tenant(struct keys *keys, int64_t tenant_id, struct err *err) MUST_CHECK;
-int keys_truncate_log(struct keys *keys, struct err *err) MUST_CHECK;
+/* Of this file and of the store's, which is open for writing.  ERR_BUSY: readers are in the way for 2 ms. */
+int keys_truncate_logs(struct keys *keys, struct db *store, struct err *err) MUST_CHECK;
 
 /* The memory of what was erased (A-515): which record says so, and its ext.  Durable on return; a record is noted
  * once. */

@@ -487,7 +487,7 @@ static void writer_stop(struct app *a)
 static int load(struct app *a, struct db *db, struct err *err)
 {
 	struct reg_change *change = NULL;
-	int rc = audit_rows_check(db, false, err);
+	int rc = audit_rows_check(db, err);
 
 	if (rc == 0)
 		rc = tenants_open(a->master, db, &a->tenants, err);

@@ -218,9 +218,7 @@ int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id,
 
 int audit_erase_flush(struct audit_logs *logs, struct db *db, struct err *err)
 {
-	int rc = db_truncate_log(db, err);
-
-	return rc < 0 ? rc : keys_truncate_log(logs->keys, err);
+	return keys_truncate_logs(logs->keys, db, err);
 }
 
 int audit_cut_read(struct db *db, int64_t log, int64_t at, struct audit_cut *ret, struct err *err)
@@ -263,13 +261,12 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 		SQL_DEED_UNVOUCH_TENANT, SQL_DEED_UNVOUCH_PRINCIPAL, SQL_DEED_UNVOUCH_CRED, SQL_DEED_UNVOUCH_TOOL_GRANT,
 		SQL_DEED_UNVOUCH_TOOL, SQL_DEED_UNVOUCH_SHARED_SCHEMA, SQL_DEED_UNVOUCH_UPSTREAM, SQL_DEED_UNVOUCH_SECRET,
 		SQL_DEED_UNVOUCH_LIMIT_ROW, SQL_DEED_UNVOUCH_TOOL_LEVEL, SQL_DEED_UNVOUCH_UPSTREAM_TOOL,
-		SQL_DEED_UNVOUCH_INVENTORY, SQL_DEED_UNVOUCH_SYSTEM,
-		SQL_DEED_UNVOUCH_TOOL_VERSION, SQL_DEED_UNVOUCH_META, SQL_DEED_UNVOUCH_PENDING_VERSION, SQL_DEED_UNVOUCH_LOG,
-		SQL_DEED_UNVOUCH_HOLD, SQL_DEED_UNVOUCH_UPSTREAM_TOOL_STATE,
+		SQL_DEED_UNVOUCH_INVENTORY, SQL_DEED_UNVOUCH_SYSTEM, SQL_DEED_UNVOUCH_TOOL_VERSION, SQL_DEED_UNVOUCH_META,
+		SQL_DEED_UNVOUCH_PENDING_VERSION, SQL_DEED_UNVOUCH_LOG, SQL_DEED_UNVOUCH_HOLD,
+		SQL_DEED_UNVOUCH_UPSTREAM_TOOL_STATE,
 	};
 	int64_t moved = 0;
-	char name[40];
-	int rc = audit_rows_check(db, true, err);       /* nothing false is vouched for anew */
+	int rc = 0;
 
 	for (size_t i = 0; i < NELEMS(unvouch) && rc == 0; i++) {
 		struct db_stmt *st = db_stmt_get(db, unvouch[i]);
@@ -279,9 +276,8 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 		rc = db_run(&st, err);
 		moved += rc == 0 ? db_changes(db) : 0;
 	}
-	while (rc == 0 && moved > 0 && (rc = audit_rows_pending(db, name, err)) == 1)
-		rc = audit_append_rows(logs, db, vouch, 0, NULL, err);
-	return rc;
+	/* nothing false is vouched for anew */
+	return rc == 0 && moved > 0 ? audit_append_all_rows(logs, db, vouch, AUDIT_ROWS_SAME, err) : rc;
 }
 
 static int insert_job(struct db *db, const struct audit_receipt *intent, int kind, struct err *err)

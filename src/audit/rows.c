@@ -365,6 +365,16 @@ static int append(struct pending *p, struct audit_logs *logs, struct db *db, con
 	return rc < 0 ? rc : vouch(p, db, ret, err);
 }
 
+static int refuse_row(struct err *err, unsigned kind, int64_t id, const char *what)
+{
+	char name[40];
+
+	(void)snprintf(name, sizeof(name), "%s/%" PRId64, audit_row_name(kind), id);
+	(void)err_set(err, ERR_CORRUPT, name, "the row %s %s", name, what);
+	err_hint(err, "toolcrib fsck lists such rows and takes them out of service, toolcrib-verify STORE says more");
+	return ERR_CORRUPT;
+}
+
 /* 1: there were more rows than one record has room for. */
 static int append_some(struct audit_logs *logs, struct db *db, const struct audit_event *ev, unsigned about,
 		       struct audit_receipt *ret, struct err *err)
@@ -376,6 +386,9 @@ static int append_some(struct audit_logs *logs, struct db *db, const struct audi
 
 	if (audit_rows_speak(ev->kind)) /* else they wait for the next record */
 		rc = pending_find(&p, db, ev->kind == AUDIT_LOG_OPEN ? AUDIT_ROW_LOG : 0, err);
+	for (size_t i = 0; rc == 0 && about == AUDIT_ROWS_SAME && i < p.n; i++)
+		if (!p.row[i].had || !p.row[i].has || memcmp(p.row[i].before, p.row[i].after, AUDIT_ROW_DIGEST) != 0)
+			rc = refuse_row(err, p.row[i].kind, p.row[i].id, "is not what its record says");
 	if (rc == 0)
 		rc = append(&p, logs, db, ev, about, &at, err);
 	if (rc == 0 && ret)
@@ -394,13 +407,14 @@ int audit_append_rows(struct audit_logs *logs, struct db *db, const struct audit
 	return rc < 0 ? rc : 0;
 }
 
-int audit_append_all_rows(struct audit_logs *logs, struct db *db, const struct audit_event *what, struct err *err)
+int audit_append_all_rows(struct audit_logs *logs, struct db *db, const struct audit_event *what, unsigned about,
+			  struct err *err)
 {
 	struct audit_event ev = *what;
 	int rc = 1;
 
 	while (rc == 1) {
-		rc = append_some(logs, db, &ev, 0, NULL, err);
+		rc = append_some(logs, db, &ev, about, NULL, err);
 		ev.obj = NULL;
 		ev.after = NULL;
 		ev.nfield = 0;
@@ -457,16 +471,6 @@ static int known_kinds(struct db *db, uint64_t *ret, struct err *err)
 	if (rc == 0 && old[0])
 		*ret = KIND_MASK(AUDIT_ROW_FIRST_LATER) - 1;
 	return rc;
-}
-
-static int refuse_row(struct err *err, unsigned kind, int64_t id, const char *what)
-{
-	char name[40];
-
-	(void)snprintf(name, sizeof(name), "%s/%" PRId64, audit_row_name(kind), id);
-	(void)err_set(err, ERR_CORRUPT, name, "the row %s %s", name, what);
-	err_hint(err, "toolcrib fsck lists such rows and takes them out of service, toolcrib-verify STORE says more");
-	return ERR_CORRUPT;
 }
 
 /* Only of kinds that are not known yet may rows wait. */
@@ -528,7 +532,7 @@ int audit_append_start(struct audit_logs *logs, struct db *db, const struct audi
 	return rc < 0 ? rc : db_meta_set(db, META_VOUCHED, "1", err);
 }
 
-struct row_check { struct db *db; bool strict; unsigned away; };
+struct row_check { struct db *db; unsigned away; };
 
 static int check_row(void *arg, const struct audit_vouched *row, struct err *err)
 {
@@ -537,7 +541,7 @@ static int check_row(void *arg, const struct audit_vouched *row, struct err *err
 	int rc = row->idx >= 0 ? record_of(c->db, row->log, row->idx, audit_row_key(row->kind, row->id), digest, NULL, err)
 		: 0;
 
-	if (rc == ERR_UNREACHABLE && !c->strict) {
+	if (rc == ERR_UNREACHABLE) {
 		c->away++;
 		return 0;
 	}
@@ -546,9 +550,9 @@ static int check_row(void *arg, const struct audit_vouched *row, struct err *err
 	return refuse_row(err, row->kind, row->id, "is not what its record says");
 }
 
-int audit_rows_check(struct db *db, bool versions, struct err *err)
+int audit_rows_check(struct db *db, struct err *err)
 {
-	struct row_check check = { .db = db, .strict = versions };
+	struct row_check check = { .db = db };
 	uint64_t known = 0;
 	int rc = known_kinds(db, &known, err);
 
@@ -557,7 +561,7 @@ int audit_rows_check(struct db *db, bool versions, struct err *err)
 	for (unsigned kind = 1; kind < AUDIT_ROW_END; kind++) {
 		int64_t from = 0;
 
-		if (!(known & KIND_MASK(kind)) || (kind == AUDIT_ROW_VERSION && !versions))
+		if (!(known & KIND_MASK(kind)) || kind == AUDIT_ROW_VERSION)
 			continue;
 		do {
 			rc = audit_rows_page(db, kind, &from, check_row, &check, err);

@@ -226,7 +226,7 @@ int command_record_done(struct command_run *run, struct db *db, struct audit_log
 		ev.field = &by;
 		ev.nfield = 1;
 	}
-	return audit_append_all_rows(logs, db, &ev, err);
+	return audit_append_all_rows(logs, db, &ev, 0, err);
 }
 
 /* Strangers who try all day must not fill the disk: so many a second are recorded, and how many were not. */

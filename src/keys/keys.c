@@ -25,6 +25,7 @@
 
 #define KEYS_PURPOSE "toolcrib/kek/1"   /* of the key, derived from a key file, that KEKs are wrapped with */
 #define KEYS_SUBJECT_SIZE 64            /* with NUL */
+#define EMPTY_WAIT_US 2000
 
 struct kek { int64_t id; uint8_t key[32], token[32]; };
 struct dek { struct keys_dek face; int64_t tenant_id; };
@@ -599,13 +600,24 @@ static int destroy_row(struct keys *k, enum sql_id sql, int64_t id, struct err *
 	return db_run(&st, err);
 }
 
+/* Without waiting for readers for long: calls do meanwhile, and who asks comes again. */
+static int empty_log(struct db *db, struct err *err)
+{
+	int rc;
+
+	db_deadline(db, clock_mono_us() + EMPTY_WAIT_US);
+	rc = db_truncate_log(db, err);
+	db_deadline(db, 0);
+	return rc;
+}
+
 /* The end of a transaction that destroyed: the log of the file holds older pages with the wrapped keys (AUDIT
  * A-509). */
 static int finish(struct keys *k, int rc, struct err *err)
 {
 	rc = db_txn_end(k->db, rc, err);
 	keys_forget(k);
-	return rc < 0 ? rc : db_truncate_log(k->db, err);
+	return rc < 0 ? rc : empty_log(k->db, err);
 }
 
 int keys_destroy(struct keys *k, const int64_t *ids, size_t n, struct err *err)
@@ -621,11 +633,13 @@ int keys_destroy(struct keys *k, const int64_t *ids, size_t n, struct err *err)
 	return finish(k, rc, err);
 }
 
-int keys_truncate_log(struct keys *k, struct err *err)
+int keys_truncate_logs(struct keys *k, struct db *store, struct err *err)
 {
-	int rc = keys_commit(k, err);
+	int rc = empty_log(store, err);
 
-	return rc < 0 ? rc : db_truncate_log(k->db, err);
+	if (rc == 0)
+		rc = keys_commit(k, err);
+	return rc < 0 ? rc : empty_log(k->db, err);
 }
 
 int keys_destroy_tenant(struct keys *k, int64_t tenant_id, struct err *err)

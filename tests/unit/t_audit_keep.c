@@ -162,6 +162,22 @@ static void prune(struct fix *f, int64_t at)
 		;
 }
 
+/* A cut gives rows whose record goes another one: not when they are not what that one says. */
+static void a_cut_vouches_for_no_row_that_was_changed(void **state)
+{
+	static const char as_no_trigger_had_seen_it[] = "UPDATE log SET rec_idx = -1 - rec_idx WHERE id = 2";
+	struct fix *f = *state;
+
+	change(f, "UPDATE log SET state = state + 1 WHERE id = 2");
+	change(f, as_no_trigger_had_seen_it);
+	assert_int_equal(intend(f, 256), ERR_CORRUPT);
+	assert_string_equal(f->err.where, "log/2");
+	change(f, "UPDATE log SET state = state - 1 WHERE id = 2");
+	change(f, as_no_trigger_had_seen_it);
+	prune(f, 256);
+	verify_clean(f);
+}
+
 static void a_pruned_log_verifies(void **state)
 {
 	struct fix *f = *state;
@@ -603,7 +619,8 @@ static void sc506_what_was_pruned_has_its_root_from_a_note(void **state)
 SUITE(keep)
 {
 	const struct CMUnitTest tests[] = {
-		T(a_pruned_log_verifies), T(a_cut_is_a_multiple_of_256_and_moves_on), T(a_call_that_runs_is_not_cut),
+		T(a_pruned_log_verifies), T(a_cut_vouches_for_no_row_that_was_changed),
+		T(a_cut_is_a_multiple_of_256_and_moves_on), T(a_call_that_runs_is_not_cut),
 		T(a_prune_goes_on_where_it_stopped), T(an_old_store_gets_its_tiles), T(what_was_pruned_cannot_be_denied),
 		T(a_bundle_verifies_without_the_store), T(a_bundle_stands_for_what_was_pruned),
 		T(every_changed_byte_of_a_bundle_is_found), T(a_view_that_says_something_else_is_found),

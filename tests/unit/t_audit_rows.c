@@ -125,7 +125,7 @@ static void digests_of_a_row_make_a_chain(void **state)
 	back = look(f, append(f, AUDIT_TENANT_RESUME, AUDIT_ROW_TENANT));
 	assert_memory_equal(back.digest[0], changed.digest[1], 32);
 	assert_memory_equal(back.digest[1], made.digest[1], 32);
-	ROWS_OK(audit_rows_check(f->rows.db, true, &rows_err));
+	ROWS_OK(audit_rows_check(f->rows.db, &rows_err));
 }
 
 static void deleted_row_is_on_record(void **state)
@@ -182,7 +182,7 @@ static void rows_of_one_event_take_as_many_records_as_they_need(void **state)
 			(void)rows_principal(&f->rows, f->acme, name);
 		}
 		before = append(f, AUDIT_SERVER_STOP, 0);       /* which speaks of no rows */
-		ROWS_OK(audit_append_all_rows(f->logs, f->rows.db, &ev, &rows_err));
+		ROWS_OK(audit_append_all_rows(f->logs, f->rows.db, &ev, 0, &rows_err));
 		assert_int_equal(pending(f), 0);
 		assert_int_equal(append(f, AUDIT_SERVER_STOP, 0).idx, before.idx + want + 1);
 	}
@@ -196,7 +196,7 @@ static void row_without_its_record_stops_the_start(void **state)
 	audit_event_init(&ev, AUDIT_SERVER_START, 0);
 	assert_int_equal(audit_append_start(f->logs, f->rows.db, &ev, &rows_err), ERR_CORRUPT);
 	assert_string_equal(rows_err.where, "tenant/1");
-	assert_int_equal(audit_rows_check(f->rows.db, true, &rows_err), ERR_CORRUPT);
+	assert_int_equal(audit_rows_check(f->rows.db, &rows_err), ERR_CORRUPT);
 	(void)append(f, AUDIT_ADMIN_CMD, 0);
 	ROWS_OK(audit_append_start(f->logs, f->rows.db, &ev, &rows_err));
 }
