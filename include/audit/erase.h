@@ -33,10 +33,6 @@ struct db;
 /* Salt and ciphertext of one record: nothing of it can be opened or proved again.  *ret_had: there was something. */
 FOR_TESTS int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id, int64_t idx, bool *ret_had,
 		       struct err *err) MUST_CHECK;
-/* A pseudonym's clear name alone ("adr_…", "cli_…", "prn_…"), with the salt of its record alias.new. */
-FOR_TESTS int audit_erase_pseudonym(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym,
-				bool *ret_had, struct err *err) MUST_CHECK;
-
 /* Ids of the keys of a subject: of a principal by its pseudonym.  Ascending; the caller frees *ret.  Addresses and
  * clients are under the keys of the principal that they were first seen with, those of callers who were refused
  * under subject "". */

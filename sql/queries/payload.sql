@@ -92,11 +92,6 @@ DELETE FROM alias WHERE log = ?1 AND "key" = ?2;
 -- takes: int
 DELETE FROM alias WHERE log = ?1;
 
--- audit_erase_alias(): one pseudonym.  Unique index.
--- name: erase_alias
--- takes: int text
-DELETE FROM alias WHERE log = ?1 AND name = ?2;
-
 -- verify_payloads(): a page of records with what is kept of them.  rec_pos, primary keys; a plus keeps it there.
 -- name: verify_list_payloads
 -- takes: int int int int

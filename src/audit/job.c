@@ -59,48 +59,6 @@ int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id
 	return rc < 0 ? rc : delete_at(db, log, idx, ret_had, err);
 }
 
-/* The record alias.new of a pseudonym of this log; 0: it has none. */
-static int alias_record(struct db *db, int64_t log, const char *pseudonym, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ALIAS_GET);
-	int rc;
-
-	db_bind_textz(st, 1, pseudonym);
-	rc = db_step(st, err);
-	if (rc == 1 && db_col_i64(st, 0) != log)
-		rc = 0;
-	if (rc == 1)
-		*ret = db_col_i64(st, 5);
-	db_stmt_put(&st);
-	return rc;
-}
-
-int audit_erase_pseudonym(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym,
-			  bool *ret_had, struct err *err)
-{
-	struct db_stmt *st;
-	int64_t log = 0, idx = 0;
-	bool had = false;
-	int rc = find_log(logs, tenant_id, &log, err);
-
-	if (rc == 0)
-		rc = alias_record(db, log, pseudonym, &idx, err);
-	if (rc <= 0) {
-		*ret_had = false;
-		return rc;
-	}
-	rc = delete_at(db, log, idx, &had, err);
-	if (rc < 0)
-		return rc;
-	st = db_stmt_get(db, SQL_ERASE_ALIAS);
-	db_bind_i64(st, 1, log);
-	db_bind_textz(st, 2, pseudonym);
-	rc = db_run(&st, err);
-	audit_pseudonym_trim(logs, 0);
-	*ret_had = true;
-	return rc;
-}
-
 int audit_erase_keys(struct audit_logs *logs, int64_t tenant_id, const char *subject, int64_t **ret, size_t *ret_n,
 		     struct err *err)
 {

@@ -493,23 +493,6 @@ static void erased_tenant_goes_as_a_whole(void **state)
 	assert_true(look(f, f->idx).v[0].kept);
 }
 
-static void erased_alias_goes_alone(void **state)
-{
-	struct fix *f = *state;
-	struct audit_event ev = event(AUDIT_CALL_BEGIN, "prn_alice", NULL);
-	bool had = false;
-
-	append(f, &ev);
-	begin(f);
-	OK(audit_erase_pseudonym(f->logs, f->db, OTHER, "prn_alice", &had, &f->err));
-	assert_false(had);
-	OK(audit_erase_pseudonym(f->logs, f->db, ACME, "prn_alice", &had, &f->err));
-	assert_true(had);
-	commit(f);
-	assert_null(clear_name(f, "prn_alice"));
-	assert_false(look(f, number(f, "SELECT idx FROM rec WHERE kind = 1104")).v[0].opening);
-}
-
 static void value_that_was_changed_does_not_open(void **state)
 {
 	struct fix *f = *state;
@@ -575,7 +558,7 @@ SINGLE_THREAD_SUITE(payload)
 		cmocka_unit_test(keys_of_ours_are_hidden_by_their_shape), T(people_and_addresses_get_pseudonyms_with_a_record),
 		T(values_that_look_alike_have_pseudonyms_of_their_own),
 		T(pseudonyms_undone_are_made_again), T(new_addresses_are_bounded_by_the_day), T(erased_record_is_in_no_file),
-		T(erased_subject_takes_nobody_else_along), T(erased_tenant_goes_as_a_whole), T(erased_alias_goes_alone),
+		T(erased_subject_takes_nobody_else_along), T(erased_tenant_goes_as_a_whole),
 		T(rows_that_wait_are_what_rows_one_by_one_are), T(value_that_was_changed_does_not_open),
 	};
 
