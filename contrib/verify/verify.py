@@ -2460,39 +2460,6 @@ class Sums:
         return listed if whole else None
 
 
-class BookDays:
-    """Those of a book by day, half, whether there is a call, kind and outcome: of all of its records, and no begin is asked."""
-
-    def __init__(self):
-        self.sums, self.whole = {}, True
-
-    def chapter(self, listed, find):
-        if listed is None:
-            self.whole = False
-            return
-        for entry in listed[0]:
-            self.add(dict(zip(SUM_WORDS, entry)))
-        for (idx,) in listed[2]:
-            record = find(idx)
-            ts, dur = record["ts"], record["dur"]
-            self.add(record | {"called": int(record["call"] is not None), "count": 1, "timed": int(dur is not None), "dur": dur or 0, "dur_max": dur or 0,
-                               "n_res": record["n_res"] or 0, "idx_min": idx, "idx_max": idx, "ts_min": ts, "ts_max": ts})
-
-    def add(self, one):
-        keys = one["ts_min"] // DAY_US, is_night(one["ts_min"]), one["called"], *(
-            -1 if name not in DAY_KEYS or one[name] is None else one[name] for name in SUM_KEYS)
-        old = self.sums.get(keys, (0, 0, 0, 0, 0, 0, BIG, 0, BIG, 0))
-        self.sums[keys] = (
-            old[0] + one["count"], old[1] + one["timed"], old[2] + one["dur"], max(old[3], one["dur_max"]), 0, old[5] + one["n_res"],
-            min(old[6], one["idx_min"]), max(old[7], one["idx_max"]), min(old[8], one["ts_min"]), max(old[9], one["ts_max"]))
-
-    def listed(self):
-        records = sum(value[0] for value in self.sums.values())
-        many = len(self.sums) > CHAPTER_RECORDS // SUMS_SHARE
-        whole = self.whole and not many and few(len(self.sums), records) and all(max(value[2], value[5]) <= BIG for value in self.sums.values())
-        return ([key + value for key, value in sorted(self.sums.items())], [], []) if whole else None
-
-
 class BookSums(Sums):
     """Those of a book: its chapters' without days and halves, in which a record stands apart when its begin is in none of them."""
 
@@ -2535,6 +2502,23 @@ class BookSums(Sums):
     def listed(self):
         many = len(self.sums) > CHAPTER_RECORDS // SUMS_SHARE or len(self.hist) > CHAPTER_RECORDS or len(self.apart) > CHAPTER_RECORDS // SUMS_SHARE
         return super().listed() if self.whole and not many else None
+
+
+class BookDays(BookSums):
+    """Those of a book by day, half, whether there is a call, kind and outcome: of all of its records, and no begin is asked."""
+
+    def chapter(self, listed, find):
+        self.whole = self.whole and listed is not None
+        for entry in listed[0] if listed else ():
+            self.merge(entry[:SUM_KEY], entry[SUM_KEY:])
+        for (idx,) in listed[2] if listed else ():
+            self.one(idx, find(idx))
+        self.hist.clear()               # there are no steps
+
+    def merge(self, keys, more):
+        ts = more[8]
+        super().merge((ts // DAY_US, is_night(ts), keys[2], *(key if name in DAY_KEYS else -1 for name, key in zip(SUM_KEYS, keys[3:]))),
+                      (*more[:4], 0, *more[5:]))
 
 
 def count_sums(blocks):
@@ -2803,10 +2787,11 @@ class Forms:
             return "is not of whole chapters, has more than one may have, or lies upon another"
         if (ts_min, ts_max) != (min(row[2] for row in chapters), max(row[3] for row in chapters)):
             return "says other times than its records have"
-        counted, by_day = BookSums(first), BookDays()
+        counted, by_day = BookSums(first), BookDays(first)
         for row in chapters:
-            for of in (by_day, counted):
-                of.chapter(read_sums(row[4], row[0], row[1]), self.by_itself)
+            listed = read_sums(row[4], row[0], row[1])
+            counted.chapter(listed, self.by_itself)
+            by_day.chapter(listed, self.by_itself)
         try:
             if read_days(days, first, cnt) != by_day.listed():
                 return "has days that are not what its records come to"

@@ -33,6 +33,7 @@ struct db;
 /* Salt and ciphertext of one record: nothing of it can be opened or proved again.  *ret_had: there was something. */
 FOR_TESTS int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id, int64_t idx, bool *ret_had,
 		       struct err *err) MUST_CHECK;
+
 /* Ids of the keys of a subject: of a principal by its pseudonym.  Ascending; the caller frees *ret.  Addresses and
  * clients are under the keys of the principal that they were first seen with, those of callers who were refused
  * under subject "". */
@@ -55,8 +56,7 @@ struct audit_erased { int64_t *keys; size_t nkeys; struct audit_span *span; size
 int audit_erased_add(struct audit_erased *e, int64_t idx, const void *ext, size_t len, struct err *err) MUST_CHECK;
 void audit_erased_fini(struct audit_erased *e);
 
-/* Both files' logs emptied into them (A-509).  ERR_BUSY: a reader is in the way, for
- * 2 ms; again later. */
+/* Both files' logs emptied into them.  ERR_BUSY: a reader was in the way for 2 ms of either; again later. */
 int audit_erase_flush(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 
 #endif

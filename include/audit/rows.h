@@ -39,7 +39,8 @@ struct db;
 #define AUDIT_ROWS_SAME UINT32_MAX
 int audit_append_rows(struct audit_logs *logs, struct db *db, const struct audit_event *ev, unsigned about,
 		      struct audit_receipt *ret, struct err *err) MUST_CHECK;
-/* The event, and while more rows wait than one record vouches for, others of its kind that say nothing but these. */
+/* The event, and while more rows wait than one record vouches for, others of its kind that say nothing but these; about
+ * as above. */
 int audit_append_all_rows(struct audit_logs *logs, struct db *db, const struct audit_event *ev, unsigned about,
 			  struct err *err) MUST_CHECK;
 /* 1 when there is a row that no record vouches for, with its name in ret ("cred/7"); else 0. */

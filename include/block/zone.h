@@ -120,7 +120,8 @@ struct block_summer *block_summer_new_book(void);
 /* Days of a book: sums by day, half, whether there is a call, kind and outcome alone, in the form of a chapter's, with
  * neither steps nor records apart: all of them are added, with begin NULL.  n_req is 0. */
 struct block_summer *block_summer_new_days(void);
-#define BLOCK_DAYS_WORDS (UINT64_C(1) << (3 + SUM_KIND) | UINT64_C(1) << (3 + SUM_OUTCOME) | 7)
+/* Words of struct block_sum that they are by: day, night, called and two keys, which stand behind these. */
+#define BLOCK_DAYS_WORDS (UINT64_C(7) | UINT64_C(1) << (3 + SUM_KIND) | UINT64_C(1) << (3 + SUM_OUTCOME))
 /* own: what the record says by itself, n_req -1 where it says none. */
 void block_summer_add_one(struct block_summer *s, const struct block_sum *own, const struct block_sum *begin);
 void block_summer_add_apart(struct block_summer *s, int64_t idx);
@@ -140,6 +141,7 @@ FOR_TESTS int block_book_read(const void *p, size_t len, int64_t first, int64_t 
 		    struct err *err) MUST_CHECK;
 int block_book_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, bool hists,
 			 struct block_sums *ret, struct err *err) MUST_CHECK;
+/* The same of a book's days; no other key is named. */
 FOR_TESTS int block_days_read(const void *p, size_t len, int64_t first, int64_t cnt, struct block_sums *ret,
 			      struct err *err) MUST_CHECK;
 int block_days_read_some(const void *p, size_t len, int64_t first, int64_t cnt, uint64_t words, struct block_sums *ret,

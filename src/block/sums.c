@@ -165,10 +165,10 @@ static int64_t *entry(struct table *t, const int64_t *key)
 
 /* --- counting */
 
-/* What days are by besides: no begin has any of these for its end, so that a record need not be looked up twice. */
+/* Keys of days are the record's own: none is of a begin, which need not be looked up. */
 static bool is_of_days(unsigned key)
 {
-	return key == SUM_KIND || key == SUM_OUTCOME;
+	return BLOCK_DAYS_WORDS >> (3 + key) & 1;
 }
 
 static int64_t is_night(int64_t ts)

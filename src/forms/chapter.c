@@ -448,8 +448,10 @@ static int find_book(struct db *db, int64_t log, unsigned most, int64_t from, in
 	return rc < 0 ? rc : r->chapters > 0 && (r->closed || r->chapters == most);
 }
 
-/* What comes behind the newest book, with that book when it has few chapters yet: it has more as they come. */
-static int grow_book(struct db *db, int64_t log, unsigned most, int64_t below, struct run *r, struct err *err)
+/* 1: *r, which is what comes behind the newest book, has that book's chapters as well when these are few yet, and it
+ * begins at `from` or behind. */
+static int grow_book(struct db *db, int64_t log, unsigned most, int64_t from, int64_t below, struct run *r,
+		     struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_FOLD_BOOK_BEFORE);
 	int64_t first = 0, n = 0;
@@ -463,7 +465,7 @@ static int grow_book(struct db *db, int64_t log, unsigned most, int64_t below, s
 		n = db_col_i64(st, 1);
 	}
 	db_stmt_put(&st);
-	if (rc < 0 || n < 1 || n >= most)
+	if (rc < 0 || n < 1 || n >= most || first < from)
 		return rc < 0 ? rc : 1;
 	rc = find_run(db, log, most - (unsigned)n, r->first, below, r, err);
 	r->first = first;
@@ -481,7 +483,7 @@ static int make_book(struct db *db, int64_t log, const struct forms_chapter_size
 	int rc = most > 0 ? find_book(db, log, most, from, below, &r, err) : 0;
 
 	if (most > 0 && rc >= 0 && sizes->few > 0 && r.chapters >= sizes->few && !r.closed)
-		rc = grow_book(db, log, most, below, &r, err);
+		rc = grow_book(db, log, most, from, below, &r, err);
 	if (rc != 1)
 		return rc;
 	rc = count_book(db, log, r.first, r.end, &book, err);

@@ -25,7 +25,7 @@
 
 #define KEYS_PURPOSE "toolcrib/kek/1"   /* of the key, derived from a key file, that KEKs are wrapped with */
 #define KEYS_SUBJECT_SIZE 64            /* with NUL */
-#define EMPTY_WAIT_US 2000
+#define EMPTY_WAIT_US 2000              /* for readers, of each file's log */
 
 struct kek { int64_t id; uint8_t key[32], token[32]; };
 struct dek { struct keys_dek face; int64_t tenant_id; };
