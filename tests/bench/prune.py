@@ -2,7 +2,7 @@
 """make bench-prune [RECORDS=1000000 PRUNE_TENANTS=100]: SC-G11, a month of every tenant is pruned while others call.
 
 A store over two months is filled, sealed and archived; then BENCH_RATE=2000 calls a second (of a tenant whose month has not ended) go on
-for BENCH_SECS=10, alone and beside `retention prune --keep` of each tenant in turn, over the admin socket; twice each, alone first.  Said
+for BENCH_SECS=10, alone, twice, then beside `retention prune --keep` of each tenant in turn, over the admin socket.  Said
 are seconds of the prune, files and records that went, and the calls' p99 beside that of calls alone."""
 import json
 import os
